@@ -1,0 +1,108 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# Metrics need a version that is semantic even where nothing is tagged.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || \
+	echo "v0.0.0-$$(git rev-parse --verify --quiet --short=12 HEAD 2>/dev/null || echo unknown)")
+version_package := k8s.io/component-base/version
+LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
+	-X $(version_package).gitCommit=$(shell git rev-parse --verify --quiet HEAD) \
+	-X $(version_package).buildDate=$(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+
+# How long a fuzz target runs, and how long a run of tests may take.
+FUZZTIME ?= 30s
+INTEGRATION_TIMEOUT ?= 45m
+E2E_TIMEOUT ?= 30m
+
+STEP := hack/step.sh
+# Packages without tests are not worth a line each.
+PIPE := bash -o pipefail -c
+hide_empty := | sed "/\[no test files\]/d"
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
+
+.PHONY: help
+help: ## Show what there is to make.
+	@awk -F ':.*## ' '/^[a-z0-9\/-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+##@ Build
+
+.PHONY: build
+build: prerequisites ## Build bin/controller, a static binary.
+	@CGO_ENABLED=0 $(STEP) "build bin/controller" \
+		go build -trimpath -ldflags '$(LDFLAGS)' -o bin/controller ./cmd/controller
+
+.PHONY: generate
+generate: prerequisites ## Make generated code and manifests anew from pkg/apis.
+	@$(STEP) "generate" hack/update-codegen.sh
+
+.PHONY: clean
+clean: cluster-down ## Take the local cluster down, and remove all that was built.
+	rm -rf bin
+
+##@ Check
+
+.PHONY: test
+test: prerequisites verify lint test-unit test-integration ## All checks and tests; needs only Go, git, make and gcc.
+
+.PHONY: prerequisites
+prerequisites:
+	@hack/prerequisites.sh
+
+.PHONY: verify
+verify: prerequisites ## Check that generated files and go.mod are up to date.
+	@$(STEP) "generated files" hack/verify-codegen.sh
+	@$(STEP) "modules" hack/verify-modules.sh
+
+.PHONY: lint
+lint: prerequisites bin/golangci-lint ## Check style, import direction and names.
+	@$(STEP) "names and lengths of files" hack/lint-files.sh
+	@$(STEP) "format, in all modules" bin/golangci-lint fmt --diff
+	@$(STEP) "lint" bin/golangci-lint run ./...
+
+.PHONY: test-unit
+test-unit: prerequisites ## Unit tests, with the race detector.
+	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
+
+.PHONY: test-integration
+test-integration: build bin/kubernetes ## Tests on a real API server, started from bin/kubernetes.
+	@$(STEP) "integration tests" $(PIPE) \
+		'go test -race -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_empty)'
+
+.PHONY: e2e
+e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.
+	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "Say which cluster: make e2e KUBECONFIG=FILE." >&2; exit 1; fi
+	@$(STEP) "end-to-end tests" \
+		go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...
+
+.PHONY: fuzz
+fuzz: prerequisites ## Run every fuzz target for FUZZTIME (30s).
+	@$(STEP) "fuzz" hack/fuzz.sh $(FUZZTIME)
+
+##@ Try
+
+.PHONY: demo
+demo: build bin/kubernetes ## See it run: local cluster, controller, examples.
+	@hack/demo.sh
+
+.PHONY: cluster-up
+cluster-up: bin/kubernetes ## Start a local Kubernetes in this checkout.
+	@hack/cluster-up.sh
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local Kubernetes and remove its data.
+	@hack/cluster-down.sh
+
+##@ Tools
+
+bin/kubernetes: $(shell find hack/cluster -type f) | prerequisites ## Build the local Kubernetes (some minutes the first time).
+	@$(STEP) "build bin/kubernetes" hack/cluster/build.sh
+	@touch $@
+
+bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
+	@$(STEP) "build bin/golangci-lint" \
+		go -C hack/tools/lint build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Says in one sentence each what this machine lacks to build and test Windlass.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+failed=0
+missing() {
+  echo "$1" >&2
+  failed=1
+}
+
+want="$(awk '$1 == "go" { print $2 }' go.mod)"
+if ! command -v go >/dev/null; then
+  missing "Go is missing: install version ${want} or later, and put it into PATH."
+elif ! have="$(go env GOVERSION 2>&1)"; then
+  missing "Go cannot run here (version ${want} or later is needed): ${have}"
+elif [[ "$(printf '%s\n' "${want}" "${have#go}" | sort -V | head -n 1)" != "${want}" ]]; then
+  missing "Go is too old: this is ${have#go}, install version ${want} or later."
+fi
+if ! command -v git >/dev/null; then
+  missing "git is missing: install the package git."
+elif ! git rev-parse --git-dir >/dev/null 2>&1; then
+  missing "This is not a git checkout: get Windlass with git clone."
+fi
+if ! gcc -E -include stdlib.h - </dev/null >/dev/null 2>&1; then
+  missing "gcc is missing or has no C headers: install the packages gcc and libc6-dev; Go's race detector needs them."
+fi
+exit "${failed}"
