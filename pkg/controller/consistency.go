@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// Store is the part of an informer's store that a Guard looks at.
+type Store interface {
+	// LastStoreSyncResourceVersion is the newest resource version that the store
+	// has seen of its type.
+	LastStoreSyncResourceVersion() string
+}
+
+// Guard lets a process read its own writes. It remembers the resource version
+// that each write for a key returned, and holds the key's next pass back until
+// the cache of the type that was written has come that far. Without it a pass
+// that follows a write closely would decide on what was there before: make a
+// second Pod, or undo a status.
+//
+// It holds back only what it is sure of. A version that cannot be read as a
+// number, and a store that went back in time (the API server was restored from
+// a backup), count as caught up.
+type Guard struct {
+	mu     sync.Mutex
+	writes map[Key]map[Store]write
+}
+
+type write struct {
+	version string // what the API server answered
+	seen    string // what the store held at that moment
+}
+
+// NewGuard returns a Guard that remembers nothing yet.
+func NewGuard() *Guard {
+	return &Guard{writes: map[Key]map[Store]write{}}
+}
+
+// Wrote records that a pass of key wrote an object of the type that store holds,
+// and was answered with this resource version.
+func (g *Guard) Wrote(key Key, store Store, version string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writes[key] == nil {
+		g.writes[key] = map[Store]write{}
+	}
+	if order, err := resourceversion.CompareResourceVersion(version, g.writes[key][store].version); err == nil && order < 0 {
+		return // a write that changed nothing is answered with the version of the last that did
+	}
+	g.writes[key][store] = write{version: version, seen: store.LastStoreSyncResourceVersion()}
+}
+
+// CaughtUp tells whether the caches hold all that was recorded for key, and
+// forgets what they hold.
+func (g *Guard) CaughtUp(key Key) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for store, w := range g.writes[key] {
+		if w.pending(store.LastStoreSyncResourceVersion()) {
+			return false
+		}
+		delete(g.writes[key], store)
+	}
+	delete(g.writes, key)
+	return true
+}
+
+// Forget drops what was recorded for a key whose object is gone.
+func (g *Guard) Forget(key Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.writes, key)
+}
+
+func (w write) pending(now string) bool {
+	if back, err := resourceversion.CompareResourceVersion(now, w.seen); err == nil && back < 0 {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(now, w.version)
+	return err == nil && order < 0
+}

@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// Sync does one pass for a key. Pipeline.Sync is one.
+type Sync func(ctx context.Context, key Key) (Result, error)
+
+// Controller feeds the keys of a queue to workers. It knows nothing of what a
+// pass does.
+type Controller struct {
+	name   string
+	queue  *Queue
+	sync   Sync
+	synced []cache.InformerSynced
+}
+
+// New returns a controller whose workers call sync for the keys of queue once
+// all of synced are true. Its metrics and logs bear the name.
+func New(name string, queue *Queue, sync Sync, synced ...cache.InformerSynced) *Controller {
+	return &Controller{name: name, queue: queue, sync: sync, synced: synced}
+}
+
+// Name is the name given to New.
+func (c *Controller) Name() string { return c.name }
+
+// Run works until ctx ends. It then begins no further pass, and returns when
+// those in flight have ended. The keys that still wait are dropped, since the
+// next process begins with a list of everything. It returns an error if ctx
+// ends before the caches are filled.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	defer c.queue.ShutDown()
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return fmt.Errorf("controller %s: stopped before its caches were filled", c.name)
+	}
+	introduce(c.name, workers)
+	klog.FromContext(ctx).Info("Started workers", "workers", workers)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() { c.runWorker(ctx) })
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	running.Wait()
+	klog.FromContext(ctx).Info("Stopped workers")
+	return nil
+}
+
+func (c *Controller) runWorker(ctx context.Context) {
+	for c.processNextItem(ctx) {
+	}
+}
+
+func (c *Controller) processNextItem(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if ctx.Err() != nil {
+		return true // drains the queue
+	}
+	activeWorkers.WithLabelValues(c.name).Inc()
+	defer activeWorkers.WithLabelValues(c.name).Dec()
+
+	// A pass that has begun is finished even if ctx ends meanwhile.
+	ctx = klog.NewContext(context.WithoutCancel(ctx), klog.LoggerWithValues(klog.FromContext(ctx),
+		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
+	start := time.Now()
+	result, err := recovered(func() (Result, error) { return c.sync(ctx, key) })
+	c.handleResult(ctx, key, classify(result, err), time.Since(start))
+	return true
+}
+
+func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took time.Duration) {
+	observe(c.name, o, took)
+	logger := klog.FromContext(ctx)
+	if o.err != nil {
+		logger.Error(o.err, "Pass failed", append([]any{"result", o.name, "reason", o.reason}, stackOf(o.err)...)...)
+	}
+	logger.V(2).Info("Pass ended", "result", o.name, "reason", o.reason, "duration", took, "requeueAfter", o.after)
+	switch o.retry {
+	case onChange:
+		c.queue.Forget(key)
+	case after:
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, o.after, o.lane)
+	case backoff:
+		c.queue.AddWithBackoff(key)
+	case quickly:
+		c.queue.AddQuickly(key)
+	}
+}
+
+// recovered turns a panic of pass into an error.
+func recovered(pass func() (Result, error)) (result Result, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			result, err = Result{}, &panicError{value: value, stack: debug.Stack()}
+		}
+	}()
+	return pass()
+}

@@ -1,0 +1,274 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+var serial atomic.Int64
+
+// uniqueName returns a name for a controller that no other test has, as the
+// metrics of all of them are in one registry.
+func uniqueName() string { return fmt.Sprintf("toys-%d", serial.Add(1)) }
+
+// logTo returns a context whose logger keeps what is logged up to V(2).
+func logTo(ctx context.Context) (context.Context, ktesting.Buffer) {
+	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
+	return klog.NewContext(ctx, logger), logger.GetSink().(ktesting.Underlier).GetBuffer()
+}
+
+// runFor runs a controller with one worker for some time of the bubble that it
+// is called in. All names are wanted from the beginning.
+func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string) ktesting.Buffer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	ctx, logged := logTo(ctx)
+	queue := controller.NewQueue("", clock.RealClock{})
+	for _, name := range names {
+		queue.Add(keyOf(name), controller.Urgent)
+	}
+	if err := controller.New(uniqueName(), queue, sync).Run(ctx, 1); err != nil {
+		t.Errorf("Run ended with: %v", err)
+	}
+	return logged
+}
+
+// start runs a controller until stop is called, which waits for the bubble to
+// have done all that it can. ended has what Run returned once it has.
+func start(c *controller.Controller, workers int) (stop func(), ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ctx, _ = logTo(ctx)
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, workers) }()
+	synctest.Wait()
+	return func() { cancel(); synctest.Wait() }, done
+}
+
+func TestWhenTheNextPassComes(t *testing.T) {
+	broken := errors.New("broken")
+	always := func(result controller.Result, err error) func(int) (controller.Result, error) {
+		return func(int) (controller.Result, error) { return result, err }
+	}
+	for name, test := range map[string]struct {
+		pass  func(n int) (controller.Result, error) // n counts from 0
+		until time.Duration
+		want  []string
+	}{
+		"after a clean pass none comes": {
+			always(controller.Result{}, nil), 24 * time.Hour, []string{"0s"},
+		},
+		"a time that was asked for is kept": {
+			always(controller.Result{RequeueAfter: 90 * time.Second}, nil), 5 * time.Minute, []string{"0s", "1m30s", "3m0s", "4m30s"},
+		},
+		"errors come again after 1 s, 2 s, 4 s …": {
+			always(controller.Result{}, broken), 20 * time.Second, []string{"0s", "1s", "3s", "7s", "15s"},
+		},
+		"a clean pass ends the backoff": {
+			func(n int) (controller.Result, error) {
+				if n == 3 {
+					return controller.Result{RequeueAfter: time.Minute}, nil
+				}
+				return controller.Result{}, broken
+			}, 2 * time.Minute, []string{"0s", "1s", "3s", "7s", "1m7s", "1m8s", "1m10s", "1m14s", "1m22s", "1m38s"},
+		},
+		"panics are errors": {
+			func(int) (controller.Result, error) { return panics() }, 5 * time.Second, []string{"0s", "1s", "3s"},
+		},
+		"conflicts come again in milliseconds": {
+			always(controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)), 50 * time.Millisecond,
+			[]string{"0s", "5ms", "15ms", "35ms"},
+		},
+		"a wait comes again after its time, which does not grow": {
+			always(controller.Result{}, controller.WaitFor("NoBrush", "None.", 5*time.Second)), 12 * time.Second,
+			[]string{"0s", "5s", "10s"},
+		},
+		"what is invalid comes again after 5 min": {
+			always(controller.Result{}, apierrors.NewInvalid(toyKind.GroupKind(), "a", nil)), 11 * time.Minute,
+			[]string{"0s", "5m0s", "10m0s"},
+		},
+		"what is terminal does not come again": {
+			always(controller.Result{}, controller.Terminal(broken)), 24 * time.Hour, []string{"0s"},
+		},
+		"what is stalled comes again after its time": {
+			always(controller.Result{}, controller.Stalled(broken, 30*time.Second)), time.Minute + 1, []string{"0s", "30s", "1m0s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var passes []string
+				runFor(t, test.until, func(context.Context, controller.Key) (controller.Result, error) {
+					passes = append(passes, time.Since(begin).String())
+					return test.pass(len(passes) - 1)
+				}, "a")
+				controllertest.Equal(t, "times of passes", test.want, passes)
+			})
+		})
+	}
+}
+
+// The only worker is busy while the timers of two objects end: first that of a
+// periodic check, then one that the kind has promised.
+func TestPromisedTimeGoesBeforeAPeriodicCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newToyServer(t)
+		for _, name := range []string{"busy", "checked", "promised"} {
+			server.create(newToy(name))
+		}
+		server.deliver()
+		time.AfterFunc(time.Minute, server.deliver)
+		begin := time.Now()
+		var late []string
+		kind := &painter{reconcile: func(_ context.Context, toy *Toy) (controller.Result, error) {
+			first := time.Since(begin) < 5*time.Minute
+			switch {
+			case toy.Name == "busy" && first:
+				return controller.Result{RequeueAfter: 5 * time.Minute}, nil
+			case toy.Name == "busy":
+				<-time.After(10 * time.Minute)
+			case toy.Name == "promised" && first:
+				return controller.Result{RequeueAfter: 13 * time.Minute}, nil
+			case !first:
+				late = append(late, toy.Name)
+			}
+			return controller.Result{}, nil
+		}}
+		pipeline := &controller.Pipeline[*Toy]{
+			Get: server.cached, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
+			RecheckAfter: 10 * time.Minute, Guard: controller.NewGuard(), Events: &controllertest.Recorder{}, Clock: clock.RealClock{},
+		}
+		runFor(t, 17*time.Minute, pipeline.Sync, "busy", "checked", "promised")
+		controllertest.Equal(t, "order", []string{"promised", "checked"}, late)
+	})
+}
+
+func TestWorkersWorkAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var passes atomic.Int32
+		queue := controller.NewQueue("", clock.RealClock{})
+		c := controller.New(uniqueName(), queue, func(context.Context, controller.Key) (controller.Result, error) {
+			passes.Add(1)
+			<-gate
+			return controller.Result{}, nil
+		})
+		stop, ended := start(c, 3)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			queue.Add(keyOf(name), controller.Urgent)
+		}
+		synctest.Wait()
+		if n := passes.Load(); n != 3 {
+			t.Errorf("%d passes at a time, wanted 3", n)
+		}
+		close(gate)
+		synctest.Wait()
+		if n := passes.Load(); n != 4 {
+			t.Errorf("%d passes in all, wanted 4", n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run ended with: %v", err)
+		}
+	})
+}
+
+func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var passes []string
+		var cut error
+		queue := controller.NewQueue("", clock.RealClock{})
+		for _, name := range []string{"first", "second", "third"} {
+			queue.Add(keyOf(name), controller.Background)
+		}
+		c := controller.New(uniqueName(), queue, func(ctx context.Context, key controller.Key) (controller.Result, error) {
+			passes = append(passes, key.Name)
+			<-gate
+			cut = ctx.Err()
+			return controller.Result{RequeueAfter: time.Nanosecond}, nil
+		})
+		stop, ended := start(c, 1)
+		stop()
+		select {
+		case err := <-ended:
+			t.Errorf("Run returned %v in the middle of a pass", err)
+		default:
+		}
+		close(gate)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run ended with: %v", err)
+			}
+		default:
+			t.Error("Run has not returned although no pass is in flight")
+		}
+		controllertest.Equal(t, "passes", []string{"first"}, passes)
+		if cut != nil {
+			t.Errorf("the context of the pass in flight ended: %v", cut)
+		}
+		if queue.Len() != 0 {
+			t.Errorf("%d keys are left", queue.Len())
+		}
+	})
+}
+
+func TestControllerWaitsForItsCaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var filled, passes atomic.Int32
+		queue := controller.NewQueue("", clock.RealClock{})
+		queue.Add(keyOf("a"), controller.Background)
+		one := func() bool { return filled.Load() > 0 }
+		two := func() bool { return filled.Load() > 1 }
+		c := controller.New(uniqueName(), queue, func(context.Context, controller.Key) (controller.Result, error) {
+			passes.Add(1)
+			if filled.Load() < 2 {
+				t.Error("a pass began before the caches were filled")
+			}
+			return controller.Result{}, nil
+		}, one, two)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for i := range 2 {
+			time.AfterFunc(time.Duration(i+1)*time.Second, func() { filled.Add(1) })
+		}
+		ctx, _ = logTo(ctx)
+		if err := c.Run(ctx, 1); err != nil || passes.Load() != 1 {
+			t.Errorf("Run ended with %v after %d passes, wanted 1", err, passes.Load())
+		}
+	})
+}
+
+func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := controller.NewQueue("", clock.RealClock{})
+		queue.Add(keyOf("a"), controller.Background)
+		c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
+			t.Error("a pass began")
+			return controller.Result{}, nil
+		}, func() bool { return false })
+		stop, ended := start(c, 1)
+		stop()
+		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches were filled" {
+			t.Errorf("Run ended with: %v", err)
+		}
+		if c.Name() != "toys" {
+			t.Errorf("the name is %s", c.Name())
+		}
+	})
+}

@@ -1,0 +1,28 @@
+// Package controller is the engine that every kind of Windlass runs on. It knows
+// none of them.
+//
+//	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
+//	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 fetch       from the lister; NotFound: forget
+//	    ▲                                      backoff      │ 2 caught up?  the cache holds our own last writes
+//	    │                                                   │ 3 finalize    deleting: Finalize, then drop the finalizer
+//	    │                                                   │               else: the finalizer is there, or is added now
+//	    │                                                   │ 4 reconcile   the kind; may write children and obj.Status
+//	    └───────────── watch ◀──────────────────────────────│ 5 status      one write, only if changed, on error too
+//	                                                        └ 6 outcome     forget / after / backoff / terminal
+//
+// Start reading at Controller.Run and its worker loop (controller.go), go on with
+// Pipeline.Sync (pipeline.go), and then the contract with a kind (contract.go).
+//
+// How a pass ends decides what follows. classify (outcome.go) is the one place
+// that sorts it:
+//
+//	outcome                what the engine does
+//	Result{}, nil          forgets the backoff; waits for events, or for the periodic check
+//	RequeueAfter > 0, nil  forgets the backoff; comes back after exactly that long
+//	an error               backoff per key: 1 s, 2 s, 4 s … 5 min; logged once; Ready=False
+//	a conflict (409)       quiet, fast retry; no event, no error log, no status
+//	WaitFor                Ready=False; retried after its time and when a dependency changes
+//	Invalid (422)          Degraded=True; retried after 5 min and on any change
+//	Terminal, Stalled      Degraded=True, Stalled=True; retried on a change; Stalled after its time too
+//	a panic                recovered, counted, treated as an error
+package controller

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/tools/reference"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// The API server refuses longer ones (k8s.io/kubernetes, validation of Event).
+	maxNote = 1024
+	// An Event's name is its object's and a time; the name of an object may take
+	// all that a name may have.
+	maxEventNamePrefix = 230
+	eventsWaiting      = 4096
+	// eventTimeout is for one event with its retries, and for all that wait at
+	// the end.
+	eventTimeout = 5 * time.Second
+)
+
+// Events is an EventRecorder that writes events.k8s.io/v1.
+//
+// client-go's own recorder counts repetitions, of which there are none here, and
+// cannot be waited for: at the end of a process it drops the last events, which
+// are those that say why.
+type Events struct {
+	client   eventsclient.EventsV1Interface
+	scheme   *runtime.Scheme
+	instance string
+	clock    clock.PassiveClock
+	waiting  chan *eventsv1.Event
+}
+
+// NewEvents returns a recorder for the types in scheme. instance names this
+// process among those of the operator.
+func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, instance string, clk clock.PassiveClock) *Events {
+	return &Events{client: client, scheme: scheme, instance: instance, clock: clk, waiting: make(chan *eventsv1.Event, eventsWaiting)}
+}
+
+// Event implements EventRecorder. Events beyond 4096 that wait are dropped and
+// counted.
+func (e *Events) Event(regarding Object, eventType, reason, note string) {
+	ref, err := reference.GetReference(e.scheme, regarding)
+	if err != nil {
+		eventsDropped.Inc()
+		return
+	}
+	select {
+	case e.waiting <- e.event(ref, eventType, reason, note):
+	default:
+		eventsDropped.Inc()
+	}
+}
+
+func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note string) *eventsv1.Event {
+	now := e.clock.Now()
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where the API server wants those of cluster-scoped objects
+	}
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      fmt.Sprintf("%s.%x", strings.TrimRight(cut(ref.Name, maxEventNamePrefix), "-."), now.UnixNano()),
+		},
+		EventTime:           metav1.NewMicroTime(now),
+		ReportingController: "windlass.dev/controller",
+		ReportingInstance:   e.instance,
+		Action:              "Reconcile",
+		Type:                eventType,
+		Reason:              reason,
+		Note:                cut(note, maxNote),
+		Regarding:           *ref,
+	}
+}
+
+// Run writes events until ctx ends. It then ends the write under way and writes
+// those that still wait, for 5 s at most each.
+func (e *Events) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case event := <-e.waiting:
+			e.write(context.WithoutCancel(ctx), event) // one that was begun is finished
+		case <-ctx.Done():
+		}
+	}
+	e.flush(context.WithoutCancel(ctx))
+}
+
+func (e *Events) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	for {
+		select {
+		case event := <-e.waiting:
+			e.write(ctx, event)
+		default:
+			return
+		}
+	}
+}
+
+// write creates the event, trying again only if no answer came: the name is
+// fixed, so that a lost answer makes no second event.
+func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	var refused error
+	unanswered := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Steps: 4},
+		func(ctx context.Context) (bool, error) {
+			_, err := e.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				err = nil
+			}
+			refused = err
+			return err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown, nil
+		})
+	if refused != nil || unanswered != nil {
+		eventsDropped.Inc()
+		klog.FromContext(ctx).V(2).Info("Dropped an event", "object", klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", refused)
+	}
+}
+
+func cut(s string, n int) string {
+	s = strings.ToValidUTF8(s, "")
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") // not half a character
+}

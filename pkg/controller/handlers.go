@@ -1,0 +1,96 @@
+package controller
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Self returns the handler for informers of the kind itself: every event is
+// about the object that it names.
+func Self(q *Queue) cache.ResourceEventHandler {
+	return handler{queue: q, resyncs: true, keys: func(obj metav1.Object) []Key {
+		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	}}
+}
+
+// Owner returns the handler for informers of owned types: an event is about the
+// object that controls the one it names, if that is of the given kind and scope.
+// The version of the kind does not matter, as it may differ from the one in use
+// when the owned object was made.
+func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.ResourceEventHandler {
+	return handler{queue: q, keys: func(obj metav1.Object) []Key {
+		ref := metav1.GetControllerOfNoCopy(obj)
+		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != kind {
+			return nil
+		}
+		if scope == meta.RESTScopeNameRoot {
+			return []Key{{Name: ref.Name}}
+		}
+		return []Key{{Namespace: obj.GetNamespace(), Name: ref.Name}}
+	}}
+}
+
+// Referrer returns the handler for informers of types that objects name in their
+// spec without owning them: an event is about every object that referrers
+// returns for the one it names. referrers reads an index of the cache.
+func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceEventHandler {
+	return handler{queue: q, keys: referrers}
+}
+
+// handler turns events into keys. What comes of an initial list or a resync is
+// not urgent; what somebody did is.
+type handler struct {
+	queue   *Queue
+	keys    func(obj metav1.Object) []Key
+	resyncs bool // whether a resync is worth a pass
+}
+
+func (h handler) OnAdd(obj any, isInInitialList bool) {
+	lane := Urgent
+	if isInInitialList {
+		lane = Background
+	}
+	h.enqueue(obj, lane)
+}
+
+func (h handler) OnUpdate(oldObj, newObj any) {
+	if sameVersion(oldObj, newObj) {
+		if h.resyncs {
+			h.enqueue(newObj, Background)
+		}
+		return
+	}
+	// Both: an object may have changed its owner, or what it is referred to by.
+	h.enqueue(oldObj, Urgent)
+	h.enqueue(newObj, Urgent)
+}
+
+func (h handler) OnDelete(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	h.enqueue(obj, Urgent)
+}
+
+func (h handler) enqueue(obj any, lane Lane) {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		utilruntime.HandleError(fmt.Errorf("an informer delivered a %T, which is no API object", obj))
+		return
+	}
+	for _, key := range h.keys(object) {
+		h.queue.Add(key, lane)
+	}
+}
+
+// sameVersion tells a resync: an update with nothing new.
+func sameVersion(oldObj, newObj any) bool {
+	older, ok1 := oldObj.(metav1.Object)
+	newer, ok2 := newObj.(metav1.Object)
+	return ok1 && ok2 && newer.GetResourceVersion() != "" && older.GetResourceVersion() == newer.GetResourceVersion()
+}

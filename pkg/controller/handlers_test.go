@@ -1,0 +1,237 @@
+package controller_test
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// nobody stands between the urgent keys and those of the background.
+const nobody = "|"
+
+// enqueued returns the names that handle puts into a queue: the urgent ones,
+// nobody, and those of the background.
+func enqueued(handle func(q *controller.Queue)) []string {
+	q := controller.NewQueue("", clock.RealClock{})
+	defer q.ShutDown()
+	q.Add(controller.Key{Name: nobody}, controller.Background)
+	handle(q)
+	var names []string
+	for q.Len() > 0 {
+		key, _ := q.Get()
+		names = append(names, key.String())
+		q.Done(key)
+	}
+	return names
+}
+
+// child returns an object that owners own. The first of them controls it.
+func child(version string, owners ...metav1.OwnerReference) *metav1.PartialObjectMetadata {
+	c := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child", ResourceVersion: version, OwnerReferences: owners}}
+	if len(owners) > 0 {
+		c.OwnerReferences[0].Controller = ptr.To(true)
+	}
+	return c
+}
+
+func owner(apiVersion, kind, name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name}
+}
+
+func lost(obj any) any { return cache.DeletedFinalStateUnknown{Key: "default/lost", Obj: obj} }
+
+func version(toy *Toy, version string) *Toy {
+	toy.ResourceVersion = version
+	return toy
+}
+
+func TestSelf(t *testing.T) {
+	a := newToy("a")
+	for name, test := range map[string]struct {
+		event func(h cache.ResourceEventHandler)
+		want  []string
+	}{
+		"an object of the initial list waits in the background": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(a, true) }, []string{nobody, "default/a"},
+		},
+		"an object that was made is urgent": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(a, false) }, []string{"default/a", nobody},
+		},
+		"an object that was changed is urgent": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(version(newToy("a"), "1"), version(newToy("a"), "2")) },
+			[]string{"default/a", nobody},
+		},
+		"a resync waits in the background": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(version(newToy("a"), "1"), version(newToy("a"), "1")) },
+			[]string{nobody, "default/a"},
+		},
+		"an update without versions may be a change": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(a, a) }, []string{"default/a", nobody},
+		},
+		"an object that was deleted is urgent": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(a) }, []string{"default/a", nobody},
+		},
+		"an object whose deletion was missed is urgent": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(lost(a)) }, []string{"default/a", nobody},
+		},
+		"an object without a namespace is its name": {
+			func(h cache.ResourceEventHandler) {
+				h.OnAdd(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, false)
+			}, []string{"c", nobody},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Self(q)) }))
+		})
+	}
+}
+
+func TestOwner(t *testing.T) {
+	ours := owner("toys.example.com/v1", "Toy", "a")
+	for name, test := range map[string]struct {
+		scope meta.RESTScopeName
+		event func(h cache.ResourceEventHandler)
+		want  []string
+	}{
+		"a child of the initial list waits in the background": {
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), true) }, want: []string{nobody, "default/a"},
+		},
+		"a child that was made is urgent": {
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), false) }, want: []string{"default/a", nobody},
+		},
+		"a child that was changed is urgent": {
+			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("2", ours)) }, want: []string{"default/a", nobody},
+		},
+		"a resync of children is no news": {
+			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("1", ours)) }, want: []string{nobody},
+		},
+		"a child that was deleted is urgent": {
+			event: func(h cache.ResourceEventHandler) { h.OnDelete(child("1", ours)) }, want: []string{"default/a", nobody},
+		},
+		"a child whose deletion was missed is urgent": {
+			event: func(h cache.ResourceEventHandler) { h.OnDelete(lost(child("1", ours))) }, want: []string{"default/a", nobody},
+		},
+		"a child that changes hands concerns both": {
+			event: func(h cache.ResourceEventHandler) {
+				h.OnUpdate(child("1", ours), child("2", owner("toys.example.com/v1", "Toy", "b")))
+			}, want: []string{"default/a", "default/b", nobody},
+		},
+		"a child that is let go concerns its owner": {
+			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("2")) }, want: []string{"default/a", nobody},
+		},
+		"the version of the owner's API does not matter": {
+			event: func(h cache.ResourceEventHandler) {
+				h.OnAdd(child("1", owner("toys.example.com/v7", "Toy", "a")), false)
+			}, want: []string{"default/a", nobody},
+		},
+		"an owner of another group is none of ours": {
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("example.com/v1", "Toy", "a")), false) }, want: []string{nobody},
+		},
+		"an owner of another kind is none of ours": {
+			event: func(h cache.ResourceEventHandler) {
+				h.OnAdd(child("1", owner("toys.example.com/v1", "Box", "a")), false)
+			}, want: []string{nobody},
+		},
+		"an owner whose API version is unreadable is none of ours": {
+			event: func(h cache.ResourceEventHandler) {
+				h.OnAdd(child("1", owner("toys.example.com/v1/x", "Toy", "a")), false)
+			}, want: []string{nobody},
+		},
+		"an owner that does not control is none of ours": {
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("v1", "Pod", "p"), ours), false) }, want: []string{nobody},
+		},
+		"an object without an owner is none of ours": {
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1"), false) }, want: []string{nobody},
+		},
+		"the owner of a cluster-scoped kind has no namespace": {
+			scope: meta.RESTScopeNameRoot,
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), false) }, want: []string{"a", nobody},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scope := test.scope
+			if scope == "" {
+				scope = meta.RESTScopeNameNamespace
+			}
+			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
+				test.event(controller.Owner(q, toyKind.GroupKind(), scope))
+			}))
+		})
+	}
+}
+
+func TestReferrer(t *testing.T) {
+	// Toys that name an object say so in its labels here.
+	referrers := func(obj metav1.Object) []controller.Key {
+		var keys []controller.Key
+		for name := range obj.GetLabels() {
+			keys = append(keys, keyOf(name))
+		}
+		return keys
+	}
+	named := func(version, by string) *metav1.PartialObjectMetadata {
+		c := child(version)
+		c.Labels = map[string]string{by: ""}
+		return c
+	}
+	for name, test := range map[string]struct {
+		event func(h cache.ResourceEventHandler)
+		want  []string
+	}{
+		"an object of the initial list makes its referrers wait in the background": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(named("1", "a"), true) }, []string{nobody, "default/a"},
+		},
+		"an object that was made is urgent for its referrers": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(named("1", "a"), false) }, []string{"default/a", nobody},
+		},
+		"an object that was changed is urgent for those before and after": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("2", "b")) }, []string{"default/a", "default/b", nobody},
+		},
+		"a resync is no news": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("1", "a")) }, []string{nobody},
+		},
+		"an object whose deletion was missed is urgent for its referrers": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(lost(named("1", "a"))) }, []string{"default/a", nobody},
+		},
+		"an object to which nobody refers is no news": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(child("1")) }, []string{nobody},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Referrer(q, referrers)) }))
+		})
+	}
+}
+
+func TestHandlersReportWhatIsNoObject(t *testing.T) {
+	reported := 0
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { reported++ }}
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+
+	got := enqueued(func(q *controller.Queue) {
+		for _, h := range []cache.ResourceEventHandler{
+			controller.Self(q), controller.Owner(q, toyKind.GroupKind(), meta.RESTScopeNameNamespace),
+			controller.Referrer(q, func(metav1.Object) []controller.Key { return []controller.Key{keyOf("a")} }),
+		} {
+			h.OnAdd("text", true)
+			h.OnAdd(nil, false)
+			h.OnUpdate(nil, 42)
+			h.OnDelete(struct{}{})
+			h.OnDelete(lost(nil))
+		}
+	})
+	controllertest.Equal(t, "keys", []string{nobody}, got)
+	if want := 3 * 6; reported != want {
+		t.Errorf("%d things that are no objects were reported, wanted %d", reported, want)
+	}
+}

@@ -1,0 +1,79 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// The names are those that dashboards for operators already know; what they do
+// not know begins with windlass_. The workqueue's own metrics come from
+// component-base.
+var (
+	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "controller_runtime_reconcile_total",
+		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, invalid, terminal, terminating, canceled or panic.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller", "result"})
+	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "controller_runtime_reconcile_errors_total",
+		Help:           "Passes that failed, by controller. Conflicts and waits are not failures.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	reconcilePanics = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "controller_runtime_reconcile_panics_total",
+		Help:           "Passes that panicked, by controller.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	reconcileTime = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           "controller_runtime_reconcile_time_seconds",
+		Help:           "Duration of a pass in seconds, by controller.",
+		Buckets:        metrics.ExponentialBuckets(0.0001, 4, 10),
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	activeWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "controller_runtime_active_workers",
+		Help:           "Workers that are in a pass, by controller.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	maxWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "controller_runtime_max_concurrent_reconciles",
+		Help:           "Workers, by controller.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
+		Name:           "windlass_events_dropped_total",
+		Help:           "Events for users that were not written, since too many waited or the API server refused them.",
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+func init() {
+	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, eventsDropped)
+}
+
+// observe counts one pass.
+func observe(controller string, o outcome, took time.Duration) {
+	reconcileTotal.WithLabelValues(controller, o.name).Inc()
+	reconcileTime.WithLabelValues(controller).Observe(took.Seconds())
+	if o.err == nil {
+		return
+	}
+	reconcileErrors.WithLabelValues(controller).Inc()
+	if o.name == outcomePanic {
+		reconcilePanics.WithLabelValues(controller).Inc()
+	}
+}
+
+// introduce makes the series of a controller exist before they first change, so
+// that a rate over them is right from the start.
+func introduce(controller string, workers int) {
+	maxWorkers.WithLabelValues(controller).Set(float64(workers))
+	activeWorkers.WithLabelValues(controller).Set(0)
+	reconcileErrors.WithLabelValues(controller).Add(0)
+	reconcilePanics.WithLabelValues(controller).Add(0)
+	for _, name := range []string{"success", "requeue_after", "error"} {
+		reconcileTotal.WithLabelValues(controller, name).Add(0)
+	}
+}

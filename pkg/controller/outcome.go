@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// invalidRetry is how often a pass is tried again that the API server refused
+// for what it wanted to write. A change of the object comes at once.
+const invalidRetry = 5 * time.Minute
+
+// outcomePanic names the outcome that has a counter of its own.
+const outcomePanic = "panic"
+
+// retry says when the next pass comes.
+type retry int
+
+const (
+	onChange retry = iota // when something changes
+	after                 // after outcome.after
+	backoff               // after 1 s, 2 s, 4 s … 5 min
+	quickly               // after milliseconds
+)
+
+// outcome is how a pass ended, and everything that follows from it.
+type outcome struct {
+	// name is the label "result" of controller_runtime_reconcile_total.
+	name  string
+	retry retry
+	after time.Duration
+	lane  Lane
+	// err is set if the pass failed in a way that is logged and counted.
+	err error
+	// quiet outcomes say nothing about the object: its status stays.
+	quiet bool
+	// reason and message go into Ready=False and, if set, Degraded=True and
+	// Stalled=True. Without a reason the kind's own conditions stand.
+	reason, message   string
+	degraded, stalled bool
+}
+
+// classify is the one place that sorts how passes end. See the table in doc.go.
+func classify(result Result, err error) outcome {
+	var (
+		panicked *panicError
+		stalled  *stalledError
+		wait     *waitError
+	)
+	switch {
+	case err == nil && result.RequeueAfter > 0:
+		o := outcome{name: "requeue_after", retry: after, after: result.RequeueAfter, lane: Urgent}
+		if result.periodic {
+			o.lane = Background
+		}
+		return o
+	case err == nil:
+		return outcome{name: "success"}
+	case errors.Is(err, errBehind):
+		return outcome{name: "behind", retry: quickly, quiet: true}
+	case errors.Is(err, context.Canceled):
+		return outcome{name: "canceled", retry: backoff, quiet: true}
+	case errors.As(err, &panicked):
+		return failed(outcomePanic, "Panic", err)
+	case errors.As(err, &stalled):
+		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: reasonOf(err), message: err.Error()}
+		return o.in(stalled.after)
+	case errors.As(err, &wait):
+		return outcome{name: "wait", reason: reasonOf(wait), message: wait.message}.in(wait.after)
+	case apierrors.IsConflict(err):
+		return outcome{name: "conflict", retry: quickly, quiet: true}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Nothing can be made there any more, and the object itself goes soon.
+		return outcome{name: "terminating", retry: backoff, quiet: true}
+	case apierrors.IsInvalid(err):
+		return outcome{name: "invalid", retry: after, after: invalidRetry, err: err, degraded: true, reason: reasonOf(err), message: err.Error()}
+	default:
+		return failed("error", reasonOf(err), err)
+	}
+}
+
+// in returns o with a retry after d. Without a positive d a change is waited for.
+func (o outcome) in(d time.Duration) outcome {
+	if d > 0 {
+		o.retry, o.after = after, d
+	}
+	return o
+}
+
+func failed(name, reason string, err error) outcome {
+	return outcome{name: name, retry: backoff, err: err, reason: reason, message: err.Error()}
+}
+
+// blame sets the conditions that follow from an outcome. After a clean pass they
+// are the kind's alone.
+func (o outcome) blame(list *[]metav1.Condition) {
+	if o.reason == "" {
+		return
+	}
+	conditions.False(list, conditions.Ready, o.reason, o.message)
+	if o.degraded {
+		conditions.True(list, conditions.Degraded, o.reason, o.message)
+	}
+	if o.stalled {
+		conditions.True(list, conditions.Stalled, o.reason, o.message)
+		conditions.False(list, conditions.Progressing, o.reason, o.message)
+	}
+}

@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestClassify has a row for each line of the table in doc.go, and for what
+// could be taken for another.
+func TestClassify(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	broken := errors.New("broken")
+	conflict := apierrors.NewConflict(pods, "p", broken)
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil)
+	terminating := apierrors.NewForbidden(pods, "p", errors.New("the namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	doing := func(err error) error { return fmt.Errorf("creating Pod: %w", err) }
+
+	for name, test := range map[string]struct {
+		result Result
+		err    error
+		want   outcome
+		failed bool // logged and counted as an error
+	}{
+		"nothing left to do": {
+			want: outcome{name: "success", retry: onChange},
+		},
+		"a time in the past is none": {
+			result: Result{RequeueAfter: -time.Second},
+			want:   outcome{name: "success", retry: onChange},
+		},
+		"a time is a promise, and urgent": {
+			result: Result{RequeueAfter: time.Minute},
+			want:   outcome{name: "requeue_after", retry: after, after: time.Minute, lane: Urgent},
+		},
+		"an error has the reason of all errors": {
+			err: broken, failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
+		},
+		"an error hides the time": {
+			result: Result{RequeueAfter: time.Minute}, err: broken, failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
+		},
+		"an error has the API server's reason": {
+			err: doing(apierrors.NewForbidden(pods, "p", broken)), failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "Forbidden", message: `creating Pod: pods "p" is forbidden: broken`},
+		},
+		"an error has the kind's reason before that of the API server": {
+			err: doing(WithReason("NoRights", apierrors.NewForbidden(pods, "p", broken))), failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "NoRights", message: `creating Pod: pods "p" is forbidden: broken`},
+		},
+		"a name that is taken is an error, no conflict": {
+			err: doing(apierrors.NewAlreadyExists(pods, "p")), failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "AlreadyExists", message: `creating Pod: pods "p" already exists`},
+		},
+		"a deadline is an error": {
+			err: doing(context.DeadlineExceeded), failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "creating Pod: context deadline exceeded"},
+		},
+		"a conflict is quiet": {
+			err:  doing(conflict),
+			want: outcome{name: "conflict", retry: quickly, quiet: true},
+		},
+		"a conflict with a reason is still one": {
+			err:  WithReason("Stale", conflict),
+			want: outcome{name: "conflict", retry: quickly, quiet: true},
+		},
+		"a cache that is behind is quiet": {
+			err:  fmt.Errorf("waiting: %w", errBehind),
+			want: outcome{name: "behind", retry: quickly, quiet: true},
+		},
+		"a pass that was called off is quiet": {
+			err:  doing(context.Canceled),
+			want: outcome{name: "canceled", retry: backoff, quiet: true},
+		},
+		"a namespace that ends is quiet": {
+			err:  doing(terminating),
+			want: outcome{name: "terminating", retry: backoff, quiet: true},
+		},
+		"a wait is no failure": {
+			err:  WaitFor("NoSecret", "There is no Secret.", 5*time.Second),
+			want: outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret."},
+		},
+		"a wait says what the kind said, whatever is around it": {
+			err:  doing(WaitFor("NoSecret", "There is no Secret.", 5*time.Second)),
+			want: outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret."},
+		},
+		"a wait without a time is for a change": {
+			err:  WaitFor("NoSecret", "There is no Secret.", 0),
+			want: outcome{name: "wait", retry: onChange, reason: "NoSecret", message: "There is no Secret."},
+		},
+		"what the API server calls invalid is tried again after 5 min": {
+			err: doing(invalid), failed: true,
+			want: outcome{name: "invalid", retry: after, after: 5 * time.Minute, reason: "Invalid", message: `creating Pod: Pod "p" is invalid`, degraded: true},
+		},
+		"Terminal is tried again on a change": {
+			err: Terminal(broken), failed: true,
+			want: outcome{name: "terminal", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true},
+		},
+		"Terminal with a reason on the inside": {
+			err: doing(Terminal(WithReason("NameConflict", broken))), failed: true,
+			want: outcome{name: "terminal", retry: onChange, reason: "NameConflict", message: "creating Pod: broken", degraded: true, stalled: true},
+		},
+		"Terminal with a reason on the outside": {
+			err: WithReason("NameConflict", Terminal(broken)), failed: true,
+			want: outcome{name: "terminal", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
+		},
+		"Terminal goes before what it wraps": {
+			err: Terminal(doing(conflict)), failed: true,
+			want: outcome{
+				name: "terminal", retry: onChange, degraded: true, stalled: true,
+				reason: "Conflict", message: `creating Pod: Operation cannot be fulfilled on pods "p": broken`,
+			},
+		},
+		"Stalled is tried again after its time": {
+			err: Stalled(WithReason("NameConflict", broken), 30*time.Second), failed: true,
+			want: outcome{name: "terminal", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
+		},
+		"a panic is an error": {
+			err: &panicError{value: "oops"}, failed: true,
+			want: outcome{name: "panic", retry: backoff, reason: "Panic", message: "panic: oops"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := classify(test.result, test.err)
+			if (got.err != nil) != test.failed || test.failed && !errors.Is(got.err, test.err) {
+				t.Errorf("the error to log is %v", got.err)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+				t.Errorf("wanted (-), got (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestErrorsOfTheEngineSayWhatTheyWrap(t *testing.T) {
+	broken := errors.New("broken")
+	for name, err := range map[string]error{
+		"Terminal": Terminal(broken), "Stalled": Stalled(broken, time.Second), "WithReason": WithReason("Broken", broken),
+	} {
+		if err.Error() != "broken" || !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// recheckJitter spreads periodic checks: by ±10 %.
+const recheckJitter = 0.1
+
+// Pipeline takes the objects of one kind through the steps that all kinds share.
+// See doc.go for the drawing. All fields but FinalizerName and RecheckAfter are
+// required.
+type Pipeline[T Object] struct {
+	// Get reads an object from the cache. Its error for an object that is not
+	// there is NotFound, as a generated lister's is.
+	Get func(key Key) (T, error)
+	// Client returns the client for the objects of a namespace, or for those of a
+	// cluster-scoped kind if namespace is empty.
+	Client func(namespace string) Client[T]
+	// Store is the cache that Get reads.
+	Store Store
+	// Reconciler is the kind. If it is a Finalizer too, FinalizerName is required.
+	Reconciler Reconciler[T]
+	// FinalizerName is the finalizer to hold objects with, for example
+	// windlass.dev/externaldatabase.
+	FinalizerName string
+	// RecheckAfter is when an object with nothing left to do is looked at again,
+	// ±10 %, to find drift that shows in no event. Zero means never.
+	RecheckAfter time.Duration
+
+	Guard  *Guard
+	Events EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// Sync does one pass for an object: fetch, caught up?, finalize, reconcile,
+// status. What becomes of its result and error is decided in classify.
+func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
+	cached, err := p.Get(key)
+	if apierrors.IsNotFound(err) {
+		p.Guard.Forget(key)
+		return Result{}, nil
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
+	}
+	if cached.GetAnnotations()[PausedAnnotation] == "true" {
+		klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
+		return Result{}, nil
+	}
+	if !p.Guard.CaughtUp(key) {
+		return Result{}, errBehind
+	}
+	if cached.GetDeletionTimestamp() != nil {
+		return p.finalize(ctx, key, cached)
+	}
+	current, err := p.ensureFinalizer(ctx, key, cached)
+	if apierrors.IsNotFound(err) {
+		return Result{}, nil // deleted meanwhile; the event is on its way
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
+	if err == nil && result.RequeueAfter == 0 && p.RecheckAfter > 0 {
+		shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
+		result = Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), periodic: true}
+	}
+	return result, err
+}
+
+// finalize lets an object go once its kind has cleaned up after it. Without the
+// finalizer there is nothing to do: garbage collection does it.
+func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
+	finalizer, ok := p.Reconciler.(Finalizer[T])
+	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) {
+		return Result{}, nil
+	}
+	obj, result, err := p.pass(ctx, key, cached, finalizer.Finalize)
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
+	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil && !apierrors.IsNotFound(err) {
+		return Result{}, fmt.Errorf("removing the finalizer of %s: %w", key, err)
+	}
+	return Result{}, nil
+}
+
+// ensureFinalizer adds the finalizer before the kind has had any effect that it
+// would have to undo.
+func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
+	if _, ok := p.Reconciler.(Finalizer[T]); !ok || slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
+		return obj, nil
+	}
+	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.FinalizerName))
+	if err != nil {
+		return obj, fmt.Errorf("adding the finalizer to %s: %w", key, err)
+	}
+	return updated, nil
+}
+
+// setFinalizers writes the finalizers of the very version of the object that
+// this pass has seen.
+func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finalizers []string) (T, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             obj.GetUID(),
+		"resourceVersion": obj.GetResourceVersion(),
+		"finalizers":      finalizers,
+	}})
+	if err != nil {
+		return obj, err
+	}
+	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return obj, err
+	}
+	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
+	return updated, nil
+}
+
+// pass calls one function of the kind with a copy of current, which it returns,
+// and writes the status that comes of it. A status that could not be written must
+// be tried again, so its error stands unless that of the kind leads to a retry
+// anyway.
+func (p *Pipeline[T]) pass(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
+	obj := current.DeepCopyObject().(T)
+	conditions.Begin(obj.StatusConditions())
+	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
+	o := classify(result, err)
+	if statusErr := p.writeStatus(ctx, key, current, obj, o); statusErr != nil {
+		if o.retry != backoff {
+			return obj, Result{}, statusErr
+		}
+		klog.FromContext(ctx).V(2).Info("Status not written", "err", statusErr)
+	}
+	return obj, result, err
+}
+
+// writeStatus writes the status in one request if it differs from the current
+// one, and tells users of a transition of Ready once that is stored. An object
+// that has gone, as after a kind has deleted it, needs no status.
+func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
+	if o.quiet {
+		return nil
+	}
+	o.blame(obj.StatusConditions())
+	*obj.StatusObservedGeneration() = obj.GetGeneration()
+	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(), metav1.NewTime(p.Clock.Now()))
+	if equality.Semantic.DeepEqual(current, obj) {
+		return nil
+	}
+	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", key, err)
+	}
+	obj.SetResourceVersion(updated.GetResourceVersion()) // the finalizer may be removed next
+	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
+	p.announce(current, obj)
+	return nil
+}
+
+// announce records an event if Ready has changed its status or reason.
+func (p *Pipeline[T]) announce(before, obj T) {
+	was := conditions.Find(*before.StatusConditions(), conditions.Ready)
+	is := conditions.Find(*obj.StatusConditions(), conditions.Ready)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return
+	}
+	eventType := corev1.EventTypeNormal
+	if conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded) {
+		eventType = corev1.EventTypeWarning
+	}
+	p.Events.Event(obj, eventType, is.Reason, is.Message)
+}

@@ -1,0 +1,249 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+func TestFinalizerIsThereBeforeTheFirstReconcile(t *testing.T) {
+	kind := &cleaner{}
+	b := newBench(t, kind)
+	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
+	want := []string{"somebody/else", toyFinalizer}
+	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
+		if !slices.Equal(toy.Finalizers, want) || !slices.Equal(b.get(theToy).Finalizers, want) {
+			t.Errorf("Reconcile is called with finalizers %v, while %v are stored", toy.Finalizers, b.get(theToy).Finalizers)
+		}
+		return paint(ctx, toy)
+	}
+	b.mustPass()
+	b.wantWrites("finalizers default/a [somebody/else "+toyFinalizer+"]", "status default/a")
+	b.mustPass()
+	b.wantWrites()
+}
+
+func TestFinalizerThatCannotBeAdded(t *testing.T) {
+	refused := apierrors.NewForbidden(toyResource, "a", errors.New("no rights"))
+	for name, test := range map[string]struct {
+		behindTheCache func(b *bench)
+		want           func(error) bool
+	}{
+		"is a conflict if the object has been modified": {
+			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
+		},
+		"is a conflict if the object has been made anew": {
+			func(b *bench) { b.delete(theToy); b.create(newToy(theToy.Name)) }, apierrors.IsConflict,
+		},
+		"is no error if the object is gone": {
+			func(b *bench) { b.delete(theToy) }, func(err error) bool { return err == nil },
+		},
+		"is an error if the API server refuses": {
+			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &cleaner{}
+			b := newBench(t, kind)
+			b.deliver()
+			test.behindTheCache(b)
+			if _, err := b.passAsIs(); !test.want(err) {
+				t.Errorf("the error is %v", err)
+			}
+			b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
+			if kind.calls > 0 {
+				t.Error("Reconcile was called without a finalizer")
+			}
+		})
+	}
+}
+
+func TestPassWaitsForTheCacheToHoldTheFinalizer(t *testing.T) {
+	kind := &cleaner{painter: painter{reconcile: fails(apierrors.NewConflict(toyResource, "child", errors.New("it was modified")))}}
+	b := newBench(t, kind)
+	b.deliver()
+	for range 2 {
+		if _, err := b.passAsIs(); err == nil {
+			t.Error("a pass ended well")
+		}
+	}
+	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
+	if kind.calls != 1 {
+		t.Errorf("Reconcile was called %d times, wanted 1", kind.calls)
+	}
+}
+
+func TestFinalizerThatSomebodyTookAwayComesBackAlone(t *testing.T) {
+	b := newBench(t, &cleaner{})
+	b.mustPass()
+	b.mustPass()
+	b.takeWrites()
+	b.edit(theToy, func(toy *Toy) { toy.Finalizers, toy.Generation = nil, toy.Generation-1 })
+	b.mustPass()
+	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
+}
+
+func TestKindThatDoesNotFinalizeHasNoFinalizer(t *testing.T) {
+	b := newBench(t, &painter{})
+	b.mustPass()
+	b.wantWrites("status default/a")
+	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else", toyFinalizer} })
+	b.delete(theToy)
+	b.mustPass()
+	b.wantWrites()
+}
+
+func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
+	kind := &cleaner{}
+	b := newBench(t, kind)
+	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
+	b.delete(theToy)
+	b.mustPass()
+	b.wantWrites()
+	if kind.calls+kind.cleaned > 0 {
+		t.Error("the kind was called")
+	}
+}
+
+// condemned returns a bench whose Toy has our finalizer and is being deleted.
+func condemned(t *testing.T, kind *cleaner, others ...string) *bench {
+	b := newBench(t, kind)
+	b.edit(theToy, func(toy *Toy) { toy.Finalizers = others })
+	b.mustPass()
+	b.delete(theToy)
+	b.takeWrites()
+	kind.calls = 0
+	return b
+}
+
+func TestCleanFinalizeLetsTheObjectGo(t *testing.T) {
+	kind := &cleaner{}
+	b := condemned(t, kind)
+	b.mustPass()
+	if b.get(theToy) != nil {
+		t.Errorf("the object is still there, with finalizers %v", b.get(theToy).Finalizers)
+	}
+	if kind.cleaned != 1 || kind.calls != 0 {
+		t.Errorf("Finalize was called %d times, wanted 1; Reconcile %d times, wanted 0", kind.cleaned, kind.calls)
+	}
+	b.takeWrites()
+	b.mustPass()
+	b.wantWrites()
+}
+
+func TestCleanFinalizeLeavesOtherFinalizers(t *testing.T) {
+	b := condemned(t, &cleaner{}, "somebody/else")
+	b.mustPass()
+	if got := b.get(theToy).Finalizers; !slices.Equal(got, []string{"somebody/else"}) {
+		t.Errorf("the finalizers are %v", got)
+	}
+	b.takeWrites()
+	b.mustPass()
+	b.wantWrites()
+}
+
+func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
+	for name, test := range map[string]struct {
+		result     controller.Result
+		err        error
+		conditions []string
+	}{
+		"after an error": {
+			err: controller.WithReason("ServerAway", errors.New("no route to host")),
+			conditions: []string{
+				"Degraded=False AsExpected", "Ready=False ServerAway: no route to host",
+			},
+		},
+		"while it waits": {
+			err: controller.WaitFor("ServerAway", "The server does not answer.", time.Minute),
+			conditions: []string{
+				"Degraded=False AsExpected", "Ready=False ServerAway: The server does not answer.",
+			},
+		},
+		"when it is stuck": {
+			err: controller.Terminal(errors.New("not ours")),
+			conditions: []string{
+				"Degraded=True ReconcileError: not ours", "Progressing=False ReconcileError: not ours",
+				"Ready=False ReconcileError: not ours", "Stalled=True ReconcileError: not ours",
+			},
+		},
+		"when it asks for another pass": {
+			result:     controller.Result{RequeueAfter: time.Second},
+			conditions: []string{"Degraded=False AsExpected", "Ready=True Painted: It is red."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &cleaner{finalize: func(context.Context, *Toy) (controller.Result, error) { return test.result, test.err }}
+			b := condemned(t, kind)
+			b.pipeline.RecheckAfter = time.Hour
+			result, err := b.pass()
+			if result != test.result || !errors.Is(err, test.err) {
+				t.Errorf("ended with %v and %v", result, err)
+			}
+			b.wantWrites("status default/a")
+			b.wantConditions(test.conditions...)
+
+			kind.finalize = nil
+			b.mustPass()
+			if b.get(theToy) != nil {
+				t.Error("the object is not let go after a clean Finalize")
+			}
+		})
+	}
+}
+
+func TestFinalizerThatCannotBeRemoved(t *testing.T) {
+	refused := apierrors.NewInternalError(errors.New("etcd is full"))
+	for name, test := range map[string]struct {
+		meanwhile func(b *bench)
+		want      func(error) bool
+	}{
+		"is no error if the object is gone": {
+			func(b *bench) {
+				b.edit(theToy, func(toy *Toy) { toy.Finalizers = nil })
+				b.delete(theToy)
+			},
+			func(err error) bool { return err == nil },
+		},
+		"is a conflict if the object has been modified": {
+			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
+		},
+		"is an error if the API server refuses": {
+			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &cleaner{finalize: func(context.Context, *Toy) (controller.Result, error) {
+				return controller.Result{RequeueAfter: time.Second}, nil
+			}}
+			b := condemned(t, kind)
+			b.mustPass() // its status is as it shall be from here on
+			b.takeWrites()
+			kind.finalize = func(context.Context, *Toy) (controller.Result, error) {
+				test.meanwhile(b)
+				return controller.Result{}, nil
+			}
+			if _, err := b.pass(); !test.want(err) {
+				t.Errorf("the error is %v", err)
+			}
+			b.wantWrites("finalizers default/a []")
+		})
+	}
+}
+
+func TestFinalizerWhoseAnswerWasLostIsNotAddedTwice(t *testing.T) {
+	kind := &cleaner{}
+	b := newBench(t, kind)
+	b.lost = context.DeadlineExceeded
+	if _, err := b.pass(); !errors.Is(err, context.DeadlineExceeded) || kind.calls > 0 {
+		t.Errorf("the error is %v, and Reconcile was called %d times", err, kind.calls)
+	}
+	b.mustPass()
+	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")
+}

@@ -1,0 +1,259 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+const toyFinalizer = "toys.example.com/clean"
+
+// epoch is when the tests take place. Its fraction of a second is lost on the
+// way to the API server and back.
+var epoch = time.Date(2026, 2, 10, 20, 30, 0, 123456789, time.UTC)
+
+// bench is a Pipeline with a server and one Toy, "a".
+type bench struct {
+	*toyServer
+	recorder controllertest.Recorder
+	clock    *clocktesting.FakePassiveClock
+	pipeline *controller.Pipeline[*Toy]
+}
+
+var theToy = keyOf("a")
+
+func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
+	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakePassiveClock(epoch)}
+	b.pipeline = &controller.Pipeline[*Toy]{
+		Get:           b.cached,
+		Client:        b.client,
+		Store:         b.cache,
+		Reconciler:    kind,
+		FinalizerName: toyFinalizer,
+		Guard:         controller.NewGuard(),
+		Events:        &b.recorder,
+		Clock:         b.clock,
+	}
+	b.create(newToy(theToy.Name))
+	return b
+}
+
+// pass does one pass with a cache that is up to date.
+func (b *bench) pass() (controller.Result, error) {
+	b.deliver()
+	return b.passAsIs()
+}
+
+// passAsIs does one pass with the cache as it is, and checks what holds for all
+// passes: they do not change what is in it.
+func (b *bench) passAsIs() (controller.Result, error) {
+	b.t.Helper()
+	var before *Toy
+	if toy, err := b.cached(theToy); err == nil {
+		before = toy.copy()
+	}
+	result, err := b.pipeline.Sync(context.Background(), theToy)
+	if before != nil {
+		after, _ := b.cached(theToy)
+		controllertest.Equal(b.t, "the cached object after a pass", before, after)
+	}
+	return result, err
+}
+
+// mustPass does a pass that ends well.
+func (b *bench) mustPass() controller.Result {
+	b.t.Helper()
+	result, err := b.pass()
+	if err != nil {
+		b.t.Fatalf("the pass ended with: %v", err)
+	}
+	return result
+}
+
+// wantWrites checks the writes since it was last called.
+func (b *bench) wantWrites(want ...string) {
+	b.t.Helper()
+	controllertest.Equal(b.t, "writes", want, b.takeWrites())
+}
+
+func (b *bench) wantEvents(want ...string) {
+	b.t.Helper()
+	controllertest.Equal(b.t, "events", want, b.recorder.Events())
+}
+
+func (b *bench) wantConditions(want ...string) {
+	b.t.Helper()
+	controllertest.Equal(b.t, "conditions", want, controllertest.Conditions(b.get(theToy)))
+}
+
+func TestPassOfAnObjectThatIsGone(t *testing.T) {
+	kind := &cleaner{}
+	b := newBench(t, kind)
+	if result, err := b.passAsIs(); err != nil || result.RequeueAfter != 0 { // nothing was delivered yet
+		t.Errorf("ended with %v and %v, wanted nothing", result, err)
+	}
+	b.wantWrites()
+	if kind.calls+kind.cleaned > 0 {
+		t.Error("the kind was called")
+	}
+}
+
+func TestObjectThatIsGoneIsForgotten(t *testing.T) {
+	b := newBench(t, &painter{})
+	b.mustPass() // its write is one that the cache has yet to see
+	stale := b.cache.List()
+	b.delete(theToy)
+	b.mustPass()
+	if err := b.cache.Replace(stale, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if !b.pipeline.Guard.CaughtUp(theToy) {
+		t.Error("the guard still waits for a write to an object that is gone")
+	}
+}
+
+func TestCacheThatCannotBeRead(t *testing.T) {
+	b := newBench(t, &painter{})
+	broken := errors.New("no such index")
+	b.pipeline.Get = func(controller.Key) (*Toy, error) { return nil, broken }
+	if _, err := b.passAsIs(); !errors.Is(err, broken) || !strings.Contains(err.Error(), "default/a") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestPausedObjectIsNotWritten(t *testing.T) {
+	for name, prepare := range map[string]func(*bench){
+		"while it has no status":          func(*bench) {},
+		"while its status is out of date": func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) },
+		"while it is being deleted":       func(b *bench) { b.mustPass(); b.delete(theToy) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &cleaner{}
+			b := newBench(t, kind)
+			b.pipeline.RecheckAfter = time.Minute
+			prepare(b)
+			b.takeWrites()
+			calls := kind.calls
+			b.edit(theToy, func(toy *Toy) { toy.Annotations = map[string]string{controller.PausedAnnotation: "true"} })
+			if result := b.mustPass(); result.RequeueAfter != 0 {
+				t.Errorf("it is looked at again after %s", result.RequeueAfter)
+			}
+			b.wantWrites()
+			if kind.calls != calls || kind.cleaned > 0 {
+				t.Error("the kind was called")
+			}
+
+			b.edit(theToy, func(toy *Toy) { toy.Annotations[controller.PausedAnnotation] = "false" })
+			b.mustPass()
+			if len(b.takeWrites()) == 0 {
+				t.Error("it does not go on when it is no longer paused")
+			}
+		})
+	}
+}
+
+func TestPassWaitsForTheCacheToHoldOwnWrites(t *testing.T) {
+	kind := &painter{}
+	b := newBench(t, kind)
+	b.mustPass()
+	b.wantWrites("status default/a")
+
+	for range 3 {
+		if _, err := b.passAsIs(); err == nil {
+			t.Error("a pass went on with a cache that is behind")
+		}
+	}
+	b.wantWrites()
+	b.wantEvents("Normal Painted default/a: It is red.")
+	if kind.calls != 1 {
+		t.Errorf("the kind was called %d times, wanted 1", kind.calls)
+	}
+
+	b.mustPass()
+	if kind.calls != 2 {
+		t.Error("the kind was not called when the cache had caught up")
+	}
+}
+
+func TestPassKnowsTheWritesOfTheKind(t *testing.T) {
+	var children controllertest.Store
+	children.Set("100")
+	kind := &painter{}
+	b := newBench(t, kind)
+	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
+		b.pipeline.Guard.Wrote(theToy, &children, "101")
+		return paint(ctx, toy)
+	}
+	b.mustPass()
+	if _, err := b.pass(); err == nil || kind.calls != 1 {
+		t.Error("a pass went on although the cache of children is behind")
+	}
+	children.Set("101")
+	b.mustPass()
+}
+
+func TestPeriodicCheck(t *testing.T) {
+	const period = 10 * time.Minute
+	kind := &painter{}
+	b := newBench(t, kind)
+	b.pipeline.RecheckAfter = period
+	shortest, longest := 2*period, time.Duration(0)
+	for range 1000 {
+		after := b.mustPass().RequeueAfter
+		shortest, longest = min(shortest, after), max(longest, after)
+	}
+	if shortest < period*90/100 || shortest > period*95/100 || longest > period*110/100 || longest < period*105/100 {
+		t.Errorf("checks come after %s to %s, wanted %s ± 10 %%", shortest, longest, period)
+	}
+
+	kind.reconcile = func(context.Context, *Toy) (controller.Result, error) {
+		return controller.Result{RequeueAfter: time.Hour}, nil
+	}
+	if after := b.mustPass().RequeueAfter; after != time.Hour {
+		t.Errorf("a kind that asked for 1 h is called after %s", after)
+	}
+	kind.reconcile = fails(errors.New("broken"))
+	if result, err := b.pass(); err == nil || result.RequeueAfter != 0 {
+		t.Errorf("a pass that failed asks for %s", result.RequeueAfter)
+	}
+}
+
+func TestPanicIsAnErrorOfThePass(t *testing.T) {
+	b := newBench(t, &painter{reconcile: func(context.Context, *Toy) (controller.Result, error) { return panics() }})
+	if _, err := b.pass(); err == nil {
+		t.Fatal("a panic was lost")
+	}
+	b.wantWrites("status default/a")
+	b.wantConditions(
+		"Degraded=False AsExpected",
+		"Ready=False Panic: panic: runtime error: index out of range [3] with length 0",
+	)
+	if _, err := b.pass(); err == nil {
+		t.Error("the second panic was lost")
+	}
+	b.wantWrites()
+}
+
+func TestConflictChangesNothing(t *testing.T) {
+	kind := &painter{}
+	b := newBench(t, kind)
+	b.mustPass()
+	b.wantWrites("status default/a")
+	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
+		toy.Status.Colour = "half red, half blue"
+		return controller.Result{}, apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))
+	}
+	if _, err := b.pass(); !apierrors.IsConflict(err) {
+		t.Errorf("the error is %v", err)
+	}
+	b.wantWrites()
+	b.wantEvents("Normal Painted default/a: It is red.")
+}

@@ -1,0 +1,263 @@
+package controller_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// wish is somebody's wish for a pass.
+type wish struct {
+	name string
+	lane controller.Lane
+}
+
+func background(name string) wish { return wish{name, controller.Background} }
+func urgent(name string) wish     { return wish{name, controller.Urgent} }
+
+// handOut takes all that waits and returns the names in their order.
+func handOut(q *controller.Queue) []string {
+	var names []string
+	for q.Len() > 0 {
+		key, _ := q.Get()
+		names = append(names, key.Name)
+		q.Done(key)
+	}
+	return names
+}
+
+// numbered returns a wish for each of n keys: a, b, c …
+func numbered(n int, lane controller.Lane) []wish {
+	var wishes []wish
+	for i := range n {
+		wishes = append(wishes, wish{string(rune('a' + i)), lane})
+	}
+	return wishes
+}
+
+func TestQueueOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		wishes []wish
+		want   []string
+	}{
+		"each lane keeps the order of arrival, the urgent one goes first": {
+			[]wish{background("b1"), urgent("u1"), background("b2"), urgent("u2")}, []string{"u1", "u2", "b1", "b2"},
+		},
+		"a key that is wanted twice comes once": {
+			[]wish{background("b"), urgent("u"), background("b"), urgent("u")}, []string{"u", "b"},
+		},
+		"a key that was in the background first counts as urgent": {
+			[]wish{background("b1"), background("both"), urgent("u"), urgent("both")}, []string{"u", "both", "b1"},
+		},
+		"a key that was urgent first stays urgent": {
+			[]wish{urgent("both"), urgent("u"), background("b"), background("both")}, []string{"both", "u", "b"},
+		},
+		"after ten urgent keys comes one from the background": {
+			append([]wish{background("b1"), background("b2")}, numbered(22, controller.Urgent)...),
+			[]string{
+				"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "b1",
+				"k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "b2", "u", "v",
+			},
+		},
+		"urgent keys do not wait for a background that is empty": {
+			append(numbered(12, controller.Urgent), background("z")),
+			[]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "z", "k", "l"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := controller.NewQueue("", clock.RealClock{})
+			defer q.ShutDown()
+			for _, w := range test.wishes {
+				q.Add(keyOf(w.name), w.lane)
+			}
+			controllertest.Equal(t, "order", test.want, handOut(q))
+		})
+	}
+}
+
+func TestKeyThatIsWantedDuringItsPassComesAfterIt(t *testing.T) {
+	q := controller.NewQueue("", clock.RealClock{})
+	defer q.ShutDown()
+	q.Add(keyOf("a"), controller.Background)
+	a, _ := q.Get()
+	q.Add(keyOf("b"), controller.Background)
+	q.Add(a, controller.Urgent)
+	q.Add(a, controller.Background)
+	b, _ := q.Get()
+	if b.Name != "b" || q.Len() != 0 {
+		t.Fatalf("got %s, and %d keys wait, while a is worked on", b, q.Len())
+	}
+	q.Done(b)
+	q.Add(b, controller.Background)
+	q.Done(a)
+	controllertest.Equal(t, "order", []string{"a", "b"}, handOut(q)) // a is still urgent
+}
+
+func TestKeyIsWithOneWorkerAtATime(t *testing.T) {
+	q := controller.NewQueue("", clock.RealClock{})
+	var busy [3]sync.Mutex
+	var workers, users sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for {
+				key, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				if !busy[key.Name[0]-'a'].TryLock() {
+					t.Errorf("%s is with two workers", key)
+					return
+				}
+				runtime.Gosched()
+				busy[key.Name[0]-'a'].Unlock()
+				q.Done(key)
+			}
+		})
+	}
+	for i := range 8 {
+		users.Go(func() {
+			for j := range 1000 {
+				q.Add(keyOf(string(rune('a'+(i+j)%3))), controller.Lane(j%2))
+			}
+		})
+	}
+	users.Wait()
+	q.ShutDown()
+	workers.Wait()
+}
+
+// stepped is a queue whose time passes only when step says so.
+type stepped struct {
+	*controller.Queue
+	clock *clocktesting.FakeClock
+}
+
+// withStepped runs test in a bubble, in which synctest.Wait returns when the
+// timers' goroutines have nothing left to do. The bubble fails a test that
+// leaves one of them behind.
+func withStepped(t *testing.T, test func(t *testing.T, q stepped)) {
+	synctest.Test(t, func(t *testing.T) {
+		clk := clocktesting.NewFakeClock(epoch)
+		q := stepped{controller.NewQueue("", clk), clk}
+		defer q.ShutDown()
+		test(t, q)
+	})
+}
+
+func (s stepped) step(d time.Duration) {
+	synctest.Wait()
+	s.clock.Step(d)
+	synctest.Wait()
+}
+
+// wantAfter checks that key comes after d and no earlier, and takes it.
+func (s stepped) wantAfter(t *testing.T, d time.Duration, name string) {
+	t.Helper()
+	s.step(d - 1)
+	if n := s.Len(); n != 0 {
+		t.Errorf("%d keys wait before %s have passed", n, d)
+	}
+	s.step(1)
+	controllertest.Equal(t, "keys after "+d.String(), []string{name}, handOut(s.Queue))
+}
+
+func TestTimersEndInTheirLane(t *testing.T) {
+	withStepped(t, func(t *testing.T, q stepped) {
+		q.AddAfter(keyOf("checked"), time.Minute, controller.Background)
+		q.AddAfter(keyOf("promised"), 2*time.Minute, controller.Urgent)
+		q.AddAfter(keyOf("both"), 3*time.Minute, controller.Background)
+		q.AddAfter(keyOf("both"), 3*time.Minute, controller.Urgent)
+		q.AddWithBackoff(keyOf("failed"))
+		q.AddQuickly(keyOf("stale"))
+		q.step(time.Hour)
+		order := handOut(q.Queue)
+		controllertest.Equal(t, "urgent", map[string]bool{"promised": true, "both": true, "stale": true}, set(order[:3]))
+		controllertest.Equal(t, "background", map[string]bool{"checked": true, "failed": true}, set(order[3:]))
+	})
+}
+
+func set(names []string) map[string]bool {
+	s := map[string]bool{}
+	for _, name := range names {
+		s[name] = true
+	}
+	return s
+}
+
+func TestTimers(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, stepped){
+		"a timer ends when its time has come": func(t *testing.T, q stepped) {
+			q.AddAfter(keyOf("a"), time.Hour, controller.Urgent)
+			q.wantAfter(t, time.Hour, "a")
+		},
+		"a timer that has passed already ends at once": func(t *testing.T, q stepped) {
+			q.AddAfter(keyOf("b"), -time.Hour, controller.Background)
+			q.AddAfter(keyOf("a"), 0, controller.Urgent)
+			controllertest.Equal(t, "order", []string{"a", "b"}, handOut(q.Queue))
+		},
+		"of two timers in a lane the earlier counts, if it is set second": func(t *testing.T, q stepped) {
+			q.AddAfter(keyOf("a"), time.Hour, controller.Urgent)
+			q.AddAfter(keyOf("a"), time.Minute, controller.Urgent)
+			q.wantAfter(t, time.Minute, "a")
+			q.step(2 * time.Hour)
+			controllertest.Equal(t, "left", nil, handOut(q.Queue))
+		},
+		"of two timers in a lane the earlier counts, if it is set first": func(t *testing.T, q stepped) {
+			q.AddAfter(keyOf("a"), time.Minute, controller.Background)
+			q.AddAfter(keyOf("a"), time.Hour, controller.Background)
+			q.wantAfter(t, time.Minute, "a")
+		},
+		"the backoff doubles from 1 s to 5 min, until it is forgotten": func(t *testing.T, q stepped) {
+			for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+				q.AddWithBackoff(keyOf("a"))
+				q.wantAfter(t, seconds*time.Second, "a")
+			}
+			q.AddWithBackoff(keyOf("b")) // each key for itself
+			q.wantAfter(t, time.Second, "b")
+			q.Forget(keyOf("a"))
+			q.AddWithBackoff(keyOf("a"))
+			q.wantAfter(t, time.Second, "a")
+		},
+		"the quick retry doubles from 5 ms to 1 s, until it is forgotten": func(t *testing.T, q stepped) {
+			for _, ms := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
+				q.AddQuickly(keyOf("a"))
+				q.wantAfter(t, ms*time.Millisecond, "a")
+			}
+			q.Forget(keyOf("a"))
+			q.AddQuickly(keyOf("a"))
+			q.wantAfter(t, 5*time.Millisecond, "a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) { withStepped(t, test) })
+	}
+}
+
+func TestQueueShutDown(t *testing.T) {
+	withStepped(t, func(t *testing.T, q stepped) {
+		q.Add(keyOf("waits"), controller.Background)
+		q.AddAfter(keyOf("timer"), time.Second, controller.Urgent)
+		q.AddWithBackoff(keyOf("failed"))
+		synctest.Wait()
+		q.ShutDown()
+		q.ShutDown() // may be said twice
+
+		q.Add(keyOf("late"), controller.Urgent)
+		q.AddAfter(keyOf("late"), 0, controller.Urgent)
+		q.AddAfter(keyOf("late"), time.Second, controller.Background)
+		q.AddWithBackoff(keyOf("late"))
+		q.AddQuickly(keyOf("late"))
+		q.step(time.Hour)
+		controllertest.Equal(t, "left", []string{"waits"}, handOut(q.Queue))
+		if _, shutdown := q.Get(); !shutdown {
+			t.Error("Get does not say that the queue is shut down")
+		}
+	})
+}

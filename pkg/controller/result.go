@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Result is what a pass without an error asks for.
+type Result struct {
+	// RequeueAfter, if positive, is when the next pass shall come at the latest.
+	// Zero means: when something changes.
+	RequeueAfter time.Duration
+
+	// periodic marks the engine's own check: it waits in the background, while a
+	// kind's RequeueAfter is a promise, and urgent.
+	periodic bool
+}
+
+// WaitFor returns the error of a pass that found something missing which will
+// come: a Secret, a server that is starting. Ready becomes False with this reason
+// and message. The next pass comes after the given time, if that is positive, or
+// earlier if a watched dependency changes.
+func WaitFor(reason, message string, after time.Duration) error {
+	return &waitError{reason: reason, message: message, after: after}
+}
+
+type waitError struct {
+	reason, message string
+	after           time.Duration
+}
+
+func (e *waitError) Error() string { return e.message }
+
+// Terminal wraps an error that no retry will mend: the object becomes Degraded
+// and Stalled, and is left alone until its spec or a dependency changes.
+func Terminal(err error) error {
+	return &stalledError{err: err}
+}
+
+// Stalled wraps an error that this operator cannot mend and cannot see mended,
+// since nothing here watches what is in the way: as Terminal, but looked at again
+// after the given time.
+func Stalled(err error, after time.Duration) error {
+	return &stalledError{err: err, after: after}
+}
+
+type stalledError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *stalledError) Error() string { return e.err.Error() }
+func (e *stalledError) Unwrap() error { return e.err }
+
+// WithReason gives an error the reason that conditions and events show for it: an
+// identifier in CamelCase. Without one, an error of the API server shows the
+// server's reason, and any other ReasonError.
+func WithReason(reason string, err error) error {
+	return &reasonError{reason: reason, err: err}
+}
+
+// ReasonError is the reason of an error that has none of its own.
+const ReasonError = "ReconcileError"
+
+// The API server refuses Events with longer ones (k8s.io/kubernetes, validation
+// of Event).
+const maxReason = 128
+
+type reasonError struct {
+	reason string
+	err    error
+}
+
+func (e *reasonError) Error() string { return e.err.Error() }
+func (e *reasonError) Unwrap() error { return e.err }
+
+// validReason is what the API server takes as the reason of a condition. A
+// webhook that denies a request may give any text as its reason.
+var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+func reasonOf(err error) string {
+	var (
+		named   *reasonError
+		waiting *waitError
+		reason  string
+	)
+	switch {
+	case errors.As(err, &waiting):
+		reason = waiting.reason
+	case errors.As(err, &named):
+		reason = named.reason
+	default:
+		reason = string(apierrors.ReasonForError(err))
+	}
+	if len(reason) > maxReason || !validReason.MatchString(reason) {
+		return ReasonError
+	}
+	return reason
+}
+
+// errBehind ends a pass for which the cache is not yet as new as what this
+// process wrote itself.
+var errBehind = errors.New("the cache does not yet hold this process's own last write")
+
+// panicError is a panic of a pass.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// stackOf is where a panic came from, as a key and a value for the log; nothing
+// for other errors.
+func stackOf(err error) []any {
+	var panicked *panicError
+	if errors.As(err, &panicked) {
+		return []any{"stack", string(panicked.stack)}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// Toy is a kind with as little to it as a kind can have: it wants to be painted.
+type Toy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ToySpec   `json:"spec"`
+	Status ToyStatus `json:"status,omitempty"`
+}
+
+type ToySpec struct {
+	Colour string `json:"colour,omitempty"`
+}
+
+type ToyStatus struct {
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	Colour             string             `json:"colour,omitempty"`
+}
+
+var toyKind = schema.GroupVersionKind{Group: "toys.example.com", Version: "v1", Kind: "Toy"}
+
+func (t *Toy) StatusConditions() *[]metav1.Condition { return &t.Status.Conditions }
+
+func (t *Toy) StatusObservedGeneration() *int64 { return &t.Status.ObservedGeneration }
+
+func (t *Toy) DeepCopyObject() runtime.Object { return t.copy() }
+
+func (t *Toy) copy() *Toy {
+	c := *t
+	t.DeepCopyInto(&c.ObjectMeta)
+	c.Status.Conditions = slices.Clone(t.Status.Conditions)
+	return &c
+}
+
+// newToy returns a Toy as a user writes it.
+func newToy(name string) *Toy {
+	return &Toy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: toyKind.GroupVersion().String(), Kind: toyKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       ToySpec{Colour: "red"},
+	}
+}
+
+// keyOf returns the key of the Toy that newToy(name) makes.
+func keyOf(name string) controller.Key { return controller.Key{Namespace: "default", Name: name} }
+
+// painter is the kind: one function, which a test may replace.
+type painter struct {
+	reconcile func(ctx context.Context, toy *Toy) (controller.Result, error)
+	calls     int
+}
+
+func (p *painter) Reconcile(ctx context.Context, toy *Toy) (controller.Result, error) {
+	p.calls++
+	if p.reconcile == nil {
+		return paint(ctx, toy)
+	}
+	return p.reconcile(ctx, toy)
+}
+
+// paint is a pass in which all goes well.
+func paint(_ context.Context, toy *Toy) (controller.Result, error) {
+	toy.Status.Colour = toy.Spec.Colour
+	conditions.True(&toy.Status.Conditions, conditions.Ready, "Painted", "It is "+toy.Spec.Colour+".")
+	return controller.Result{}, nil
+}
+
+// fails is a pass that ends with err.
+func fails(err error) func(context.Context, *Toy) (controller.Result, error) {
+	return func(context.Context, *Toy) (controller.Result, error) { return controller.Result{}, err }
+}
+
+// panics is a pass with a bug in it.
+func panics() (controller.Result, error) {
+	var colours []string
+	return controller.Result{}, errors.New(colours[3])
+}
+
+// cleaner is a kind that also cleans up.
+type cleaner struct {
+	painter
+	finalize func(ctx context.Context, toy *Toy) (controller.Result, error)
+	cleaned  int
+}
+
+func (c *cleaner) Finalize(ctx context.Context, toy *Toy) (controller.Result, error) {
+	c.cleaned++
+	if c.finalize == nil {
+		return controller.Result{}, nil
+	}
+	return c.finalize(ctx, toy)
+}

@@ -1,0 +1,197 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+var toyResource = schema.GroupResource{Group: toyKind.Group, Resource: "toys"}
+
+// toyServer is an API server for Toys with the cache of an informer beside it.
+// Nothing reaches the cache before deliver.
+type toyServer struct {
+	t     testing.TB
+	cache cache.Store
+
+	mu       sync.Mutex
+	revision int
+	stored   map[controller.Key]*Toy
+	writes   []string // what the engine asked for, refused or not
+	refusal  error    // of the next write
+	lost     error    // is answered to the next write although it is done
+}
+
+func newToyServer(t testing.TB) *toyServer {
+	return &toyServer{t: t, cache: cache.NewStore(cache.MetaNamespaceKeyFunc), stored: map[controller.Key]*Toy{}}
+}
+
+// create stores a Toy as the API server would.
+func (s *toyServer) create(toy *Toy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	toy = toy.copy()
+	toy.Generation = 1
+	s.store(toy)
+	toy.UID = types.UID("uid-" + toy.ResourceVersion)
+}
+
+// edit changes a Toy as a user does; whatever they do counts as a new spec.
+func (s *toyServer) edit(key controller.Key, change func(*Toy)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	toy := s.stored[key].copy()
+	change(toy)
+	toy.Generation++
+	s.store(toy)
+}
+
+// delete marks a Toy as deleted, or removes it if nothing holds it.
+func (s *toyServer) delete(key controller.Key) {
+	s.edit(key, func(toy *Toy) { toy.DeletionTimestamp = &metav1.Time{Time: epoch} })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collect(key)
+}
+
+// deliver brings the cache up to date.
+func (s *toyServer) deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var toys []any
+	for _, toy := range s.stored {
+		toys = append(toys, toy.copy())
+	}
+	if err := s.cache.Replace(toys, strconv.Itoa(s.revision)); err != nil {
+		s.t.Errorf("filling the cache: %v", err)
+	}
+}
+
+// get returns the Toy that is stored, or nil.
+func (s *toyServer) get(key controller.Key) *Toy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if toy := s.stored[key]; toy != nil {
+		return toy.copy()
+	}
+	return nil
+}
+
+// cached reads the cache as a generated lister does: without a copy.
+func (s *toyServer) cached(key controller.Key) (*Toy, error) {
+	toy, found, err := s.cache.GetByKey(key.String())
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, apierrors.NewNotFound(toyResource, key.Name)
+	}
+	return toy.(*Toy), nil
+}
+
+// takeWrites returns the writes since it was last called.
+func (s *toyServer) takeWrites() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes := s.writes
+	s.writes = nil
+	return writes
+}
+
+func (s *toyServer) client(namespace string) controller.Client[*Toy] {
+	return &toyClient{server: s, namespace: namespace}
+}
+
+// store needs the lock, as does collect.
+func (s *toyServer) store(toy *Toy) {
+	s.revision++
+	toy.ResourceVersion = strconv.Itoa(s.revision)
+	s.stored[cache.MetaObjectToName(toy)] = toy
+}
+
+func (s *toyServer) collect(key controller.Key) {
+	if toy := s.stored[key]; toy.DeletionTimestamp != nil && len(toy.Finalizers) == 0 {
+		delete(s.stored, key)
+		s.revision++
+	}
+}
+
+// write does what all writes have in common. apply changes the Toy that is
+// stored, and names the UID and resource version that it was meant for.
+func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (types.UID, string)) (*Toy, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, line)
+	refusal, lost := s.refusal, s.lost
+	s.refusal, s.lost = nil, nil
+	if refusal != nil {
+		return &Toy{}, refusal
+	}
+	before := s.stored[key]
+	if before == nil {
+		return &Toy{}, apierrors.NewNotFound(toyResource, key.Name)
+	}
+	after := before.copy()
+	uid, version := apply(after)
+	if uid != before.UID || version != before.ResourceVersion {
+		return &Toy{}, apierrors.NewConflict(toyResource, key.Name, errors.New("the object has been modified"))
+	}
+	if !equality.Semantic.DeepEqual(before, after) {
+		s.store(after)
+		s.collect(key)
+	}
+	return after.copy(), lost
+}
+
+// toyClient is what client-gen would make for Toys.
+type toyClient struct {
+	server    *toyServer
+	namespace string
+}
+
+func (c *toyClient) UpdateStatus(_ context.Context, toy *Toy, _ metav1.UpdateOptions) (*Toy, error) {
+	key := controller.Key{Namespace: c.namespace, Name: toy.Name}
+	return c.server.write("status "+key.String(), key, func(stored *Toy) (types.UID, string) {
+		stored.Status = overTheWire(c.server.t, toy.Status)
+		return toy.UID, toy.ResourceVersion
+	})
+}
+
+func (c *toyClient) Patch(_ context.Context, name string, kind types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*Toy, error) {
+	key := controller.Key{Namespace: c.namespace, Name: name}
+	var patch metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &patch); err != nil || kind != types.MergePatchType || len(subresources) > 0 {
+		c.server.t.Errorf("unexpected patch %s %v %s: %v", kind, subresources, data, err)
+	}
+	return c.server.write(fmt.Sprintf("finalizers %s %v", key, patch.Finalizers), key, func(stored *Toy) (types.UID, string) {
+		stored.Finalizers = patch.Finalizers
+		return patch.UID, patch.ResourceVersion
+	})
+}
+
+// overTheWire returns what comes out of JSON again: times lose their fractions
+// of a second, and text that is not UTF-8 its bytes.
+func overTheWire(t testing.TB, status ToyStatus) ToyStatus {
+	var out ToyStatus
+	data, err := json.Marshal(status)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		t.Errorf("a status that is no JSON: %v", err)
+	}
+	return out
+}
