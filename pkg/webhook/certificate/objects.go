@@ -1,0 +1,104 @@
+package certificate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The label of everything that Windlass makes.
+const (
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "windlass"
+)
+
+// ours is whether Windlass made the Secret.
+func ours(secret *corev1.Secret) bool { return secret.Labels[managedByLabel] == managedBy }
+
+// newSecret is the Secret that holds data.
+func (o *Options) newSecret(data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace,
+			Name:      o.SecretName,
+			Labels:    map[string]string{managedByLabel: managedBy, "app.kubernetes.io/name": "windlass"},
+		},
+		Type: corev1.SecretTypeTLS,
+		Data: data,
+	}
+}
+
+// withData is the secret with some of its data changed. It keeps the resource
+// version, so that the write fails if anybody else wrote meanwhile.
+func withData(secret *corev1.Secret, update map[string][]byte) *corev1.Secret {
+	secret = secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	maps.Copy(secret.Data, update)
+	return secret
+}
+
+// clientConfig is where a CustomResourceDefinition says how its webhook is called.
+func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv1.WebhookClientConfig, error) {
+	conversion := crd.Spec.Conversion
+	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil {
+		return apiextensionsv1.WebhookClientConfig{}, fmt.Errorf(
+			"the CustomResourceDefinition %s is not converted by a webhook: apply the one that comes with this version", crd.Name)
+	}
+	if conversion.Webhook.ClientConfig == nil {
+		return apiextensionsv1.WebhookClientConfig{}, nil
+	}
+	return *conversion.Webhook.ClientConfig, nil
+}
+
+// patch is what has to be changed in a clientConfig. It is nil if that is as it
+// should be.
+func (o *Options) patch(config apiextensionsv1.WebhookClientConfig, bundle []byte) map[string]any {
+	patch := map[string]any{}
+	if !bytes.Equal(config.CABundle, bundle) {
+		patch["caBundle"] = bundle
+	}
+	if o.URL != "" {
+		if config.URL == nil || *config.URL != o.URL {
+			patch["url"] = o.URL
+		}
+		if config.Service != nil {
+			patch["service"] = nil
+		}
+	} else {
+		if config.URL != nil {
+			patch["url"] = nil
+		}
+		if !o.isService(config.Service) {
+			patch["service"] = map[string]any{"namespace": o.Namespace, "name": o.ServiceName, "path": Path}
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	return patch
+}
+
+func (o *Options) isService(service *apiextensionsv1.ServiceReference) bool {
+	return service != nil && service.Namespace == o.Namespace && service.Name == o.ServiceName &&
+		service.Path != nil && *service.Path == Path
+}
+
+// mergePatch is the patch as it is sent. It fails with a conflict if anybody else
+// changed the CustomResourceDefinition meanwhile.
+func mergePatch(crd *apiextensionsv1.CustomResourceDefinition, clientConfig map[string]any) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion},
+		"spec": map[string]any{
+			"conversion": map[string]any{
+				"webhook": map[string]any{"clientConfig": clientConfig},
+			},
+		},
+	})
+}

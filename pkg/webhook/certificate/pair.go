@@ -1,0 +1,144 @@
+package certificate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// backdate is how long before it is made a certificate starts to be valid, for
+// machines whose clocks are behind ours. kubeadm allows for as much.
+const backdate = 5 * time.Minute
+
+// Types of PEM blocks.
+const (
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "PRIVATE KEY"
+)
+
+// pair is a certificate with its private key.
+type pair struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// newAuthority makes a CA that signs itself.
+func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
+	return sign(&x509.Certificate{
+		// The name tells CAs apart, for readers and for the search of a chain.
+		Subject:               pkix.Name{CommonName: "windlass-webhook-ca@" + now.UTC().Format(time.RFC3339)},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(lifetime),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}, nil)
+}
+
+// issue makes a serving certificate for hosts, which are DNS names or IP
+// addresses. It ends no later than the CA.
+func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pair, error) {
+	end := now.Add(lifetime)
+	if p.certificate.NotAfter.Before(end) {
+		end = p.certificate.NotAfter
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "windlass-webhook"},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              end,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	return sign(template, p)
+}
+
+// sign makes a key, and a certificate for it. Without a CA it signs itself.
+func sign(template *x509.Certificate, ca *pair) (*pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	if ca == nil {
+		ca = &pair{certificate: template, key: key}
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key.Public(), ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("making certificate %s: %w", template.Subject, err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate %s: %w", template.Subject, err)
+	}
+	return &pair{certificate: certificate, key: key}, nil
+}
+
+// encode returns certificate and key as PEM.
+func (p *pair) encode() (certificate, key []byte, err error) {
+	raw, err := x509.MarshalPKCS8PrivateKey(p.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the key of %s: %w", p.certificate.Subject, err)
+	}
+	return encodeBundle([]*x509.Certificate{p.certificate}), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: raw}), nil
+}
+
+// encodeBundle returns certificates as PEM.
+func encodeBundle(certificates []*x509.Certificate) []byte {
+	var bundle []byte
+	for _, c := range certificates {
+		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw})...)
+	}
+	return bundle
+}
+
+// parseBundle returns the CAs in a PEM bundle that are valid now, each once. It
+// passes over what it cannot read.
+func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
+	var authorities []*x509.Certificate
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && c.IsCA && now.Before(c.NotAfter) && !slices.ContainsFunc(authorities, c.Equal) {
+			authorities = append(authorities, c)
+		}
+	}
+	return authorities
+}
+
+// parseKey reads the first key of a PEM file.
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("no PEM block found")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if key, ok := key.(*ecdsa.PrivateKey); ok {
+		return key, nil
+	}
+	return nil, fmt.Errorf("key is a %T, not ECDSA", key)
+}
+
+// issuedAt is when we made a certificate.
+func issuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(backdate) }
+
+// renewAt is when two thirds of a certificate's life are over.
+func renewAt(c *x509.Certificate) time.Time {
+	return c.NotAfter.Add(-c.NotAfter.Sub(issuedAt(c)) / 3)
+}

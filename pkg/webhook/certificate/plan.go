@@ -1,0 +1,130 @@
+package certificate
+
+import (
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// view is what a replica knows when it decides what to do.
+type view struct {
+	secret    *corev1.Secret // nil: there is none
+	crd       *apiextensionsv1.CustomResourceDefinition
+	announced announcement
+	now       time.Time
+}
+
+// recheck is how long a replica waits for a deadline at most: its clock may be set
+// in the meantime. Looking at what is cached costs no request.
+const recheck = time.Hour
+
+// announcement is since when this replica has seen the CustomResourceDefinition
+// hold the CA that signs. It is not written down: a replica that starts anew
+// waits anew, which does no harm.
+type announcement struct {
+	ca    *x509.Certificate
+	since time.Time
+}
+
+// step is one write that brings the Secret and the CustomResourceDefinition
+// closer to what they shall be. At most one of create, update and patch is set.
+type step struct {
+	// what is logged when it is done.
+	what string
+	// create is the data of a Secret that is not there yet.
+	create map[string][]byte
+	// update is data to be changed in the Secret.
+	update map[string][]byte
+	// patch is a merge patch of the CustomResourceDefinition's clientConfig.
+	patch map[string]any
+	// next is when to look again if there is nothing to write.
+	next time.Time
+}
+
+// writes is whether there is anything to do.
+func (s step) writes() bool { return s.create != nil || s.update != nil || s.patch != nil }
+
+// plan decides what to do. Each case relies on those before it: a certificate is
+// only issued by a CA that the CustomResourceDefinition holds already.
+func (o *Options) plan(v view) (step, error) {
+	config, err := clientConfig(v.crd)
+	if err != nil {
+		return step{}, err
+	}
+	trusted := parseBundle(config.CABundle, v.now)
+	if v.secret == nil {
+		return o.create(trusted, v.now)
+	}
+	if !ours(v.secret) {
+		return step{}, fmt.Errorf("a Secret %s/%s exists that is not Windlass's (it has no label %s=%s): delete it, or rename it",
+			v.secret.Namespace, v.secret.Name, managedByLabel, managedBy)
+	}
+	c := parseContent(v.secret.Data, v.now)
+	due := o.due(c, v)
+	if reached(due.authority, v.now) {
+		return o.renewAuthority(c, trusted, v.now)
+	}
+	patch := o.patch(config, encodeBundle(c.bundle))
+	switch {
+	case patch["caBundle"] != nil:
+		return step{what: "Put the CA into the CustomResourceDefinition", patch: patch}, nil
+	case reached(due.serving, v.now):
+		return o.renewServing(c, v.now)
+	case patch != nil: // after the certificate is good for the new address
+		return step{what: "Put the webhook's address into the CustomResourceDefinition", patch: patch}, nil
+	case reached(due.cleanup, v.now):
+		return step{
+			what:   "Dropped CAs that nothing is signed by any more",
+			update: map[string][]byte{bundleKey: encodeBundle([]*x509.Certificate{c.signer.certificate})},
+		}, nil
+	}
+	return step{next: due.next(v.now)}, nil
+}
+
+// deadlines are when something has to be done. The zero time means never.
+type deadlines struct {
+	authority time.Time // a new CA
+	serving   time.Time // a new serving certificate
+	cleanup   time.Time // CAs other than the one that signs are dropped
+}
+
+func (o *Options) due(c content, v view) deadlines {
+	switch {
+	case c.signer == nil:
+		return deadlines{authority: v.now}
+	case c.serving == nil:
+		// There is nothing that works which had to be spared.
+		return deadlines{serving: v.now}
+	case !c.signed():
+		// A CA is being renewed. The old certificate works until the API servers
+		// know the new CA.
+		if !c.signer.certificate.Equal(v.announced.ca) {
+			return deadlines{}
+		}
+		return deadlines{serving: v.announced.since.Add(o.Settle)}
+	}
+	d := deadlines{authority: renewAt(c.signer.certificate), serving: renewAt(c.serving.Leaf)}
+	if !c.covers(o.hosts()) {
+		d.serving = v.now
+	}
+	if len(c.bundle) > 1 {
+		d.cleanup = issuedAt(c.serving.Leaf).Add(o.Settle)
+	}
+	return d
+}
+
+func reached(deadline, now time.Time) bool { return !deadline.IsZero() && !deadline.After(now) }
+
+// next is the earliest deadline, and within recheck: the clock may be set.
+func (d deadlines) next(now time.Time) time.Time {
+	earliest := now.Add(recheck)
+	for _, t := range []time.Time{d.authority, d.serving, d.cleanup} {
+		if !t.IsZero() && t.Before(earliest) {
+			earliest = t
+		}
+	}
+	return earliest
+}

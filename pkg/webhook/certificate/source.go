@@ -1,0 +1,176 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	crdlisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// Writes are limited for the case that somebody else keeps changing what this
+// keeps putting right. The burst is more than a renewal of everything takes.
+const (
+	writesPerSecond = 1
+	writesAtOnce    = 10
+)
+
+// Backoff of a pass that failed.
+const (
+	backoffBase  = time.Second
+	backoffLimit = 5 * time.Minute
+)
+
+// Source keeps the serving certificate, its CA and the CustomResourceDefinition
+// in order, and hands out the certificate to serve with.
+type Source struct {
+	options Options
+	kube    kubernetes.Interface
+	crd     crdclientset.Interface
+
+	kubeInformers informers.SharedInformerFactory
+	crdInformers  crdinformers.SharedInformerFactory
+	secrets       corelisters.SecretLister
+	crds          crdlisters.CustomResourceDefinitionLister
+
+	writes    flowcontrol.PassiveRateLimiter
+	announced announcement // only the worker uses it
+	serving   atomic.Pointer[tls.Certificate]
+}
+
+// New returns a Source that has no certificate until it runs. It fails if the
+// options cannot work.
+func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Source, error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	s := &Source{options: options, kube: kube, crd: crd}
+	s.writes = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesAtOnce, options.Clock)
+	s.kubeInformers = informers.NewSharedInformerFactoryWithOptions(kube, 0,
+		informers.WithNamespace(options.Namespace),
+		// A Secret of that name that is not ours never gets into the cache.
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.SecretName).String()
+			o.LabelSelector = managedByLabel + "=" + managedBy
+		}))
+	s.crdInformers = crdinformers.NewSharedInformerFactoryWithOptions(crd, 0,
+		crdinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.CRDName).String()
+		}),
+		crdinformers.WithTransform(dropSchema))
+	s.secrets = s.kubeInformers.Core().V1().Secrets().Lister()
+	s.crds = s.crdInformers.Apiextensions().V1().CustomResourceDefinitions().Lister()
+	return s, nil
+}
+
+// dropSchema keeps the large part of a CustomResourceDefinition out of the cache.
+func dropSchema(obj any) (any, error) {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return obj, nil
+	}
+	lean := *crd
+	lean.ManagedFields, lean.Annotations, lean.Spec.Versions = nil, nil, nil
+	return &lean, nil
+}
+
+// GetCertificate returns the certificate to serve with, for a tls.Config. It
+// fails as long as there is none that the API server trusts.
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if certificate := s.serving.Load(); certificate != nil {
+		return certificate, nil
+	}
+	return nil, errors.New("there is no serving certificate yet that the API server trusts")
+}
+
+// Ready fails as long as there is no valid certificate to serve with.
+func (s *Source) Ready() error {
+	certificate, err := s.GetCertificate(nil)
+	if err != nil {
+		return err
+	}
+	if end := certificate.Leaf.NotAfter; s.options.Clock.Now().After(end) {
+		return fmt.Errorf("the serving certificate has expired at %s", end.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Run keeps everything in order until ctx ends. It is called once.
+func (s *Source) Run(ctx context.Context) error {
+	defer s.crdInformers.Shutdown()
+	defer s.kubeInformers.Shutdown()
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](backoffBase, backoffLimit),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: s.options.Clock})
+	defer queue.ShutDown()
+	if err := s.watch(queue); err != nil {
+		return err
+	}
+	s.kubeInformers.StartWithContext(ctx)
+	s.crdInformers.StartWithContext(ctx)
+	if s.kubeInformers.WaitForCacheSyncWithContext(ctx).AsError() != nil ||
+		s.crdInformers.WaitForCacheSyncWithContext(ctx).AsError() != nil {
+		return nil // ctx has ended
+	}
+	queue.Add(s.options.SecretName)
+	stop := context.AfterFunc(ctx, queue.ShutDown)
+	defer stop()
+	for s.work(ctx, queue) {
+	}
+	return nil
+}
+
+// watch wants a pass whenever the Secret or the CustomResourceDefinition changes.
+func (s *Source) watch(queue workqueue.TypedInterface[string]) error {
+	add := func(any) { queue.Add(s.options.SecretName) }
+	for _, informer := range []cache.SharedIndexInformer{
+		s.kubeInformers.Core().V1().Secrets().Informer(),
+		s.crdInformers.Apiextensions().V1().CustomResourceDefinitions().Informer(),
+	} {
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return fmt.Errorf("watching the webhook's certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// work makes one pass. It returns false when the queue has been shut down.
+func (s *Source) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
+	key, shutdown := queue.Get()
+	if shutdown {
+		return false
+	}
+	defer queue.Done(key)
+	wait, err := s.sync(ctx)
+	switch {
+	case err == nil:
+		queue.Forget(key)
+		queue.AddAfter(key, wait)
+		return true
+	case ctx.Err() != nil:
+		return true
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		klog.FromContext(ctx).V(2).Info("Another replica was faster; looking again", "err", err)
+	default:
+		klog.FromContext(ctx).Error(err, "The webhook's certificate is not in order")
+	}
+	queue.AddRateLimited(key)
+	return true
+}

@@ -1,0 +1,143 @@
+package certificate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// sync takes at most one step. What it writes comes back through the watches, and
+// brings the next. It returns how long to wait if nothing happens.
+func (s *Source) sync(ctx context.Context) (time.Duration, error) {
+	v, err := s.cached()
+	if err != nil {
+		return 0, err
+	}
+	s.serve(ctx, v)
+	step, err := s.options.plan(v)
+	if err != nil {
+		return 0, err
+	}
+	if step.writes() {
+		return recheck, s.write(ctx)
+	}
+	return step.next.Sub(v.now), nil
+}
+
+// cached is what the watches have seen.
+func (s *Source) cached() (view, error) {
+	crd, err := s.crds.Get(s.options.CRDName)
+	if err != nil {
+		return view{}, fmt.Errorf("looking for CustomResourceDefinition %s: %w", s.options.CRDName, err)
+	}
+	secret, err := s.secrets.Secrets(s.options.Namespace).Get(s.options.SecretName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return view{}, fmt.Errorf("looking for Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
+	}
+	v := view{secret: secret, crd: crd, now: s.options.Clock.Now()}
+	s.announced = s.announced.follow(v)
+	v.announced = s.announced
+	return v, nil
+}
+
+// follow is the announcement after a look at v.
+func (a announcement) follow(v view) announcement {
+	config, err := clientConfig(v.crd)
+	if err != nil || v.secret == nil {
+		return announcement{}
+	}
+	signer := parseContent(v.secret.Data, v.now).signer
+	switch {
+	case signer == nil || !slices.ContainsFunc(parseBundle(config.CABundle, v.now), signer.certificate.Equal):
+		return announcement{}
+	case signer.certificate.Equal(a.ca):
+		return a
+	}
+	return announcement{ca: signer.certificate, since: v.now}
+}
+
+// serve serves the certificate of the Secret from now on, if the API server
+// trusts it. Otherwise it goes on with what it has.
+func (s *Source) serve(ctx context.Context, v view) {
+	config, err := clientConfig(v.crd)
+	if err != nil || v.secret == nil {
+		return
+	}
+	serving := parseContent(v.secret.Data, v.now).serving
+	if serving == nil || !trusts(parseBundle(config.CABundle, v.now), serving.Leaf, v.now) {
+		return
+	}
+	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {
+		s.serving.Store(serving)
+		klog.FromContext(ctx).Info("Serving with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter)
+	}
+}
+
+// write decides again, on what the API server holds now, and writes that.
+func (s *Source) write(ctx context.Context) error {
+	v, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	step, err := s.options.plan(v)
+	if err != nil || !step.writes() {
+		return err
+	}
+	if !s.writes.TryAccept() {
+		return fmt.Errorf("waiting a while: somebody else keeps changing Secret %s/%s or CustomResourceDefinition %s",
+			s.options.Namespace, s.options.SecretName, s.options.CRDName)
+	}
+	if err := s.apply(ctx, v, step); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info(step.what, "secret", klog.KRef(s.options.Namespace, s.options.SecretName), "crd", s.options.CRDName)
+	return nil
+}
+
+// live is what the API server holds. The CustomResourceDefinition is read first:
+// a CA is in the Secret before it is in there, so that one that is read from it
+// but not from the Secret afterwards is really gone.
+func (s *Source) live(ctx context.Context) (view, error) {
+	crd, err := s.crd.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, s.options.CRDName, metav1.GetOptions{})
+	if err != nil {
+		return view{}, fmt.Errorf("reading CustomResourceDefinition %s: %w", s.options.CRDName, err)
+	}
+	secret, err := s.kube.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret = nil
+	} else if err != nil {
+		return view{}, fmt.Errorf("reading Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
+	}
+	return view{secret: secret, crd: crd, announced: s.announced, now: s.options.Clock.Now()}, nil
+}
+
+// apply writes what a step says.
+func (s *Source) apply(ctx context.Context, v view, step step) error {
+	secrets := s.kube.CoreV1().Secrets(s.options.Namespace)
+	switch {
+	case step.create != nil:
+		if _, err := secrets.Create(ctx, s.options.newSecret(step.create), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
+		}
+	case step.update != nil:
+		if _, err := secrets.Update(ctx, withData(v.secret, step.update), metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("updating Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
+		}
+	case step.patch != nil:
+		patch, err := mergePatch(v.crd, step.patch)
+		if err != nil {
+			return fmt.Errorf("encoding the patch of CustomResourceDefinition %s: %w", v.crd.Name, err)
+		}
+		crds := s.crd.ApiextensionsV1().CustomResourceDefinitions()
+		if _, err := crds.Patch(ctx, v.crd.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("patching CustomResourceDefinition %s: %w", v.crd.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package conversion
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+)
+
+// errTooLarge refuses a write that would lose what could not be carried.
+var errTooLarge = errors.New("its v1 fields are too large for an annotation: it can be read as v1alpha1, but changed or deleted only as v1")
+
+// renamed are the phases of each version in terms of the other. It is its own
+// inverse, so that no phase is lost, not even one that its version does not know.
+var renamed = map[string]string{
+	cnatv1alpha1.PhasePending: string(cnatv1.AtPending),
+	cnatv1alpha1.PhaseRunning: string(cnatv1.AtRunning),
+	cnatv1alpha1.PhaseDone:    string(cnatv1.AtDone),
+	string(cnatv1.AtPending):  cnatv1alpha1.PhasePending,
+	string(cnatv1.AtRunning):  cnatv1alpha1.PhaseRunning,
+	string(cnatv1.AtDone):     cnatv1alpha1.PhaseDone,
+}
+
+// at is an At of either version.
+type at struct {
+	whole       object
+	metadata    object
+	annotations map[string]string
+	spec        object // nil if absent
+	status      object // nil if absent
+}
+
+// toV1alpha1 puts what v1alpha1 cannot say into the annotation.
+func (a *at) toV1alpha1() error {
+	line, err := lineOf(a.spec)
+	if err != nil {
+		return fmt.Errorf("spec.%w", err)
+	}
+	c := carried{Spec: a.spec, Status: a.status}
+	a.spec = c.Spec.take("schedule")
+	a.status = c.Status.take("phase")
+	if line.exact {
+		delete(c.Spec, "command")
+	}
+	if line.found {
+		if err := a.spec.set("command", line.text); err != nil {
+			return err
+		}
+	}
+	if err := a.renamePhase(); err != nil {
+		return err
+	}
+	return a.carry(c)
+}
+
+// toV1 restores what the annotation carries, except where the fields of v1alpha1
+// say otherwise: they are what a user edits.
+func (a *at) toV1() error {
+	c := a.unpack()
+	if c.TooLarge {
+		return errTooLarge
+	}
+	if err := a.restoreSpec(c.Spec); err != nil {
+		return fmt.Errorf("spec.%w", err)
+	}
+	// The API server strips the status off an object that is created. It must
+	// not come back by way of the annotation, if the object was once saved.
+	if a.status != nil {
+		a.status = merge(c.Status, a.status)
+	}
+	return a.renamePhase()
+}
+
+func (a *at) restoreSpec(rest object) error {
+	text, err := field[*string](a.spec, "command")
+	if err != nil {
+		return err
+	}
+	old, err := lineOf(rest)
+	if err != nil {
+		return err
+	}
+	edited := !old.found || text == nil || *text != old.text
+	if edited {
+		rest.take("command", "args")
+	}
+	delete(a.spec, "command")
+	a.spec = merge(rest, a.spec)
+	if !edited || text == nil {
+		return nil
+	}
+	return a.spec.set("command", append(slices.Clone(shell), *text))
+}
+
+func (a *at) renamePhase() error {
+	phase, err := field[*string](a.status, "phase")
+	if err != nil {
+		return fmt.Errorf("status.%w", err)
+	}
+	if phase == nil || renamed[*phase] == "" {
+		return nil
+	}
+	return a.status.set("phase", renamed[*phase])
+}
+
+// line is how v1alpha1 says what v1 says in command and args.
+type line struct {
+	text string
+	// found is whether there is a command, or are args, at all.
+	found bool
+	// exact is whether the text alone gives back command and args.
+	exact bool
+}
+
+// lineOf makes the line of a spec of v1.
+func lineOf(spec object) (line, error) {
+	command, err := field[[]string](spec, "command")
+	if err != nil {
+		return line{}, err
+	}
+	args, err := field[[]string](spec, "args")
+	if err != nil {
+		return line{}, err
+	}
+	words := slices.Concat(command, args)
+	_, hasCommand := spec["command"]
+	_, hasArgs := spec["args"]
+	l := line{text: quote(words), found: hasCommand || hasArgs}
+	if n := len(shell); !hasArgs && len(words) == n+1 && slices.Equal(words[:n], shell) {
+		l.text, l.exact = words[n], true
+	}
+	return l, nil
+}

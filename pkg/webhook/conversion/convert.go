@@ -1,0 +1,126 @@
+package conversion
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+)
+
+const kind = "At"
+
+// The values of apiVersion.
+var (
+	versionV1       = cnatv1.GroupVersion.String()
+	versionV1alpha1 = cnatv1alpha1.GroupVersion.String()
+)
+
+// Convert turns an At, as JSON, into the version that desired names, such as
+// cnat.programming-kubernetes.info/v1. An At that is of that version already is
+// returned as it is. The errors speak of what is wrong within the object; the
+// caller adds which object it is.
+//
+// An At of v1alpha1 whose status was taken away converts to one without a
+// status, whatever its annotation says: that is how it looks when it is created
+// from a file that somebody saved.
+func Convert(raw []byte, desired string) ([]byte, error) {
+	if err := checkVersion(desired); err != nil {
+		return nil, fmt.Errorf("desired %w", err)
+	}
+	a, version, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if version == desired {
+		return raw, nil
+	}
+	check, translate := checkTypes[cnatv1alpha1.AtSpec, cnatv1alpha1.AtStatus], a.toV1
+	if desired == versionV1alpha1 {
+		check, translate = checkTypes[cnatv1.AtSpec, cnatv1.AtStatus], a.toV1alpha1
+	}
+	if err := check(raw); err != nil {
+		return nil, err
+	}
+	if err := translate(); err != nil {
+		return nil, err
+	}
+	return a.encode(desired)
+}
+
+// parse takes an At of either version apart.
+func parse(raw []byte) (a *at, version string, err error) {
+	a = &at{}
+	if json.Unmarshal(raw, &a.whole) != nil || a.whole == nil {
+		return nil, "", errors.New("it is not a JSON object")
+	}
+	if version, err = field[string](a.whole, "apiVersion"); err != nil {
+		return nil, "", err
+	}
+	if err := checkVersion(version); err != nil {
+		return nil, "", err
+	}
+	if name, err := field[string](a.whole, "kind"); err != nil || name != kind {
+		return nil, "", fmt.Errorf("kind %q is not %s", name, kind)
+	}
+	if a.metadata, err = field[object](a.whole, "metadata"); err != nil {
+		return nil, "", err
+	}
+	if a.metadata == nil {
+		return nil, "", errors.New("it has no metadata")
+	}
+	if a.annotations, err = field[map[string]string](a.metadata, "annotations"); err != nil {
+		return nil, "", fmt.Errorf("metadata.%w", err)
+	}
+	if a.spec, err = field[object](a.whole, "spec"); err != nil {
+		return nil, "", err
+	}
+	if a.status, err = field[object](a.whole, "status"); err != nil {
+		return nil, "", err
+	}
+	return a, version, nil
+}
+
+// encode puts an At together again. Of the metadata only one annotation is ever
+// different.
+func (a *at) encode(version string) ([]byte, error) {
+	if err := a.encodeAnnotations(); err != nil {
+		return nil, err
+	}
+	parts := map[string]any{"apiVersion": version, "metadata": a.metadata}
+	if a.spec != nil {
+		parts["spec"] = a.spec
+	}
+	if a.status != nil {
+		parts["status"] = a.status
+	}
+	for name, part := range parts {
+		if err := a.whole.set(name, part); err != nil {
+			return nil, err
+		}
+	}
+	return encode(a.whole)
+}
+
+func (a *at) encodeAnnotations() error {
+	before, err := field[map[string]string](a.metadata, "annotations")
+	if err != nil || maps.Equal(before, a.annotations) {
+		return err
+	}
+	if len(a.annotations) == 0 {
+		delete(a.metadata, "annotations")
+		return nil
+	}
+	return a.metadata.set("annotations", a.annotations)
+}
+
+// checkVersion refuses an apiVersion that is not converted here.
+func checkVersion(version string) error {
+	if !slices.Contains([]string{versionV1, versionV1alpha1}, version) {
+		return fmt.Errorf("apiVersion %q is neither %s nor %s", version, versionV1, versionV1alpha1)
+	}
+	return nil
+}

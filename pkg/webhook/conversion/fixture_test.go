@@ -1,0 +1,125 @@
+package conversion
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/randfill"
+	"sigs.k8s.io/randfill/bytesource"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+)
+
+// seeds start every fuzz target, and are what plain `go test` runs of it.
+var seeds = []string{"", "a", "windlass", "\x00\x01\x02\x03\x04\x05\x06\x07", "0123456789abcdef0123456789abcdef", strings.Repeat("\xff\x00", 200)}
+
+// fillV1 makes an At of v1 out of arbitrary bytes: any content that its types
+// admit, valid or not, and the special cases oftener than chance would.
+func fillV1(data []byte) *cnatv1.At {
+	at := &cnatv1.At{}
+	filler(data).Fill(at)
+	at.TypeMeta = metav1.TypeMeta{APIVersion: versionV1, Kind: kind}
+	return at
+}
+
+// fillV1alpha1 makes an At of v1alpha1 out of arbitrary bytes.
+func fillV1alpha1(data []byte) *cnatv1alpha1.At {
+	at := &cnatv1alpha1.At{}
+	filler(data).Fill(at)
+	at.TypeMeta = metav1.TypeMeta{APIVersion: versionV1alpha1, Kind: kind}
+	return at
+}
+
+func filler(data []byte) *randfill.Filler {
+	return randfill.New().RandSource(bytesource.New(data)).NilChance(.5).NumElements(0, 3).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
+		},
+		func(f *metav1.FieldsV1, c randfill.Continue) {
+			f.SetRawString(`{"f:spec":{"f:` + pick(c, "command", "image") + `":{}}}`)
+		},
+		func(s *cnatv1.AtSpec, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if c.Bool() {
+				s.Command = []string{"/bin/sh", "-c", c.String(0)}
+				s.Args = pick(c, nil, nil, []string{}, []string{"x"})
+			}
+		},
+		func(s *cnatv1.AtStatus, c randfill.Continue) {
+			c.FillNoCustom(s)
+			s.Phase = pick(c, "", cnatv1.AtPending, cnatv1.AtRunning, cnatv1.AtDone, "PENDING", s.Phase)
+		},
+		func(s *cnatv1alpha1.AtStatus, c randfill.Continue) {
+			s.Phase = pick(c, "", cnatv1alpha1.PhasePending, cnatv1alpha1.PhaseDone, "Running", c.String(0))
+		},
+		func(m *metav1.ObjectMeta, c randfill.Continue) {
+			c.FillNoCustom(m)
+			if text := pick(c, "", "not JSON", "{}", `{"status":{"podName":"p"}}`, `{"tooLarge":true}`); text != "" {
+				metav1.SetMetaDataAnnotation(m, Annotation, text)
+			}
+		},
+	)
+}
+
+func pick[T any](c randfill.Continue, from ...T) T { return from[c.Intn(len(from))] }
+
+func mustMarshal(t testing.TB, value any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatalf("encoding %T: %v", value, err)
+	}
+	return raw
+}
+
+func mustUnmarshal[T any](t testing.TB, raw []byte) *T {
+	t.Helper()
+	value := new(T)
+	if err := json.Unmarshal(raw, value); err != nil {
+		t.Fatalf("decoding %s as %T: %v", raw, value, err)
+	}
+	return value
+}
+
+func mustConvert(t testing.TB, raw []byte, desired string) []byte {
+	t.Helper()
+	converted, err := Convert(raw, desired)
+	if err != nil {
+		t.Fatalf("converting to %s: %v\n%s", desired, err, raw)
+	}
+	return converted
+}
+
+// annotationOf is the annotation with which an At of v1 becomes one of v1alpha1.
+func annotationOf(t testing.TB, at *cnatv1.At) string {
+	t.Helper()
+	old := mustConvert(t, mustMarshal(t, at), versionV1alpha1)
+	return mustUnmarshal[cnatv1alpha1.At](t, old).Annotations[Annotation]
+}
+
+// checkSame compares two objects as Go values and as JSON.
+func checkSame[T any](t testing.TB, want, got []byte) {
+	t.Helper()
+	wanted, gotten := mustUnmarshal[T](t, want), mustUnmarshal[T](t, got)
+	if !equality.Semantic.DeepEqual(wanted, gotten) {
+		t.Errorf("not the same (-want +got):\n%s", cmp.Diff(wanted, gotten))
+	}
+	if diff := cmp.Diff(string(mustMarshal(t, wanted)), string(mustMarshal(t, gotten))); diff != "" {
+		t.Errorf("not the same JSON (-want +got):\n%s", diff)
+	}
+}
+
+// checkJSON compares two JSON texts, whatever their layout.
+func checkJSON(t testing.TB, want, got []byte) {
+	t.Helper()
+	if diff := cmp.Diff(*mustUnmarshal[any](t, want), *mustUnmarshal[any](t, got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,82 @@
+package conversion
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	apijson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// object is a JSON object whose values keep the bytes they came in.
+type object map[string]json.RawMessage
+
+// field decodes one value of o. It is the zero value of T if o has none.
+func field[T any](o object, name string) (value T, err error) {
+	raw, found := o[name]
+	if !found {
+		return value, nil
+	}
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return value, fmt.Errorf("%s: %w", name, err)
+	}
+	return value, nil
+}
+
+// set encodes value into o.
+func (o object) set(name string, value any) error {
+	raw, err := encode(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	o[name] = raw
+	return nil
+}
+
+// take moves values out of o into an object of their own. What is taken from no
+// object is no object.
+func (o object) take(names ...string) object {
+	if o == nil {
+		return nil
+	}
+	taken := object{}
+	for _, name := range names {
+		if raw, found := o[name]; found {
+			taken[name] = raw
+			delete(o, name)
+		}
+	}
+	return taken
+}
+
+// merge returns the values of both. Those of over win.
+func merge(under, over object) object {
+	if under == nil {
+		return over
+	}
+	merged := maps.Clone(under)
+	maps.Copy(merged, over)
+	return merged
+}
+
+// checkTypes is whether the spec and status in raw have the types that Go clients
+// expect, read as those clients read them.
+func checkTypes[Spec, Status any](raw []byte) error {
+	var typed struct {
+		Spec   Spec   `json:"spec"`
+		Status Status `json:"status"`
+	}
+	return apijson.Unmarshal(raw, &typed)
+}
+
+// encode writes JSON in which && and > in a shell line stay readable.
+func encode(value any) ([]byte, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
+}

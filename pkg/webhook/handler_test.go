@@ -1,0 +1,142 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	oldAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a","namespace":"b"},"spec":{"command":"ls"}}`
+	newAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a","namespace":"b"},"spec":{"command":["/bin/sh","-c","ls"]}}`
+)
+
+// reviewOf is a ConversionReview that wants objects as v1.
+func reviewOf(objects ...string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",`+
+		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1","objects":[%s]}}`, strings.Join(objects, ","))
+}
+
+func do(t testing.TB, method, path, contentType string, body io.Reader) *http.Response {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), method, path, body)
+	request.Header.Set("Content-Type", contentType)
+	recorder := httptest.NewRecorder()
+	newHandler().ServeHTTP(recorder, request)
+	return recorder.Result()
+}
+
+func TestAReviewIsAnswered(t *testing.T) {
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
+		response := do(t, "POST", "/convert", contentType, strings.NewReader(reviewOf(oldAt, newAt, oldAt)))
+		var review apiextensionsv1.ConversionReview
+		if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
+			t.Fatal(err)
+		}
+		if review.Kind != "ConversionReview" || review.APIVersion != "apiextensions.k8s.io/v1" || review.Request != nil {
+			t.Errorf("it is answered with %s %s, request %v", review.APIVersion, review.Kind, review.Request)
+		}
+		if review.Response.UID != "u" || review.Response.Result.Status != metav1.StatusSuccess {
+			t.Errorf("it is answered with %+v", review.Response)
+		}
+		if len(review.Response.ConvertedObjects) != 3 {
+			t.Fatalf("%d objects are returned", len(review.Response.ConvertedObjects))
+		}
+		for i, o := range review.Response.ConvertedObjects {
+			if string(o.Raw) != newAt {
+				t.Errorf("objects[%d] is %s", i, o.Raw)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoReviewIsRefused(t *testing.T) {
+	const json = "application/json"
+	tests := []struct {
+		name, method, path, contentType string
+		body                            io.Reader
+		code                            int
+		want                            string
+	}{
+		{"another method", "GET", "/convert", json, nil, 405, "Method Not Allowed"},
+		{"another path", "POST", "/", json, nil, 404, "not found"},
+		{"another content type", "POST", "/convert", "application/yaml", nil, 415, `"application/yaml" is not application/json`},
+		{"no content type", "POST", "/convert", "", nil, 415, `"" is not application/json`},
+		{"no body", "POST", "/convert", json, nil, 400, "reading the ConversionReview"},
+		{"no JSON", "POST", "/convert", json, strings.NewReader("x"), 400, "reading the ConversionReview"},
+		{"null", "POST", "/convert", json, strings.NewReader("null"), 400, "not apiextensions.k8s.io/v1, Kind=ConversionReview"},
+		{"another kind", "POST", "/convert", json, strings.NewReader(oldAt), 400, "the request is cnat.programming-kubernetes.info/v1alpha1, Kind=At"},
+		{"an older review", "POST", "/convert", json,
+			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}`), 400, "v1beta1"},
+		{"a review without a request", "POST", "/convert", json,
+			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}`), 400, "has no request"},
+		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
+		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 67108864 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			response := do(t, tt.method, tt.path, tt.contentType, tt.body)
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != tt.code || !strings.Contains(string(body), tt.want) {
+				t.Errorf("got %d %s, want %d %s", response.StatusCode, body, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// FuzzHandler shows that no body makes the webhook panic, or answer with
+// something that the API server would not take.
+func FuzzHandler(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "{}", reviewOf(), reviewOf(oldAt), reviewOf(oldAt, newAt), reviewOf("null"), reviewOf("{}"), reviewOf("[]"),
+		strings.ReplaceAll(reviewOf(newAt), `info/v1","obj`, `info/v1alpha1","obj`),
+		reviewOf(strings.ReplaceAll(oldAt, `"name"`, `"annotations":{"cnat.programming-kubernetes.info/v1":"{\"spec\":{\"image\":\"i\"}}"},"name"`)),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		response := do(t, "POST", "/convert", "application/json", bytes.NewReader(body))
+		if response.StatusCode == http.StatusBadRequest {
+			return
+		}
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", response.StatusCode)
+		}
+		var asked, answered apiextensionsv1.ConversionReview
+		if err := json.Unmarshal(body, &asked); err != nil {
+			t.Fatalf("an unreadable review is answered: %v", err)
+		}
+		if err := json.NewDecoder(response.Body).Decode(&answered); err != nil {
+			t.Fatalf("the answer is unreadable: %v", err)
+		}
+		if answered.Response.UID != asked.Request.UID {
+			t.Errorf("UID %q, want %q", answered.Response.UID, asked.Request.UID)
+		}
+		result := answered.Response.Result
+		if result.Status == metav1.StatusSuccess && len(answered.Response.ConvertedObjects) != len(asked.Request.Objects) {
+			t.Errorf("%d objects for %d", len(answered.Response.ConvertedObjects), len(asked.Request.Objects))
+		}
+		if result.Status == metav1.StatusFailure && result.Message == "" {
+			t.Error("a failure says nothing")
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	crdclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/webhook/certificate"
+)
+
+// DefaultAddress is where the webhook listens unless told otherwise.
+const DefaultAddress = ":9443"
+
+// Timeouts of a connection. The API server gives a conversion 30 s altogether.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second // from the end of the header to the end of the answer
+	idleTimeout   = 2 * time.Minute
+	drainTimeout  = 30 * time.Second
+)
+
+// verbosity at which net/http may tell of clients that hang up, or do not like
+// the certificate.
+const verbosity = 4
+
+// Options of a Server.
+type Options struct {
+	// Address is the host and port to listen on. Defaults to DefaultAddress.
+	Address string
+	// Certificate says whom the certificate is for. Its Namespace is required.
+	Certificate certificate.Options
+}
+
+// Server converts Ats for the API server.
+type Server struct {
+	address      string
+	certificates *certificate.Source
+	listening    atomic.Pointer[net.Addr] // nil before and after
+}
+
+// New returns a Server. It fails if the options cannot work.
+func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Server, error) {
+	source, err := certificate.New(kube, crd, options.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	if options.Address == "" {
+		options.Address = DefaultAddress
+	}
+	return &Server{address: options.Address, certificates: source}, nil
+}
+
+// Ready fails unless the webhook listens and has a certificate that the API
+// server trusts. It is for /readyz.
+func (s *Server) Ready() error {
+	if s.listening.Load() == nil {
+		return errors.New("the conversion webhook does not listen")
+	}
+	return s.certificates.Ready()
+}
+
+// Run serves until ctx ends, then finishes the requests in flight. It fails if it
+// cannot listen. It is called once.
+func (s *Server) Run(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("listening for conversions: %w", err)
+	}
+	address := listener.Addr()
+	s.listening.Store(&address)
+	klog.FromContext(ctx).Info("Listening for conversions", "address", address)
+
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	failed := make(chan error, 2)
+	server := s.httpServer(ctx)
+	running.Go(func() { failed <- server.ServeTLS(listener, "", "") })
+	running.Go(func() {
+		if err := s.certificates.Run(ctx); err != nil {
+			failed <- err
+		}
+	})
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serving conversions: %w", err)
+	}
+	s.listening.Store(nil)
+	return errors.Join(err, drain(ctx, server))
+}
+
+func (s *Server) httpServer(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler: newHandler(),
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS13,
+			GetCertificate: s.certificates.GetCertificate,
+		},
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          log.New(logWriter{klog.FromContext(ctx)}, "", 0),
+		// Requests in flight outlive ctx.
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+}
+
+// drain ends the server when its last request is answered.
+func drain(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("finishing conversions: %w", err), server.Close())
+	}
+	return nil
+}
+
+// logWriter passes on what net/http logs.
+type logWriter struct{ logger klog.Logger }
+
+func (w logWriter) Write(text []byte) (int, error) {
+	w.logger.V(verbosity).Info("Serving conversions", "err", strings.TrimSpace(string(text)))
+	return len(text), nil
+}
