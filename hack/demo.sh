@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Shows Windlass run: a local Kubernetes, the controller out of cluster, and three
+# Ats whose phases are shown as they change. Everything stays up afterwards.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly state=.cluster
+export KUBECONFIG="${PWD}/${state}/kubeconfig"
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+
+# free_port prints a TCP port of 127.0.0.1 on which nobody listens.
+free_port() {
+  local port
+  for ((port = $1; port < $1 + 100; port++)); do
+    if ! (exec 3<>"/dev/tcp/127.0.0.1/${port}") 2>/dev/null; then
+      echo "${port}"
+      return
+    fi
+  done
+  echo "There is no free port from $1 on." >&2
+  return 1
+}
+
+# soon sets the schedule of a manifest some seconds ahead.
+soon() { sed -E "s|^( *schedule:).*|\1 \"$(date -u -d '+8 seconds' +%FT%TZ)\"|" "$1"; }
+
+start_controller() {
+  local pid_file="${state}/controller.pid" health webhook
+  if [[ -s "${pid_file}" ]] && kill -0 "$(cat "${pid_file}")" 2>/dev/null; then
+    kill "$(cat "${pid_file}")"
+    while kill -0 "$(cat "${pid_file}")" 2>/dev/null; do sleep 0.1; done
+  fi
+  health=$(free_port 8080) webhook=$(free_port 9443)
+  set -- bin/controller --kubeconfig "${state}/kubeconfig" --bind-address "127.0.0.1:${health}" \
+    --webhook-bind-address "127.0.0.1:${webhook}" --webhook-url "https://127.0.0.1:${webhook}/convert" \
+    --webhook-namespace default --leader-election-namespace default
+  echo "$*"
+  setsid "$@" >"${state}/log/controller.log" 2>&1 </dev/null &
+  echo $! >"${pid_file}"
+  for ((i = 0; i < 300; i++)); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/${health}"; printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3; head -1 <&3) 2>/dev/null | grep -q ' 200 '; then return; fi
+    if ! kill -0 "$(cat "${pid_file}")" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  echo "The controller did not become ready; the end of ${state}/log/controller.log:" >&2
+  tail -n 5 "${state}/log/controller.log" >&2
+  return 1
+}
+
+say "1. A local Kubernetes"
+hack/cluster-up.sh
+
+say "2. The CRDs"
+if bin/kubectl get crd ats.cnat.programming-kubernetes.info >/dev/null 2>&1; then
+  bin/kubectl replace -f artifacts/crds
+else
+  bin/kubectl create -f artifacts/crds
+  bin/kubectl wait --for=condition=Established -f artifacts/crds --timeout 30s >/dev/null
+fi
+
+say "3. The controller, out of cluster"
+start_controller
+
+say "4. Three Ats: one that ends well (v1alpha1), one that fails, one that is suspended"
+bin/kubectl delete ats --all --ignore-not-found
+for example in at-v1alpha1 at-fails at-suspended; do
+  soon "artifacts/examples/${example}.yaml" | bin/kubectl apply -f -
+done
+
+say "5. Their phases as they change"
+bin/kubectl get ats --watch &
+watch=$!
+trap 'kill "${watch}" 2>/dev/null || true' EXIT
+bin/kubectl wait at/example-at --for=condition=Complete --timeout 60s >/dev/null
+bin/kubectl wait at/fails --for=condition=Failed --timeout 60s >/dev/null
+kill "${watch}"
+wait "${watch}" 2>/dev/null || true
+trap - EXIT
+
+say "What you may look at now"
+cat <<TEXT
+  export KUBECONFIG=${KUBECONFIG}
+  bin/kubectl get ats,pods                  # the Ats and the Pods that they own
+  bin/kubectl describe at fails             # its conditions and events
+  bin/kubectl get ats.v1alpha1.cnat.programming-kubernetes.info -o yaml
+  bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
+  less ${state}/log/controller.log
+Take it all down with: make cluster-down
+TEXT

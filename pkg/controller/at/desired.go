@@ -1,0 +1,85 @@
+package at
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"windlass.dev/windlass/pkg/apis/cnat"
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+const (
+	// containerName is the one container of the Pod.
+	containerName = "command"
+	// attemptAnnotation on a Pod tells how many Pods of its At had failed before
+	// it was made, so that a failure is counted once however often it is seen.
+	attemptAnnotation = cnat.GroupName + "/attempt"
+)
+
+// podName is the name that cnat gives to the Pod of an At. It is fixed, so that
+// the API server refuses a second one.
+func podName(at *v1.At) string { return at.Name + "-pod" }
+
+// desiredPod is the Pod that runs the command of at.
+func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
+	image := at.Spec.Image
+	if image == "" {
+		image = defaultImage
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: at.Namespace,
+			Name:      podName(at),
+			Labels: map[string]string{
+				"app.kubernetes.io/name":     "at",
+				"app.kubernetes.io/instance": labelValue(at.Name),
+				controller.ManagedByLabel:    controller.ManagedByWindlass,
+			},
+			Annotations:     map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
+		},
+		Spec: corev1.PodSpec{
+			// A retry is a new Pod, so that at most backoffLimit+1 of them run,
+			// whatever a node does.
+			RestartPolicy:      corev1.RestartPolicyNever,
+			ServiceAccountName: at.Spec.ServiceAccountName,
+			ImagePullSecrets:   at.Spec.ImagePullSecrets,
+			Containers: []corev1.Container{{
+				Name:      containerName,
+				Image:     image,
+				Command:   at.Spec.Command,
+				Args:      at.Spec.Args,
+				Env:       at.Spec.Env,
+				EnvFrom:   at.Spec.EnvFrom,
+				Resources: at.Spec.Resources,
+			}},
+		},
+	}
+}
+
+// labelValue makes a name a label's value: names may be longer than labels, and
+// those that are end in a hash, so that no two become one.
+func labelValue(name string) string {
+	if len(name) <= validation.LabelValueMaxLength {
+		return name
+	}
+	const hashed = 8
+	sum := sha256.Sum256([]byte(name))
+	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
+}
+
+// attemptOf is the number in a Pod's attempt annotation. A Pod without a readable
+// one counts as the first.
+func attemptOf(pod *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(pod.Annotations[attemptAnnotation], 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int32(n)
+}

@@ -1,0 +1,149 @@
+package at
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Retries wait as those of a Job: 10 s, 20 s, 40 s … 6 min.
+const (
+	retryBase  = 10 * time.Second
+	retryLimit = 6 * time.Minute
+)
+
+// The API server's JSON has four digits for a year, in UTC.
+const lastYear = 9999
+
+// scheduledTime reads spec.schedule. Its error is Terminal: only an edit helps.
+func scheduledTime(at *v1.At) (time.Time, error) {
+	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
+	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
+		err = fmt.Errorf("the year is out of range")
+	}
+	if err != nil {
+		return time.Time{}, controller.Terminal(controller.WithReason(reasonInvalidSchedule,
+			fmt.Errorf("spec.schedule %q is not an instant in RFC 3339, such as 2026-02-10T20:30:00Z; edit it: %w", at.Spec.Schedule, err)))
+	}
+	return due, nil
+}
+
+// missed tells whether the time to start by has passed.
+func missed(at *v1.At, due, now time.Time) bool {
+	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))
+}
+
+// remaining is how long the command may still take. ok is false if there is no
+// limit.
+func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
+	if at.Spec.ActiveDeadlineSeconds == nil || at.Status.StartTime == nil {
+		return 0, false
+	}
+	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
+}
+
+// expiry is how long a finished At still stays. ok is false if it stays for ever.
+func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
+	if at.Spec.TTLSecondsAfterFinished == nil || at.Status.CompletionTime == nil {
+		return 0, false
+	}
+	return at.Status.CompletionTime.Add(seconds(int64(*at.Spec.TTLSecondsAfterFinished))).Sub(now), true
+}
+
+// retryDelay is how long after the given number of failures the next Pod waits.
+func retryDelay(failed int32) time.Duration {
+	delay := retryBase
+	for i := int32(1); i < failed && delay < retryLimit; i++ {
+		delay *= 2
+	}
+	return min(delay, retryLimit)
+}
+
+// seconds is a number of seconds, at most what a Duration holds.
+func seconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Second)
+	return time.Duration(min(n, most)) * time.Second
+}
+
+// ending is how the command of one Pod ended.
+type ending struct {
+	succeeded bool
+	exitCode  *int32
+	message   string
+	time      time.Time
+}
+
+// endingOf tells how the command of pod ended, or nil if it has not. A Pod that
+// was deleted before its command ended did not fail: it was lost.
+func endingOf(pod *corev1.Pod, now time.Time) *ending {
+	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: now}
+	if !end.succeeded && pod.Status.Phase != corev1.PodFailed {
+		return nil
+	}
+	terminated := terminatedState(pod)
+	switch {
+	case terminated != nil:
+		end.exitCode = &terminated.ExitCode
+		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode)
+		if !terminated.FinishedAt.IsZero() {
+			end.time = terminated.FinishedAt.Time
+		}
+	case pod.Status.Reason != "":
+		end.message = fmt.Sprintf("The Pod ended before the command: %s: %s", pod.Status.Reason, pod.Status.Message)
+	default:
+		end.message = fmt.Sprintf("The Pod ended as %s.", pod.Status.Phase)
+	}
+	if !end.succeeded && lost(pod, end.time) {
+		return nil
+	}
+	return end
+}
+
+// lost tells whether pod was told to go before its command ended. A Pod's
+// deletionTimestamp is the end of its grace period (API conventions).
+func lost(pod *corev1.Pod, ended time.Time) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	told := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		told = told.Add(-seconds(*grace))
+	}
+	return !ended.Before(told)
+}
+
+func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == containerName {
+			return status.State.Terminated
+		}
+	}
+	return nil
+}
+
+// blockedStart is why the container cannot start, or empty. The kubelet swings
+// between two words for the same trouble with an image; one is enough.
+func blockedStart(pod *corev1.Pod) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != containerName || status.State.Waiting == nil {
+			continue
+		}
+		switch reason := status.State.Waiting.Reason; reason {
+		case "ErrImagePull":
+			return "ImagePullBackOff"
+		case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError":
+			return reason
+		}
+	}
+	return ""
+}
+
+// stamp is t as the API server stores it: whole seconds, in UTC.
+func stamp(t time.Time) *metav1.Time {
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}

@@ -1,0 +1,129 @@
+package at
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// start makes the Pod of a Running At that has none, in the cache at least.
+func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
+	now := r.clock.Now()
+	if left, limited := remaining(at, now); limited && left <= 0 {
+		setFailed(at, reasonDeadline, deadlineMessage(at), now)
+		return controller.Result{}, nil
+	}
+	// Running before its time is not what was written here. Nothing runs early
+	// because somebody has edited the status.
+	if due := at.Status.ScheduledTime; due != nil && now.Before(due.Time) {
+		return controller.Result{RequeueAfter: due.Sub(now)}, nil
+	}
+	if err := r.confirm(ctx, at); err != nil {
+		return controller.Result{}, err
+	}
+	setRunning(at, now)
+	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desiredPod(at, r.image), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return r.taken(ctx, at)
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
+	}
+	r.starts.end(at)
+	r.created(controller.Key{Namespace: at.Namespace, Name: at.Name}, pod)
+	if left, limited := remaining(at, now); limited {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	return controller.Result{}, nil
+}
+
+// confirm makes sure that the At is still as the cache has it. A POST cannot be
+// made to depend on another object, and a Pod that is made for an At which
+// another process has long finished would run its command a second time. The
+// process that stored the start of this At needs no confirmation, so that the
+// usual way takes no GET.
+func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
+	if r.starts.begun(at) {
+		return nil
+	}
+	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != at.ResourceVersion {
+		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is behind"))
+	}
+	if err != nil {
+		return fmt.Errorf("reading At %s/%s before its Pod is created: %w", at.Namespace, at.Name, err)
+	}
+	return nil
+}
+
+// taken sorts out whose Pod has the name. It may be ours after all: the cache was
+// behind, or somebody took the label away by which the cache selects it.
+func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
+	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, whose name is taken: %w", at.Namespace, podName(at), err)
+	}
+	if !metav1.IsControlledBy(pod, at) {
+		return controller.Result{}, foreignPod(at, pod)
+	}
+	result, err := r.watch(ctx, at, pod)
+	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
+		result.RequeueAfter = lookAgain
+	}
+	return result, err
+}
+
+// foreignPod is the error for a Pod that has the name of ours. One that is going
+// away is waited for: it may be that of an At of the same name, deleted a moment
+// ago.
+func foreignPod(at *v1.At, pod *corev1.Pod) error {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if pod.DeletionTimestamp != nil || owner != nil && owner.Kind == "At" && owner.Name == at.Name {
+		return controller.WaitFor(reasonTerminating,
+			fmt.Sprintf("Pod %s of an earlier At of this name is still being deleted.", pod.Name), 5*time.Second)
+	}
+	whose := "nobody"
+	if owner != nil {
+		whose = owner.Kind + " " + owner.Name
+	}
+	return controller.Stalled(controller.WithReason(reasonNameConflict, fmt.Errorf(
+		"the name is taken by Pod %s/%s, which belongs to %s; delete or rename that Pod, or give this At another name", pod.Namespace, pod.Name, whose)), lookAgain)
+}
+
+// starts remembers the Ats whose step to Running this process has decided on and
+// whose Pod it has not made yet. It is lost with the process, which then confirms.
+type starts struct {
+	mu    sync.Mutex
+	times map[types.UID]metav1.Time
+}
+
+func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
+
+func (s *starts) begin(at *v1.At) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.times[at.UID] = *at.Status.StartTime
+}
+
+// begun tells whether the start that is stored is the one of this process.
+func (s *starts) begun(at *v1.At) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start, ok := s.times[at.UID]
+	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime)
+}
+
+func (s *starts) end(at *v1.At) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.times, at.UID)
+}

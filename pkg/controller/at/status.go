@@ -1,0 +1,121 @@
+package at
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// Reasons of conditions. Those of a finished At are a Job's where a Job has one.
+const (
+	reasonScheduled       = "Scheduled"
+	reasonSuspended       = "Suspended"
+	reasonRunning         = "Running"
+	reasonRetrying        = "Retrying"
+	reasonNotStarting     = "PodNotStarting"
+	reasonSucceeded       = "CommandSucceeded"
+	reasonBackoffLimit    = "BackoffLimitExceeded"
+	reasonDeadline        = "DeadlineExceeded"
+	reasonInvalidSchedule = "InvalidSchedule"
+	reasonNameConflict    = "NameConflict"
+	reasonTerminating     = "PodTerminating"
+)
+
+func setPending(at *v1.At, due time.Time) {
+	at.Status.Phase = v1.AtPending
+	at.Status.ScheduledTime = stamp(due)
+	list := &at.Status.Conditions
+	if suspended(at) {
+		const message = "Set spec.suspend to false to let the command run."
+		conditions.False(list, conditions.Ready, reasonSuspended, message)
+		conditions.False(list, conditions.Progressing, reasonSuspended, message)
+		return
+	}
+	message := fmt.Sprintf("The command runs at %s.", due.UTC().Format(time.RFC3339))
+	conditions.False(list, conditions.Ready, reasonScheduled, message)
+	conditions.True(list, conditions.Progressing, reasonScheduled, message)
+}
+
+func setRunning(at *v1.At, now time.Time) {
+	at.Status.Phase = v1.AtRunning
+	at.Status.PodName = podName(at)
+	if at.Status.StartTime == nil {
+		at.Status.StartTime = stamp(now)
+	}
+	reason, message := reasonRunning, fmt.Sprintf("Pod %s runs the command.", podName(at))
+	if at.Status.Failed > 0 {
+		reason = reasonRetrying
+		message = fmt.Sprintf("%d of %d tries failed; the next follows.", at.Status.Failed, backoffLimit(at)+1)
+	}
+	setUnderWay(at, reason, message)
+}
+
+// setNotStarting is for a Pod that is there but whose container cannot start.
+func setNotStarting(at *v1.At, why string) {
+	setUnderWay(at, reasonNotStarting,
+		fmt.Sprintf("The container does not start: %s; see `kubectl describe pod %s`.", why, podName(at)))
+}
+
+func setUnderWay(at *v1.At, reason, message string) {
+	list := &at.Status.Conditions
+	conditions.False(list, conditions.Ready, reason, message)
+	conditions.True(list, conditions.Progressing, reason, message)
+}
+
+func setComplete(at *v1.At, end *ending) {
+	at.Status.Phase = v1.AtDone
+	at.Status.CompletionTime = stamp(end.time)
+	at.Status.ExitCode = end.exitCode
+	list := &at.Status.Conditions
+	conditions.True(list, v1.AtComplete, reasonSucceeded, end.message)
+	conditions.True(list, conditions.Ready, reasonSucceeded, end.message)
+	conditions.False(list, conditions.Progressing, reasonSucceeded, end.message)
+}
+
+func setFailed(at *v1.At, reason, message string, ended time.Time) {
+	at.Status.Phase = v1.AtDone
+	at.Status.CompletionTime = stamp(ended)
+	conditions.True(&at.Status.Conditions, v1.AtFailed, reason, message)
+	setDone(at)
+}
+
+// setDone says of a finished At what its condition Failed says: a user must look
+// at it, and nothing more will happen by itself.
+func setDone(at *v1.At) {
+	list := &at.Status.Conditions
+	failed := conditions.Find(*list, v1.AtFailed)
+	if failed == nil {
+		return
+	}
+	reason, message := failed.Reason, failed.Message
+	conditions.False(list, conditions.Ready, reason, message)
+	conditions.False(list, conditions.Progressing, reason, message)
+	conditions.True(list, conditions.Degraded, reason, message)
+	conditions.True(list, conditions.Stalled, reason, message)
+}
+
+// countFailure takes the failure of one Pod into the status and tells whether
+// another try follows. The number comes from the Pod, so that counting it twice
+// gives the same.
+func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
+	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
+	at.Status.ExitCode = end.exitCode
+	if at.Status.Failed <= backoffLimit(at) {
+		return true
+	}
+	setFailed(at, reasonBackoffLimit, end.message, end.time)
+	return false
+}
+
+func suspended(at *v1.At) bool { return at.Spec.Suspend != nil && *at.Spec.Suspend }
+
+func backoffLimit(at *v1.At) int32 {
+	if at.Spec.BackoffLimit == nil {
+		return 0
+	}
+	return *at.Spec.BackoffLimit
+}
