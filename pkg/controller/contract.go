@@ -39,7 +39,8 @@ type Reconciler[T Object] interface {
 	// has its finalizer. Reconcile may write to objects that obj owns. It sets
 	// obj.Status and nothing else on obj, and does not write obj; the engine
 	// writes the status after the pass if it has changed, whether the pass
-	// failed or not.
+	// failed or not. Only a pass that was out of date, as after a conflict, says
+	// nothing.
 	//
 	// Reconcile keeps no state of its own between passes that a restart may not
 	// lose, and does not wait: what takes time is a RequeueAfter or an event.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,8 +66,7 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 		}
 		return
 	}
-	// Both: an object may have changed its owner, or what it is referred to by.
-	h.enqueue(oldObj, Urgent)
+	h.enqueueOthers(oldObj, newObj)
 	h.enqueue(newObj, Urgent)
 }
 
@@ -85,6 +85,22 @@ func (h handler) enqueue(obj any, lane Lane) {
 	}
 	for _, key := range h.keys(object) {
 		h.queue.Add(key, lane)
+	}
+}
+
+// enqueueOthers adds the keys that oldObj was about and newObj is not: an object
+// may have changed its owner, or those that refer to it.
+func (h handler) enqueueOthers(oldObj, newObj any) {
+	older, ok1 := oldObj.(metav1.Object)
+	newer, ok2 := newObj.(metav1.Object)
+	if !ok1 || !ok2 {
+		return
+	}
+	now := h.keys(newer)
+	for _, key := range h.keys(older) {
+		if !slices.Contains(now, key) {
+			h.queue.Add(key, Urgent)
+		}
 	}
 }
 

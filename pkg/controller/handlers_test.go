@@ -231,7 +231,7 @@ func TestHandlersReportWhatIsNoObject(t *testing.T) {
 		}
 	})
 	controllertest.Equal(t, "keys", []string{nobody}, got)
-	if want := 3 * 6; reported != want {
+	if want := 3 * 5; reported != want {
 		t.Errorf("%d things that are no objects were reported, wanted %d", reported, want)
 	}
 }

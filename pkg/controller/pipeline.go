@@ -174,19 +174,20 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	}
 	obj.SetResourceVersion(updated.GetResourceVersion()) // the finalizer may be removed next
 	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
-	p.announce(current, obj)
+	p.announce(current, obj, o.err != nil)
 	return nil
 }
 
-// announce records an event if Ready has changed its status or reason.
-func (p *Pipeline[T]) announce(before, obj T) {
+// announce records an event if Ready has changed its status or reason. It is a
+// warning if the pass failed or left the object Degraded.
+func (p *Pipeline[T]) announce(before, obj T, warn bool) {
 	was := conditions.Find(*before.StatusConditions(), conditions.Ready)
 	is := conditions.Find(*obj.StatusConditions(), conditions.Ready)
 	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
 		return
 	}
 	eventType := corev1.EventTypeNormal
-	if conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded) {
+	if warn || conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded) {
 		eventType = corev1.EventTypeWarning
 	}
 	p.Events.Event(obj, eventType, is.Reason, is.Message)

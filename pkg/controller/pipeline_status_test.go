@@ -243,7 +243,7 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 			[]string{"Normal Paint default/a: a", "Normal Paint default/a: b"},
 		},
 		"another condition is none":     {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
-		"an error and its end are two":  {[]step{fails(broken), fails(broken), paint}, []string{"Normal ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
+		"an error and its end are two":  {[]step{fails(broken), fails(broken), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
 		"a wait is one":                 {[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."}},
 		"it is a warning when Degraded": {[]step{fails(controller.Terminal(broken)), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
 		"Invalid is a warning":          {[]step{fails(controller.WithReason("TooGreen", apierrors.NewInvalid(toyKind.GroupKind(), "b", nil)))}, []string{`Warning TooGreen default/a: Toy.toys.example.com "b" is invalid`}},
