@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/version/verflag"
+
+	"windlass.dev/windlass/pkg/controller/at"
+)
+
+// options are what the flags say.
+type options struct {
+	kubeconfig string
+	namespace  string
+	workers    int
+	qps        float32
+	burst      int
+	atImage    string
+
+	leaderElect       bool
+	electionNamespace string
+
+	bindAddress string
+	pprof       bool
+
+	webhookAddress   string
+	webhookURL       string
+	webhookNamespace string
+	webhookService   string
+
+	logging *logsapi.LoggingConfiguration
+}
+
+// parse reads the flags. Its errors are one sentence each.
+func parse(args []string) (*options, error) {
+	o := &options{logging: logsapi.NewLoggingConfiguration()}
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	flags.SortFlags = false
+	flags.Usage = func() {
+		fmt.Fprintf(os.Stdout, "controller runs the Windlass operator.\n\nFlags:\n%s", flags.FlagUsages())
+	}
+	o.addFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if extra := flags.Args(); len(extra) > 0 {
+		return nil, fmt.Errorf("there are only flags, but %q is none", extra[0])
+	}
+	return o, o.validate()
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Kubeconfig file of the cluster. Defaults to $KUBECONFIG, or to the account of the Pod that this runs in.")
+	flags.StringVar(&o.namespace, "namespace", "", "The one namespace to work in, for which a Role is enough. Empty means all.")
+	flags.IntVar(&o.workers, "workers", 10, "Objects of each kind that are worked on at once.")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Requests a second to the API server. Negative means as many as its priority and fairness lets through.")
+	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
+	flags.StringVar(&o.atImage, "at-image", at.DefaultImage, "Image of an At that names none.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Lease windlass-controller, so that several replicas may run.")
+	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
+	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
+	flags.BoolVar(&o.pprof, "pprof", false, "Serve /debug/pprof on --bind-address too.")
+	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address for the conversion webhook.")
+	flags.StringVar(&o.webhookURL, "webhook-url", "", "Out of cluster: the https URL at which the API server reaches the conversion webhook. Without it v1 of At works alone.")
+	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the webhook's Service and certificate. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
+	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook", "Service by which the API server reaches the conversion webhook in a cluster.")
+	logsapi.AddFlags(o.logging, flags)
+	verflag.AddFlags(flags)
+}
+
+func (o *options) validate() error {
+	if o.workers < 1 {
+		return fmt.Errorf("--workers must be at least 1, not %d", o.workers)
+	}
+	if o.qps == 0 {
+		return fmt.Errorf("--kube-api-qps must not be 0")
+	}
+	if o.qps > 0 && o.burst < 1 {
+		return fmt.Errorf("--kube-api-burst must be at least 1, not %d", o.burst)
+	}
+	if o.atImage == "" {
+		return fmt.Errorf("--at-image must not be empty")
+	}
+	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
+		if flag == "--bind-address" && address == "0" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("%s must be HOST:PORT or :PORT, not %q", flag, address)
+		}
+	}
+	if o.webhookURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Host == "" || !strings.HasPrefix(u.Path, "/") {
+		return fmt.Errorf("--webhook-url must be like https://HOST:PORT/convert, not %q", o.webhookURL)
+	}
+	return nil
+}

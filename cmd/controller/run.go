@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/webhook"
+	"windlass.dev/windlass/pkg/webhook/certificate"
+)
+
+// passesTimeout is how long passes in flight may take to end.
+const passesTimeout = 20 * time.Second
+
+// run is the whole life of the process. What a standby needs to take over, its
+// caches and the webhook, is there before it leads. When ctx ends, what was begun
+// is finished in this order: passes, events, lease, and last the servers.
+func run(ctx context.Context, o *options) error {
+	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
+	c, err := newClients(o)
+	if err != nil {
+		return err
+	}
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	failed := make(chan error, 3)
+
+	identity := identify()
+	events := controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
+	factories := newFactories(c, o.namespace)
+	controllers, err := kinds(c, factories, events, o)
+	if err != nil {
+		return err
+	}
+	converter, err := startWebhook(lasting, c, o, failed)
+	if err != nil {
+		return err
+	}
+	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
+	if o.bindAddress != "0" {
+		stopped, err := serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(synced(factories), converter), o.pprof), failed)
+		if err != nil {
+			return err
+		}
+		defer func() { end(); <-stopped }()
+	}
+	checkCRDs(ctx, c)
+	factories.start(lasting.Done())
+
+	p := &process{ctx: ctx, workers: o.workers, controllers: controllers, events: events}
+	return p.live(func(leading context.Context) error {
+		if !o.leaderElect {
+			p.work()
+			<-leading.Done()
+			return nil
+		}
+		return lead(leading, c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog, p.work)
+	}, failed)
+}
+
+// process is the part of run that begins and ends in order.
+type process struct {
+	ctx         context.Context // ends with the signal
+	workers     int
+	controllers []*controller.Controller
+	events      *controller.Events
+	working     sync.WaitGroup
+}
+
+// live runs elect until ctx ends, and ends it only when the work is done. elect
+// calls work when it is this process's turn.
+func (p *process) live(elect func(context.Context) error, failed <-chan error) error {
+	logger := klog.FromContext(p.ctx)
+	leading, release := context.WithCancel(context.WithoutCancel(p.ctx))
+	defer release()
+	writing, flush := context.WithCancel(context.WithoutCancel(p.ctx))
+	defer flush()
+	var written sync.WaitGroup
+	written.Go(func() { p.events.Run(writing) })
+
+	lost := make(chan error, 1)
+	go func() { lost <- elect(leading) }()
+	select {
+	case err := <-failed:
+		return err
+	case err := <-lost:
+		return err
+	case <-p.ctx.Done():
+	}
+	logger.Info("Stopping: finishing what was begun")
+	if !waited(&p.working, passesTimeout) {
+		logger.Info("Gave up waiting for passes in flight", "after", passesTimeout)
+	}
+	flush()
+	written.Wait()
+	release()
+	err := <-lost
+	logger.Info("Stopped in order")
+	return err
+}
+
+// work runs the workers of all kinds until the signal comes.
+func (p *process) work() {
+	for _, c := range p.controllers {
+		p.working.Go(func() {
+			if err := c.Run(p.ctx, p.workers); err != nil && p.ctx.Err() == nil {
+				klog.FromContext(p.ctx).Error(err, "Controller ended", "controller", c.Name())
+			}
+		})
+	}
+}
+
+// startWebhook starts the conversion webhook, which every replica serves. Out of
+// cluster the API server can reach it only at a URL that the user knows.
+func startWebhook(ctx context.Context, c *clients, o *options, failed chan<- error) (*webhook.Server, error) {
+	if !c.inCluster && o.webhookURL == "" {
+		klog.FromContext(ctx).Info("No conversion webhook: out of cluster it needs --webhook-url. Only version v1 of At works; requests for v1alpha1 fail.")
+		return nil, nil
+	}
+	server, err := webhook.New(c.kube, c.crds, webhook.Options{
+		Address: o.webhookAddress,
+		Certificate: certificate.Options{
+			Namespace:   cmp.Or(o.webhookNamespace, c.namespace),
+			ServiceName: o.webhookService,
+			URL:         o.webhookURL,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the conversion webhook: %w", err)
+	}
+	go func() {
+		if err := server.Run(ctx); err != nil {
+			failed <- fmt.Errorf("conversion webhook: %w", err)
+		}
+	}()
+	return server, nil
+}
+
+// readiness tells whether this process can work, or stand by.
+func readiness(caches []cache.InformerSynced, converter *webhook.Server) func() error {
+	return func() error {
+		for _, filled := range caches {
+			if !filled() {
+				return errors.New("the caches are not filled yet")
+			}
+		}
+		if converter != nil {
+			return converter.Ready()
+		}
+		return nil
+	}
+}
+
+// checkCRDs says what to do if the kinds are not installed. The informers try
+// until they are.
+func checkCRDs(ctx context.Context, c *clients) {
+	_, err := c.cnat.Discovery().ServerResourcesForGroupVersion(v1.SchemeGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds")
+	}
+}
+
+// waited tells whether group was done within limit.
+func waited(group *sync.WaitGroup, limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// identify names this process among those of the operator.
+func identify() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "_" + string(uuid.NewUUID())
+}

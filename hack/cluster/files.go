@@ -1,0 +1,68 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+)
+
+// auditPolicy records who did what, once for each request, without bodies.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// write makes everything that the components read: a key for service accounts, a
+// certificate for the API server, a token for the administrator, and the
+// kubeconfig that holds both.
+func (c *cluster) write() error {
+	for _, dir := range []string{c.dir, c.path("log"), c.path("etcd")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	if err != nil {
+		return fmt.Errorf("making the API server's certificate: %w", err)
+	}
+	accounts, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return fmt.Errorf("making the key for service accounts: %w", err)
+	}
+	token := make([]byte, 16)
+	if _, err := rand.Read(token); err != nil {
+		return fmt.Errorf("making a token: %w", err)
+	}
+	files := map[string][]byte{
+		"apiserver.crt": certificate,
+		"apiserver.key": key,
+		"accounts.key":  pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(accounts)}),
+		"tokens.csv":    fmt.Appendf(nil, "%s,admin,admin,system:masters\n", hex.EncodeToString(token)),
+		"audit.yaml":    []byte(auditPolicy),
+		"stages.yaml":   stages,
+	}
+	for name, data := range files {
+		if err := os.WriteFile(c.path(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return clientcmd.WriteToFile(api.Config{
+		Clusters:       map[string]*api.Cluster{"windlass": {Server: c.url(), CertificateAuthorityData: certificate}},
+		AuthInfos:      map[string]*api.AuthInfo{"admin": {Token: hex.EncodeToString(token)}},
+		Contexts:       map[string]*api.Context{"windlass": {Cluster: "windlass", AuthInfo: "admin"}},
+		CurrentContext: "windlass",
+	}, c.path("kubeconfig"))
+}
+
+func (c *cluster) path(name string) string { return filepath.Join(c.dir, name) }
