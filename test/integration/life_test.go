@@ -1,0 +1,195 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+)
+
+func TestAManifestOfV1alpha1RunsItsCommandOnce(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	old := shared.cnat.CnatV1alpha1().Ats(namespace)
+	_, err := shared.Kubectl(t.Context(), fmt.Sprintf(`
+apiVersion: cnat.programming-kubernetes.info/v1alpha1
+kind: At
+metadata: {name: example-at}
+spec:
+  schedule: %q
+  command: "echo Hello"
+`, soon()), "apply", "-n", namespace, "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := old.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("watching Ats: %v", err)
+	}
+	defer watch.Stop()
+	var phases []string
+	for event := range watch.ResultChan() {
+		at, ok := event.Object.(*v1alpha1.At)
+		if !ok {
+			t.Fatalf("the watch ended: %v", event.Object)
+		}
+		if phase := at.Status.Phase; phase != "" && !slices.Contains(phases, phase) {
+			phases = append(phases, phase)
+		}
+		if at.Status.Phase == v1alpha1.PhaseDone {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"PENDING", "RUNNING", "DONE"}, phases); diff != "" {
+		t.Errorf("phases (-wanted +got):\n%s", diff)
+	}
+
+	at := inPhase(t, namespace, "example-at", v1.AtDone)
+	if diff := cmp.Diff([]string{"/bin/sh", "-c", "echo Hello"}, at.Spec.Command); diff != "" {
+		t.Errorf("the command as v1 (-wanted +got):\n%s", diff)
+	}
+	pods, err := shared.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("listing Pods: %v", err)
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Name != "example-at-pod" || !metav1.IsControlledBy(&pods.Items[0], at) {
+		t.Errorf("wanted the one Pod example-at-pod, controlled by its At, but got %v", pods.Items)
+	}
+	wantEvents(t, namespace, "Scheduled", "Running", "CommandSucceeded")
+}
+
+// wantEvents waits for events with these reasons, and fails if there are others or
+// one comes twice.
+func wantEvents(t *testing.T, namespace string, reasons ...string) {
+	t.Helper()
+	slices.Sort(reasons)
+	var got []string
+	eventually(t, "events "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
+		list, err := shared.kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		got = nil
+		for _, event := range list.Items {
+			if event.Regarding.Kind == "At" {
+				got = append(got, event.Reason)
+			}
+		}
+		return len(got) >= len(reasons), nil
+	})
+	slices.Sort(got)
+	if diff := cmp.Diff(reasons, got); diff != "" {
+		t.Errorf("events (-wanted +got):\n%s", diff)
+	}
+}
+
+func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = soon() })
+	done := inPhase(t, namespace, "counted", v1.AtDone)
+	if done.Status.ObservedGeneration != done.Generation {
+		t.Errorf("observedGeneration is %d at generation %d", done.Status.ObservedGeneration, done.Generation)
+	}
+	want := []string{
+		"update ats/status " + namespace + "/counted",
+		"update ats/status " + namespace + "/counted",
+		"create pods " + namespace + "/counted-pod",
+		"update ats/status " + namespace + "/counted",
+	}
+	if diff := cmp.Diff(want, requests(t, namespace)); diff != "" {
+		t.Errorf("requests (-wanted +got):\n%s", diff)
+	}
+
+	// Each change of a label is an event, and so a pass.
+	for i := range 100 {
+		_, err := shared.cnat.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatalf("touching the At: %v", err)
+		}
+	}
+	// An At that is made after those passes is Done after them.
+	create(t, namespace, "last", "echo Hello", nil)
+	inPhase(t, namespace, "last", v1.AtDone)
+	var later []string
+	for _, request := range requests(t, namespace)[len(want):] {
+		if strings.Contains(request, "counted") {
+			later = append(later, request)
+		}
+	}
+	if len(later) > 0 {
+		t.Errorf("a finished At cost further requests: %v", later)
+	}
+}
+
+func TestFailureIsToldFromSuccess(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, namespace, "good", "echo Hello", nil)
+	create(t, namespace, "bad", "exit 3", nil)
+	for name, condition := range map[string]string{"good": "Complete", "bad": "Failed"} {
+		if _, err := shared.Kubectl(t.Context(), "", "wait", "-n", namespace, "at/"+name, "--for=condition="+condition, "--timeout=60s"); err != nil {
+			t.Error(err)
+		}
+	}
+	bad := inPhase(t, namespace, "bad", v1.AtDone)
+	if bad.Status.ExitCode == nil || *bad.Status.ExitCode != 3 {
+		t.Errorf("the exit code is %v, wanted 3", bad.Status.ExitCode)
+	}
+	if !meta.IsStatusConditionTrue(bad.Status.Conditions, "Stalled") || meta.IsStatusConditionTrue(bad.Status.Conditions, "Ready") {
+		t.Errorf("a failed At must be Stalled and not Ready: %v", bad.Status.Conditions)
+	}
+}
+
+func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	negative := int64(-1)
+	for name, c := range map[string]struct {
+		change func(*v1.At)
+		want   string
+	}{
+		"no command":              {func(at *v1.At) { at.Spec.Command = nil }, "spec.command"},
+		"an unreadable schedule":  {func(at *v1.At) { at.Spec.Schedule = "tomorrow" }, "spec.schedule"},
+		"an offset out of range":  {func(at *v1.At) { at.Spec.Schedule = "2030-01-01T00:00:00+25:00" }, "spec.schedule"},
+		"a day that is not":       {func(at *v1.At) { at.Spec.Schedule = "2030-02-30T00:00:00Z" }, "spec.schedule"},
+		"a negative deadline":     {func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &negative }, "spec.startingDeadlineSeconds"},
+		"a name without its -pod": {func(at *v1.At) { at.Name = strings.Repeat("a", 250) }, "249 characters"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := &v1.At{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}}}
+			c.change(at)
+			_, err := shared.cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+			}
+		})
+	}
+	if made := requests(t, namespace); len(made) > 0 {
+		t.Errorf("the controller did something about what was refused: %v", made)
+	}
+}
+
+func TestAStatusPutBackByHandIsRefused(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, namespace, "once", "echo Hello", nil)
+	inPhase(t, namespace, "once", v1.AtDone)
+	_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "at/once", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`)
+	if err == nil || !strings.Contains(err.Error(), "phase only goes forward") {
+		t.Errorf("wanted a refusal that says that phases only go forward, but got %v", err)
+	}
+}
