@@ -1,0 +1,204 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+)
+
+// patch changes the spec of an At.
+func patch(t *testing.T, namespace, name, spec string) {
+	t.Helper()
+	_, err := shared.cnat.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("changing At %s: %v", name, err)
+	}
+}
+
+// podGone waits until there is no Pod of that name.
+func podGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	eventually(t, "Pod "+name+" to go", func(ctx context.Context) (bool, error) {
+		_, err := shared.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
+
+// newPod waits for a Pod that is not the one with the given UID, and runs.
+func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	eventually(t, "Pod "+name, func(ctx context.Context) (_ bool, err error) {
+		pod, err = shared.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil && pod.UID != not && pod.Status.Phase != corev1.PodPending, err
+	})
+	return pod
+}
+
+func failedBecause(at *v1.At) string {
+	if failed := meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed); failed != nil {
+		return failed.Reason
+	}
+	return ""
+}
+
+func TestAnEditedScheduleTakesEffectAtOnce(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, namespace, "earlier", "echo Hello", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
+	at := inPhase(t, namespace, "earlier", v1.AtPending)
+	if got := at.Status.ScheduledTime.UTC().Year(); got != 2099 {
+		t.Errorf("scheduledTime is in %d, wanted 2099", got)
+	}
+	patch(t, namespace, "earlier", `{"schedule":"2020-01-01T01:00:00+01:00"}`)
+	inPhase(t, namespace, "earlier", v1.AtDone)
+
+	create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = soon() })
+	patch(t, namespace, "later", `{"schedule":"2099-01-01T00:00:00Z"}`)
+	create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339) })
+	inPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
+	inPhase(t, namespace, "later", v1.AtPending)
+}
+
+func TestASuspendedAtWaitsUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	yes := true
+	create(t, namespace, "held", "echo Hello", func(at *v1.At) { at.Spec.Suspend = &yes })
+	at := inPhase(t, namespace, "held", v1.AtPending)
+	if ready := meta.FindStatusCondition(at.Status.Conditions, "Ready"); ready == nil || ready.Reason != "Suspended" {
+		t.Errorf("Ready is %v, wanted the reason Suspended", ready)
+	}
+	patch(t, namespace, "held", `{"suspend":false}`)
+	inPhase(t, namespace, "held", v1.AtDone)
+}
+
+func TestAMissedStartIsNotMadeUpFor(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	limit := int64(60)
+	create(t, namespace, "missed", "echo Hello", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &limit })
+	at := inPhase(t, namespace, "missed", v1.AtDone)
+	if got := failedBecause(at); got != "DeadlineExceeded" {
+		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
+	}
+	podGone(t, namespace, "missed-pod")
+}
+
+func TestACommandThatTakesTooLongIsEnded(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	limit := int64(2)
+	create(t, namespace, "slow", "sleep infinity", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &limit })
+	at := inPhase(t, namespace, "slow", v1.AtDone)
+	if got := failedBecause(at); got != "DeadlineExceeded" {
+		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
+	}
+	podGone(t, namespace, "slow-pod")
+}
+
+func TestAFailedCommandIsTriedAgainAsOftenAsSaid(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	once := int32(1)
+	create(t, namespace, "stubborn", "exit 3", func(at *v1.At) { at.Spec.BackoffLimit = &once })
+	first := newPod(t, namespace, "stubborn-pod", "")
+	newPod(t, namespace, "stubborn-pod", first.UID)
+	at := inPhase(t, namespace, "stubborn", v1.AtDone)
+	if at.Status.Failed != 2 || failedBecause(at) != "BackoffLimitExceeded" {
+		t.Errorf("%d tries failed because of %q, wanted 2 because of BackoffLimitExceeded", at.Status.Failed, failedBecause(at))
+	}
+}
+
+func TestAFinishedAtGoesWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	ttl := int32(1)
+	create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
+	newPod(t, namespace, "brief-pod", "")
+	eventually(t, "the At to go", func(ctx context.Context) (bool, error) {
+		_, err := shared.cnat.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+	podGone(t, namespace, "brief-pod")
+}
+
+func TestAPodThatIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	create(t, namespace, "lost", "sleep 2", nil)
+	first := newPod(t, namespace, "lost-pod", "")
+	if err := shared.kube.CoreV1().Pods(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("deleting the Pod: %v", err)
+	}
+	newPod(t, namespace, "lost-pod", first.UID)
+	at := inPhase(t, namespace, "lost", v1.AtDone)
+	if at.Status.Failed != 0 || failedBecause(at) != "" {
+		t.Errorf("the lost Pod counted as a failure: %v", at.Status)
+	}
+}
+
+func TestThePodGoesWithItsAt(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	for name, c := range map[string]struct {
+		schedule string
+		line     string
+		phase    v1.AtPhase
+	}{
+		"pending": {"2099-01-01T00:00:00Z", "echo Hello", v1.AtPending},
+		"running": {"2020-01-01T00:00:00Z", "sleep infinity", v1.AtRunning},
+		"done":    {"2020-01-01T00:00:00Z", "echo Hello", v1.AtDone},
+	} {
+		create(t, namespace, name, c.line, func(at *v1.At) { at.Spec.Schedule = c.schedule })
+		inPhase(t, namespace, name, c.phase)
+		if c.phase == v1.AtRunning {
+			newPod(t, namespace, name+"-pod", "")
+		}
+		if err := shared.cnat.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatalf("deleting the At: %v", err)
+		}
+		podGone(t, namespace, name+"-pod")
+	}
+}
+
+func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	pods := shared.kube.CoreV1().Pods(namespace)
+	if _, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "taken-pod"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs"}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating the Pod of somebody else: %v", err)
+	}
+	theirs := newPod(t, namespace, "taken-pod", "")
+	create(t, namespace, "taken", "echo Hello", nil)
+	eventually(t, "NameConflict", func(ctx context.Context) (bool, error) {
+		at, err := shared.cnat.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
+		stalled := meta.FindStatusCondition(at.Status.Conditions, "Stalled")
+		return stalled != nil && stalled.Reason == "NameConflict", err
+	})
+	still, err := pods.Get(t.Context(), "taken-pod", metav1.GetOptions{})
+	if err != nil || still.UID != theirs.UID || still.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("the Pod was touched: %v, %v", still, err)
+	}
+	if err := pods.Delete(t.Context(), "taken-pod", metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("deleting the Pod of somebody else: %v", err)
+	}
+	inPhase(t, namespace, "taken", v1.AtDone) // it goes on by itself
+}
