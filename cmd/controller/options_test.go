@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
+	for name, c := range map[string]struct{ arg, want string }{
+		"a flag that does not exist":     {"--nonsense", "unknown flag: --nonsense"},
+		"a word that is no flag":         {"nonsense", `there are only flags, but "nonsense" is none`},
+		"no workers":                     {"--workers=0", "--workers must be at least 1, not 0"},
+		"workers that are no number":     {"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`},
+		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
+		"no image":                       {"--at-image=", "--at-image must not be empty"},
+		"an address without a port":      {"--bind-address=localhost", `--bind-address must be HOST:PORT or :PORT, not "localhost"`},
+		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must be HOST:PORT or :PORT, not "0"`},
+		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must be like https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
+		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must be like https://HOST:PORT/convert, not "localhost"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse([]string{c.arg})
+			if err == nil || err.Error() != c.want || strings.Contains(err.Error(), "\n") {
+				t.Errorf("wanted %q, got %v", c.want, err)
+			}
+		})
+	}
+}
+
+func TestDefaultsAreAccepted(t *testing.T) {
+	if _, err := parse(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryFlagHasAHelpLine(t *testing.T) {
+	o := &options{logging: logsapi.NewLoggingConfiguration()}
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	o.addFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Usage == "" {
+			t.Errorf("--%s says nothing of itself", f.Name)
+		}
+	})
+}
