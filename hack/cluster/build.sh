@@ -20,7 +20,7 @@ build=$!
 trap 'kill "${build}" 2>/dev/null || true' EXIT
 for ((waited = 1; ; waited++)); do
   if ! kill -0 "${build}" 2>/dev/null; then break; fi
-  if ((waited % 15 == 0)); then echo "  still compiling after ${waited} s"; fi
+  if ((waited % 10 == 0)); then echo "  still compiling after ${waited} s"; fi
   sleep 1
 done
 trap - EXIT

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,6 +66,9 @@ func (c *cluster) run(daemon bool) (err error) {
 	starting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.startAll(starting); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end before it was ready
+		}
 		return err
 	}
 	fmt.Println("ready")
@@ -133,7 +137,7 @@ func (c *cluster) up() error {
 		fmt.Printf("The cluster in %s is up already.\n  export KUBECONFIG=%s\n", c.dir, c.path("kubeconfig"))
 		return nil
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := c.remove(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.path("log"), 0o700); err != nil {
@@ -183,6 +187,22 @@ func (c *cluster) down() error {
 		for c.supervised() != 0 {
 			time.Sleep(50 * time.Millisecond)
 		}
+	}
+	return c.remove()
+}
+
+// remove removes the directory, unless it holds things but no cluster.
+func (c *cluster) remove() error {
+	entries, err := os.ReadDir(c.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ours := func(e os.DirEntry) bool { return e.Name() == "pid" || e.Name() == "tokens.csv" }
+	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
+		return fmt.Errorf("%s is not empty and holds no cluster: remove it yourself, or name another", c.dir)
 	}
 	return os.RemoveAll(c.dir)
 }

@@ -89,7 +89,7 @@ func New(
 }
 
 // trimPod keeps of a cached Pod what this package reads: who controls it, which
-// attempt it is, and how its container fares.
+// attempt it is, how its container fares, and since when.
 func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -101,6 +101,7 @@ func trimPod(obj any) (any, error) {
 			Name:                       pod.Name,
 			UID:                        pod.UID,
 			ResourceVersion:            pod.ResourceVersion,
+			CreationTimestamp:          pod.CreationTimestamp,
 			DeletionTimestamp:          pod.DeletionTimestamp,
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 			Labels:                     pod.Labels,
@@ -110,6 +111,11 @@ func trimPod(obj any) (any, error) {
 	}
 	if attempt, ok := pod.Annotations[attemptAnnotation]; ok {
 		trimmed.Annotations = map[string]string{attemptAnnotation: attempt}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			trimmed.Status.Conditions = []corev1.PodCondition{condition}
+		}
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == containerName {

@@ -86,7 +86,7 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
-	if end := endingOf(pod, now); end != nil {
+	if end := endingOf(pod); end != nil {
 		if end.succeeded {
 			setComplete(at, end)
 			return controller.Result{}, nil

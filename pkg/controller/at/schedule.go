@@ -80,8 +80,8 @@ type ending struct {
 
 // endingOf tells how the command of pod ended, or nil if it has not. A Pod that
 // was deleted before its command ended did not fail: it was lost.
-func endingOf(pod *corev1.Pod, now time.Time) *ending {
-	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: now}
+func endingOf(pod *corev1.Pod) *ending {
+	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
 	if !end.succeeded && pod.Status.Phase != corev1.PodFailed {
 		return nil
 	}
@@ -90,31 +90,47 @@ func endingOf(pod *corev1.Pod, now time.Time) *ending {
 	case terminated != nil:
 		end.exitCode = &terminated.ExitCode
 		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode)
-		if !terminated.FinishedAt.IsZero() {
-			end.time = terminated.FinishedAt.Time
-		}
 	case pod.Status.Reason != "":
 		end.message = fmt.Sprintf("The Pod ended before the command: %s: %s", pod.Status.Reason, pod.Status.Message)
 	default:
 		end.message = fmt.Sprintf("The Pod ended as %s.", pod.Status.Phase)
 	}
-	if !end.succeeded && lost(pod, end.time) {
+	if !end.succeeded && lost(pod) {
 		return nil
 	}
 	return end
 }
 
+// endTime is when a Pod that has ended did so. It is read from the Pod alone, so
+// that it is the same in each pass and delays that start from it end. A Pod whose
+// container has not ended, as one that its node refused, ended when it was no
+// longer ready, or else as soon as it was made.
+func endTime(pod *corev1.Pod) time.Time {
+	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
+		return terminated.FinishedAt.Time
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !condition.LastTransitionTime.IsZero() {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
 // lost tells whether pod was told to go before its command ended. A Pod's
 // deletionTimestamp is the end of its grace period (API conventions).
-func lost(pod *corev1.Pod, ended time.Time) bool {
+func lost(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp == nil {
 		return false
+	}
+	if terminatedState(pod) == nil {
+		return true
 	}
 	told := pod.DeletionTimestamp.Time
 	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 		told = told.Add(-seconds(*grace))
 	}
-	return !ended.Before(told)
+	return !endTime(pod).Before(told)
 }
 
 func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {

@@ -24,7 +24,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	}
 	// Running before its time is not what was written here. Nothing runs early
 	// because somebody has edited the status.
-	if due := at.Status.ScheduledTime; due != nil && now.Before(due.Time) {
+	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
 	if err := r.confirm(ctx, at); err != nil {
@@ -38,12 +38,25 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
 	}
-	r.starts.end(at)
 	r.created(controller.Key{Namespace: at.Namespace, Name: at.Name}, pod)
 	if left, limited := remaining(at, now); limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}
 	return controller.Result{}, nil
+}
+
+// startsFrom is the instant before which the Pod of a Running At is not made: the
+// one for which it was set Running, whatever spec.schedule has become since. A
+// status that does not tell was written by somebody else.
+func startsFrom(at *v1.At) time.Time {
+	if due := at.Status.ScheduledTime; due != nil {
+		return due.Time
+	}
+	due, err := scheduledTime(at)
+	if err != nil {
+		return time.Time{} // it was readable when it ran
+	}
+	return due
 }
 
 // confirm makes sure that the At is still as the cache has it. A POST cannot be
@@ -52,7 +65,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 // process that stored the start of this At needs no confirmation, so that the
 // usual way takes no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
-	if r.starts.begun(at) {
+	if r.starts.take(at) {
 		return nil
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
@@ -100,7 +113,8 @@ func foreignPod(at *v1.At, pod *corev1.Pod) error {
 }
 
 // starts remembers the Ats whose step to Running this process has decided on and
-// whose Pod it has not made yet. It is lost with the process, which then confirms.
+// whose Pod it has not tried to make yet. It is lost with the process, and the
+// next one confirms.
 type starts struct {
 	mu    sync.Mutex
 	times map[types.UID]metav1.Time
@@ -114,16 +128,11 @@ func (s *starts) begin(at *v1.At) {
 	s.times[at.UID] = *at.Status.StartTime
 }
 
-// begun tells whether the start that is stored is the one of this process.
-func (s *starts) begun(at *v1.At) bool {
+// take tells, once, whether the start that is stored is the one of this process.
+func (s *starts) take(at *v1.At) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start, ok := s.times[at.UID]
-	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime)
-}
-
-func (s *starts) end(at *v1.At) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.times, at.UID)
+	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime)
 }

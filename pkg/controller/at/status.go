@@ -49,7 +49,7 @@ func setRunning(at *v1.At, now time.Time) {
 	reason, message := reasonRunning, fmt.Sprintf("Pod %s runs the command.", podName(at))
 	if at.Status.Failed > 0 {
 		reason = reasonRetrying
-		message = fmt.Sprintf("%d of %d tries failed; the next follows.", at.Status.Failed, backoffLimit(at)+1)
+		message = fmt.Sprintf("%d of %d tries failed; the next follows.", at.Status.Failed, int64(backoffLimit(at))+1)
 	}
 	setUnderWay(at, reason, message)
 }
