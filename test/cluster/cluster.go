@@ -84,6 +84,9 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig"
 // Stop ends a component, for example kube-apiserver, in order.
 func (c *Cluster) Stop(component string) error { return c.order("stop " + component) }
 
+// Kill ends a component at once.
+func (c *Cluster) Kill(component string) error { return c.order("kill " + component) }
+
 // StartComponent starts a component that was stopped, and returns when the API
 // server is ready.
 func (c *Cluster) StartComponent(component string) error { return c.order("start " + component) }

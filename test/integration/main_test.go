@@ -104,7 +104,7 @@ type process struct {
 	log     bytes.Buffer
 }
 
-func startController(ctx context.Context, c *cluster.Cluster) (*process, error) {
+func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (*process, error) {
 	root, err := cluster.Root()
 	if err != nil {
 		return nil, err
@@ -121,8 +121,9 @@ func startController(ctx context.Context, c *cluster.Cluster) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &process{command: exec.Command(filepath.Join(root, "bin", "controller"), "--kubeconfig", kubeconfig, "-v=2",
-		"--bind-address", health, "--webhook-bind-address", webhook, "--webhook-url", "https://"+webhook+"/convert")}
+	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
+		"--webhook-bind-address", webhook, "--webhook-url", "https://" + webhook + "/convert"}, flags...)
+	p := &process{command: exec.Command(filepath.Join(root, "bin", "controller"), flags...)}
 	p.command.Stdout, p.command.Stderr = &p.log, &p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
@@ -148,6 +149,12 @@ func (p *process) terminate() int {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
 	_ = p.command.Wait() // its exit code says it all
 	return p.command.ProcessState.ExitCode()
+}
+
+// kill ends the controller without a word.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait()
 }
 
 func freeAddress() (string, error) {

@@ -84,3 +84,41 @@ func requests(t *testing.T, namespace string) []string {
 	}
 	return lines
 }
+
+// launch starts a controller on a cluster, with further flags.
+func launch(t *testing.T, c *cluster.Cluster, flags ...string) *process {
+	t.Helper()
+	p, err := startController(t.Context(), c, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// controllerRequests are the controller's writes of Ats and Pods so far.
+func controllerRequests(t *testing.T, c *cluster.Cluster) []string {
+	t.Helper()
+	return lines(t, c, func(r cluster.Request) bool {
+		return slices.Contains([]string{"ats", "pods"}, r.ObjectRef.Resource) && slices.Contains([]string{"create", "update"}, r.Verb)
+	})
+}
+
+// listsAndWatches are the controller's lists, and those of its watches that have
+// ended.
+func listsAndWatches(t *testing.T, c *cluster.Cluster) []string {
+	t.Helper()
+	return lines(t, c, func(r cluster.Request) bool { return r.Verb == "list" || r.Verb == "watch" })
+}
+
+func lines(t *testing.T, c *cluster.Cluster, keep func(cluster.Request) bool) []string {
+	t.Helper()
+	found, err := c.Requests(func(r cluster.Request) bool { return r.User.Username == controllerUser && keep(r) })
+	if err != nil {
+		t.Fatalf("reading the audit log: %v", err)
+	}
+	all := make([]string, 0, len(found))
+	for _, r := range found {
+		all = append(all, r.String())
+	}
+	return all
+}

@@ -1,0 +1,197 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// restarts and population of the test that kills the controller.
+const (
+	restarts   = 50
+	population = 100
+)
+
+// ownCluster is a cluster for a test that breaks it, with everything installed.
+func ownCluster(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := install(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// podsMade counts the Pods that were created of each name. The answer to a create
+// may have been lost with its sender, but the Pod was made all the same.
+func podsMade(t *testing.T, c *cluster.Cluster) map[string]int {
+	t.Helper()
+	refused := func(code int) bool { return code >= 400 }
+	made, err := c.Requests(func(r cluster.Request) bool {
+		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && !refused(r.ResponseStatus.Code)
+	})
+	if err != nil {
+		t.Fatalf("reading the audit log: %v", err)
+	}
+	counts := map[string]int{}
+	for _, r := range made {
+		counts[r.ObjectRef.Name]++
+	}
+	return counts
+}
+
+// populate creates n Ats from number first on, which become due one after another
+// over some time.
+func populate(t *testing.T, cnat versioned.Interface, first, n int, over time.Duration) {
+	t.Helper()
+	start := time.Now()
+	for i := first; i < first+n; i++ {
+		due := start.Add(over * time.Duration(i-first) / time.Duration(n))
+		_, err := cnat.CnatV1().Ats("default").Create(t.Context(), &v1.At{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
+			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatalf("creating an At: %v", err)
+		}
+	}
+}
+
+// allDone waits until every At is Done, and fails if a command ran not once.
+func allDone(t *testing.T, c *cluster.Cluster, cnat versioned.Interface) {
+	t.Helper()
+	eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
+		ats, err := cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, nil // the API server may be away
+		}
+		for i := range ats.Items {
+			if ats.Items[i].Status.Phase != v1.AtDone {
+				return false, nil
+			}
+		}
+		return len(ats.Items) == population, nil
+	})
+	kube, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := kube.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != population {
+		t.Errorf("there are %d Pods for %d Ats: %v", len(pods.Items), population, err)
+	}
+	for name, times := range podsMade(t, c) {
+		if times > 1 {
+			t.Errorf("Pod %s was made %d times", name, times)
+		}
+	}
+}
+
+func TestAControllerThatIsKilledRunsNothingTwice(t *testing.T) {
+	t.Parallel()
+	c := ownCluster(t)
+	cnat, err := versioned.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	const each = population / restarts
+	for round := range restarts {
+		populate(t, cnat, round*each, each, 0)
+		before := len(controllerRequests(t, c))
+		p := launch(t, c, "--leader-elect=false")
+		// The moment is one of progress, not of time: after so many more requests
+		// of the three that each of the new Ats takes.
+		more := 1 + random.IntN(3*each)
+		eventually(t, "the controller to go on", func(context.Context) (bool, error) {
+			return len(controllerRequests(t, c)) >= before+more, nil
+		})
+		p.kill()
+	}
+	p := launch(t, c, "--leader-elect=false")
+	defer p.terminate()
+	allDone(t, c, cnat)
+}
+
+func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
+	t.Parallel()
+	c := ownCluster(t)
+	cnat, err := versioned.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, c)
+	defer p.terminate()
+	populate(t, cnat, 0, population, 15*time.Second)
+	for _, step := range []func() error{
+		func() error { return c.Kill("kube-apiserver") },
+		func() error { return c.StartComponent("kube-apiserver") },
+		c.Compact,
+		func() error { return c.Kill("kube-apiserver") },
+		c.Compact, // under the watches, which resume too far back
+		func() error { return c.StartComponent("kube-apiserver") },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allDone(t, c, cnat)
+}
+
+func TestAStandbyTakesOverWithoutAList(t *testing.T) {
+	t.Parallel()
+	c := ownCluster(t)
+	cnat, err := versioned.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := launch(t, c)
+	holder := func(ctx context.Context) string {
+		lease, err := kube.CoordinationV1().Leases("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	eventually(t, "the first to lead", func(ctx context.Context) (bool, error) { return holder(ctx) != "", nil })
+	leader := holder(t.Context())
+	second := launch(t, c)
+	defer second.terminate()
+	opened := len(listsAndWatches(t, c))
+	if code := first.terminate(); code != 0 {
+		t.Fatalf("the first ended with exit code %d; its log:\n%s", code, first.log.String())
+	}
+	eventually(t, "the second to lead", func(ctx context.Context) (bool, error) {
+		now := holder(ctx)
+		return now != "" && now != leader, nil
+	})
+	populate(t, cnat, 0, population, time.Second)
+	allDone(t, c, cnat)
+	// Watches are answered when they end: the first's all have, the second's none.
+	for _, request := range listsAndWatches(t, c)[opened:] {
+		if strings.HasPrefix(request, "list") {
+			t.Errorf("taking over took a list: %s", request)
+		}
+	}
+}
