@@ -50,12 +50,11 @@ func New(
 	}
 	ats := cnatInformers.Cnat().V1().Ats()
 	pods := kubeInformers.Core().V1().Pods()
-	queue := controller.NewQueue("at", opts.Clock)
-	guard := controller.NewGuard()
-
 	if err := pods.Informer().SetTransform(trimPod); err != nil {
 		return nil, fmt.Errorf("trimming the cache of Pods: %w", err)
 	}
+	queue := controller.NewQueue("at", opts.Clock)
+	guard := controller.NewGuard()
 	if _, err := ats.Informer().AddEventHandler(controller.Self(queue)); err != nil {
 		return nil, fmt.Errorf("watching Ats: %w", err)
 	}
