@@ -75,6 +75,9 @@ func withCluster(m *testing.M) (code int, err error) {
 	if ended := controller.terminate(); ended != 0 {
 		return 1, fmt.Errorf("the controller ended with exit code %d after SIGTERM; its log:\n%s", ended, controller.log.String())
 	}
+	if err := checkRights(ctx); err != nil && code == 0 {
+		return 1, err
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "the controller's log:\n%s", controller.log.String())
 	}

@@ -1,0 +1,79 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"windlass.dev/windlass/test/cluster"
+)
+
+// checkRights compares what the controller did in the whole run with what
+// artifacts/rbac allows it. It runs after all tests.
+func checkRights(ctx context.Context) error {
+	used := map[string]bool{}
+	refused, err := shared.Requests(func(r cluster.Request) bool {
+		if r.User.Username != controllerUser || r.ObjectRef.Resource == "" {
+			return false
+		}
+		resource := r.ObjectRef.Resource
+		if r.ObjectRef.Subresource != "" {
+			resource += "/" + r.ObjectRef.Subresource
+		}
+		used[r.Verb+" "+resource] = true
+		return r.ResponseStatus.Code == 403 && r.Verb != "create" // a create is 403 in a namespace that goes
+	})
+	if err != nil {
+		return err
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("the controller was refused what it is not allowed: %v", refused)
+	}
+	granted, err := grantedRights(ctx)
+	if err != nil {
+		return err
+	}
+	for _, right := range slices.Sorted(maps.Keys(granted)) {
+		if !used[right] {
+			return fmt.Errorf("the controller may %s, but never did", right)
+		}
+	}
+	return nil
+}
+
+// grantedRights are those of the controller's roles. Informers stream their lists
+// through a watch; they fall back to list only where the API server cannot.
+func grantedRights(ctx context.Context) (map[string]bool, error) {
+	rights := map[string]bool{}
+	add := func(rules []rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					if verb != "list" {
+						rights[verb+" "+resource] = true
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"windlass-controller", "windlass-controller-webhook"} {
+		role, err := shared.kube.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		add(role.Rules)
+	}
+	role, err := shared.kube.RbacV1().Roles("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	add(role.Rules)
+	return rights, nil
+}
