@@ -68,7 +68,7 @@ func run(ctx context.Context, o *options) error {
 			<-leading.Done()
 			return nil
 		}
-		return lead(leading, c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog, p.work)
+		return newElection(c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
 	}, failed)
 }
 
