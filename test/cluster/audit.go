@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Request is one request that the API server has answered.
@@ -15,6 +16,7 @@ type Request struct {
 	User           struct{ Username string }
 	ObjectRef      ObjectRef
 	ResponseStatus struct{ Code int }
+	StageTimestamp time.Time // of the answer
 }
 
 // ObjectRef is what a request was about.

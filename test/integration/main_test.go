@@ -67,19 +67,26 @@ func withCluster(m *testing.M) (code int, err error) {
 	if err := install(ctx, shared.Cluster); err != nil {
 		return 1, err
 	}
-	controller, err := startController(ctx, shared.Cluster)
+	leader, err := startController(ctx, shared.Cluster)
 	if err != nil {
 		return 1, err
 	}
+	standby, err := startController(ctx, shared.Cluster)
+	if err != nil {
+		leader.terminate()
+		return 1, err
+	}
 	code = m.Run()
-	if ended := controller.terminate(); ended != 0 {
-		return 1, fmt.Errorf("the controller ended with exit code %d after SIGTERM; its log:\n%s", ended, controller.log.String())
+	for _, p := range []*process{standby, leader} {
+		if ended := p.terminate(); ended != 0 {
+			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.log.String())
+		}
 	}
 	if err := checkRights(ctx); err != nil && code == 0 {
 		return 1, err
 	}
 	if code != 0 {
-		fmt.Fprintf(os.Stderr, "the controller's log:\n%s", controller.log.String())
+		fmt.Fprintf(os.Stderr, "the controller's log:\n%s", leader.log.String())
 	}
 	return code, nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -153,45 +152,4 @@ func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
 		}
 	}
 	allDone(t, c, cnat)
-}
-
-func TestAStandbyTakesOverWithoutAList(t *testing.T) {
-	t.Parallel()
-	c := ownCluster(t)
-	cnat, err := versioned.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := launch(t, c)
-	holder := func(ctx context.Context) string {
-		lease, err := kube.CoordinationV1().Leases("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
-		if err != nil || lease.Spec.HolderIdentity == nil {
-			return ""
-		}
-		return *lease.Spec.HolderIdentity
-	}
-	eventually(t, "the first to lead", func(ctx context.Context) (bool, error) { return holder(ctx) != "", nil })
-	leader := holder(t.Context())
-	second := launch(t, c)
-	defer second.terminate()
-	opened := len(listsAndWatches(t, c))
-	if code := first.terminate(); code != 0 {
-		t.Fatalf("the first ended with exit code %d; its log:\n%s", code, first.log.String())
-	}
-	eventually(t, "the second to lead", func(ctx context.Context) (bool, error) {
-		now := holder(ctx)
-		return now != "" && now != leader, nil
-	})
-	populate(t, cnat, 0, population, time.Second)
-	allDone(t, c, cnat)
-	// Watches are answered when they end: the first's all have, the second's none.
-	for _, request := range listsAndWatches(t, c)[opened:] {
-		if strings.HasPrefix(request, "list") {
-			t.Errorf("taking over took a list: %s", request)
-		}
-	}
 }

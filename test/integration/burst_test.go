@@ -1,0 +1,154 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// crowd is how many Ats are due at one instant, and workers how many of them the
+// controller works on at once by default.
+const (
+	crowd   = 500
+	workers = 10
+)
+
+func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
+	t.Parallel()
+	c := ownCluster(t)
+	cnat, err := versioned.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, c)
+	defer p.terminate()
+	due := createCrowd(t, cnat)
+	var ats *v1.AtList
+	eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
+		if ats, err = cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
+			return false, err
+		}
+		for i := range ats.Items {
+			if ats.Items[i].Status.Phase != v1.AtDone {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	made := podsMade(t, c)
+	for i := range ats.Items {
+		if times := made[ats.Items[i].Name+"-pod"]; times != 1 {
+			t.Errorf("the Pod of At %s was made %d times", ats.Items[i].Name, times)
+		}
+	}
+	if len(made) != crowd {
+		t.Errorf("%d Pods were made for %d Ats", len(made), crowd)
+	}
+	last, floor := lastPod(t, c).Sub(due), bareClient(t, c)
+	t.Logf("the last of %d Pods was made %v after the time, %.2f times the %v that a bare client takes", crowd, last, last.Seconds()/floor.Seconds(), floor)
+}
+
+// createCrowd creates Ats that are due at one instant, which is far enough ahead
+// for all of them to be there by then.
+func createCrowd(t *testing.T, cnat versioned.Interface) (due time.Time) {
+	t.Helper()
+	due = time.Now().Add(15 * time.Second).Truncate(time.Second)
+	inParallel(t, func(ctx context.Context, i int) error {
+		_, err := cnat.CnatV1().Ats("default").Create(ctx, &v1.At{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
+			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	if !time.Now().Before(due) {
+		t.Fatal("the Ats were not all there when their time came; this machine is too busy to measure")
+	}
+	return due
+}
+
+// inParallel calls do for each of the crowd, as many at once as there are workers.
+func inParallel(t *testing.T, do func(ctx context.Context, i int) error) {
+	t.Helper()
+	numbers := make(chan int)
+	var clients sync.WaitGroup
+	for range workers {
+		clients.Go(func() {
+			for i := range numbers {
+				if err := do(t.Context(), i); err != nil {
+					t.Errorf("number %d: %v", i, err)
+				}
+			}
+		})
+	}
+	for i := range crowd {
+		numbers <- i
+	}
+	close(numbers)
+	clients.Wait()
+}
+
+// lastPod is when the API server answered the last creation of a Pod by the
+// controller.
+func lastPod(t *testing.T, c *cluster.Cluster) time.Time {
+	t.Helper()
+	made, err := c.Requests(func(r cluster.Request) bool {
+		return r.User.Username == controllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods"
+	})
+	if err != nil || len(made) == 0 {
+		t.Fatalf("reading the audit log: %d Pods, %v", len(made), err)
+	}
+	return made[len(made)-1].StageTimestamp
+}
+
+// bareClient creates Pods like those of the crowd and does nothing else. It
+// returns how long that took.
+func bareClient(t *testing.T, c *cluster.Cluster) time.Duration {
+	t.Helper()
+	config := c.Config()
+	config.ContentConfig = rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := kube.CoreV1().Pods("default")
+	pattern := podLike(t, pods, "at-000-pod")
+	begun := time.Now()
+	inParallel(t, func(ctx context.Context, i int) error {
+		pod := pattern.DeepCopy()
+		pod.Name = fmt.Sprintf("bare-%03d", i)
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	return time.Since(begun)
+}
+
+// podLike is a Pod as somebody would create it who wants one like that of a name.
+func podLike(t *testing.T, pods corev1client.PodInterface, name string) *corev1.Pod {
+	t.Helper()
+	pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("reading a Pod: %v", err)
+	}
+	container := pod.Spec.Containers[0]
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences},
+		Spec: corev1.PodSpec{
+			RestartPolicy: pod.Spec.RestartPolicy,
+			Containers:    []corev1.Container{{Name: container.Name, Image: container.Image, Command: container.Command}},
+		},
+	}
+}

@@ -1,0 +1,143 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// troubledServer stands before an API server and answers every second request
+// with an error, until it has done so often enough.
+type troubledServer struct {
+	server http.Handler
+
+	mu     sync.Mutex
+	random *rand.Rand
+	left   int
+}
+
+// trouble is what happens to one request.
+type trouble int
+
+const (
+	none     trouble = iota
+	tooMany          // 429, try again in a second
+	broken           // 500, and nothing was done
+	lostWord         // 500, but it was done
+)
+
+func (s *troubledServer) next() trouble {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == 0 || s.random.IntN(2) == 0 {
+		return none
+	}
+	s.left--
+	return tooMany + trouble(s.random.IntN(3))
+}
+
+func (s *troubledServer) spent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left == 0
+}
+
+// ServeHTTP implements http.Handler.
+func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	trouble := s.next()
+	if trouble == none {
+		s.server.ServeHTTP(w, r)
+		return
+	}
+	if trouble == lostWord && !r.URL.Query().Has("watch") {
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "this is a test",
+	}
+	if trouble == tooMany {
+		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// troubled puts a troubled server before a cluster's own. It returns the
+// kubeconfig of the controller's account there.
+func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, string) {
+	t.Helper()
+	target, err := url.Parse(c.Config().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anonymous := rest.AnonymousClientConfig(c.Config()) // tokens come with the requests
+	transport, err := rest.TransportFor(anonymous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	troubled := &troubledServer{server: proxy, random: rand.New(rand.NewPCG(1, 2)), left: errors}
+	server := httptest.NewUnstartedServer(troubled)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+
+	account, err := c.ServiceAccountKubeconfig(t.Context(), "windlass-system", "windlass-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range config.Clusters {
+		there.Server = server.URL
+		there.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return troubled, path
+}
+
+func TestErrorsOfTheAPIServerAreOutlived(t *testing.T) {
+	t.Parallel()
+	c := ownCluster(t)
+	cnat, err := versioned.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, kubeconfig := troubled(t, c, 3*population)
+	p := launch(t, c, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	populate(t, cnat, 0, population, 5*time.Second)
+	allDone(t, c, cnat)
+	if !server.spent() {
+		t.Error("there were fewer errors than planned")
+	}
+	if code := p.terminate(); code != 0 {
+		t.Errorf("the controller ended with exit code %d; its log:\n%s", code, p.log.String())
+	}
+}
