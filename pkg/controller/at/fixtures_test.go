@@ -167,14 +167,8 @@ func attempt(n string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[attemptAnnotation] = n }
 }
 
-// told makes a Pod that was told at some time after noon to go within 30 s.
-func told(after time.Duration) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		grace := int64(30)
-		p.DeletionGracePeriodSeconds = &grace
-		p.DeletionTimestamp = &metav1.Time{Time: noon.Add(after + 30*time.Second)}
-	}
-}
+// told makes a Pod that was told to go. Within which time is no matter.
+func told(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon.Add(time.Minute)} }
 
 // evicted makes a Pod that failed a minute after noon without its container's
 // having ended.

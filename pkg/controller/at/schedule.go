@@ -78,11 +78,14 @@ type ending struct {
 	time      time.Time
 }
 
-// endingOf tells how the command of pod ended, or nil if it has not. A Pod that
-// was deleted before its command ended did not fail: it was lost.
+// endingOf tells how the command of pod ended, or nil if it has not. A Pod that is
+// being deleted did not fail but was lost: its command was killed. When it was
+// told to go cannot be compared with when it ended, since a kubelet deletes the
+// Pod a second time at the end and so moves the deletionTimestamp.
 func endingOf(pod *corev1.Pod) *ending {
 	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
-	if !end.succeeded && pod.Status.Phase != corev1.PodFailed {
+	failed := pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil
+	if !end.succeeded && !failed {
 		return nil
 	}
 	terminated := terminatedState(pod)
@@ -94,9 +97,6 @@ func endingOf(pod *corev1.Pod) *ending {
 		end.message = fmt.Sprintf("The Pod ended before the command: %s: %s", pod.Status.Reason, pod.Status.Message)
 	default:
 		end.message = fmt.Sprintf("The Pod ended as %s.", pod.Status.Phase)
-	}
-	if !end.succeeded && lost(pod) {
-		return nil
 	}
 	return end
 }
@@ -115,22 +115,6 @@ func endTime(pod *corev1.Pod) time.Time {
 		}
 	}
 	return pod.CreationTimestamp.Time
-}
-
-// lost tells whether pod was told to go before its command ended. A Pod's
-// deletionTimestamp is the end of its grace period (API conventions).
-func lost(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp == nil {
-		return false
-	}
-	if terminatedState(pod) == nil {
-		return true
-	}
-	told := pod.DeletionTimestamp.Time
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		told = told.Add(-seconds(*grace))
-	}
-	return !endTime(pod).Before(told)
 }
 
 func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {

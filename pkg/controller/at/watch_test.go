@@ -53,20 +53,16 @@ func TestThePodOfARunningAt(t *testing.T) {
 			events: []string{hasFailed + "The Pod ended as Failed."}, conditions: failedFor("BackoffLimitExceeded", "The Pod ended as Failed."),
 		},
 		"that is going while its command runs is waited for": {
-			at: example(running), now: hour, cached: list(pod(told(59 * time.Minute))), status: isRunnow,
+			at: example(running), now: hour, cached: list(pod(told)), status: isRunnow,
 		},
 		"that was told to go before its command ended did not fail": {
-			at: example(running), now: hour, cached: list(pod(ended(143), told(50*time.Second))), status: isRunnow,
+			at: example(running), now: hour, cached: list(pod(ended(143), told)), status: isRunnow,
 		},
 		"that was told to go and lost its node did not fail": {
-			at: example(running), now: hour, cached: list(pod(evicted, told(time.Minute))), status: isRunnow,
-		},
-		"that failed before it was told to go did fail": {
-			at: example(running), now: hour, cached: list(pod(ended(3), told(2*time.Minute))), writes: []string{status}, status: afterNoon + ", failed 1, exit 3",
-			events: []string{hasFailed + ended3}, conditions: failedFor("BackoffLimitExceeded", ended3),
+			at: example(running), now: hour, cached: list(pod(evicted, told)), status: isRunnow,
 		},
 		"that ended well although it was told to go completes it": {
-			at: example(running), now: hour, cached: list(pod(ended(0), told(50*time.Second))), writes: []string{status}, status: afterNoon + ", exit 0",
+			at: example(running), now: hour, cached: list(pod(ended(0), told)), writes: []string{status}, status: afterNoon + ", exit 0",
 			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
 		},
 		"that is gone is made again, and nothing is counted": {
@@ -119,7 +115,7 @@ func TestTheActiveDeadline(t *testing.T) {
 			refuse: map[string]error{"delete pods": errNotFound},
 		},
 		"past need not end a Pod that is going": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod(told(50 * time.Second))), writes: []string{status},
+			at: example(running, deadline(60)), now: time.Minute, cached: list(pod(told)), writes: []string{status},
 			status: afterNoon, events: exceeded, conditions: failedFor("DeadlineExceeded", tooLong),
 		},
 		"does not count against a command that has ended": {
@@ -156,7 +152,7 @@ func TestAFailureWithTriesLeft(t *testing.T) {
 			status: counted, next: []string{writePod},
 		},
 		"whose Pod is going already is waited for": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3), told(2*time.Minute))), status: counted,
+			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3), told)), status: counted,
 		},
 		"whose Pod changed meanwhile is looked at again": {
 			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3))), live: list(pod(ended(3), newerPod)), writes: []string{deletePod},
