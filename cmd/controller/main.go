@@ -14,7 +14,7 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
-	"k8s.io/component-base/version/verflag"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
 
@@ -33,7 +33,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "controller: %v\n", err)
 		os.Exit(exitUsage)
 	}
-	verflag.PrintAndExitIfRequested()
+	if opts.version {
+		v := version.Get()
+		fmt.Printf("Windlass controller %s, commit %s, %s, %s\n", v.GitVersion, v.GitCommit, v.GoVersion, v.Platform)
+		return
+	}
 	logs.InitLogs()
 	if err := logsapi.ValidateAndApply(opts.logging, nil); err != nil {
 		fmt.Fprintf(os.Stderr, "controller: %v\n", err)

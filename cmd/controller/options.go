@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version/verflag"
 
 	"windlass.dev/windlass/pkg/controller/at"
 )
@@ -34,6 +33,8 @@ type options struct {
 	webhookURL       string
 	webhookNamespace string
 	webhookService   string
+
+	version bool
 
 	logging *logsapi.LoggingConfiguration
 }
@@ -73,7 +74,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the webhook's Service and certificate. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
 	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook", "Service by which the API server reaches the conversion webhook in a cluster.")
 	logsapi.AddFlags(o.logging, flags)
-	verflag.AddFlags(flags)
+	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 }
 
 func (o *options) validate() error {

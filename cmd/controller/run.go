@@ -23,12 +23,17 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// passesTimeout is how long passes in flight may take to end.
-const passesTimeout = 20 * time.Second
+// passesTimeout is how long passes in flight may take to end, and webhookDelay how
+// long after the signal the API server may still send conversions here, until the
+// Service has heard that this Pod goes.
+const (
+	passesTimeout = 20 * time.Second
+	webhookDelay  = 5 * time.Second
+)
 
 // run is the whole life of the process. What a standby needs to take over, its
 // caches and the webhook, is there before it leads. When ctx ends, what was begun
-// is finished in this order: passes, events, lease, and last the servers.
+// is finished in this order: passes, events, lease, webhook, and last the endpoints.
 func run(ctx context.Context, o *options) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
 	c, err := newClients(o)
@@ -37,31 +42,31 @@ func run(ctx context.Context, o *options) error {
 	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	failed := make(chan error, 3)
 
 	identity := identify()
-	events := controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
+	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
+	p.events = controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
 	factories := newFactories(c, o.namespace)
-	controllers, err := kinds(c, factories, events, o)
-	if err != nil {
+	if p.controllers, err = kinds(c, factories, p.events, o); err != nil {
 		return err
 	}
-	converter, err := startWebhook(lasting, c, o, failed)
+	converter, err := newWebhook(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
 	if o.bindAddress != "0" {
-		stopped, err := serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(synced(factories), converter), o.pprof), failed)
+		stopped, err := serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(synced(factories), converter), o.pprof), p.failed)
 		if err != nil {
 			return err
 		}
 		defer func() { end(); <-stopped }()
 	}
+	if converter != nil {
+		p.convert(converter.Run)
+	}
 	checkCRDs(ctx, c)
 	factories.start(lasting.Done())
-
-	p := &process{ctx: ctx, workers: o.workers, controllers: controllers, events: events}
 	return p.live(func(leading context.Context) error {
 		if !o.leaderElect {
 			p.work()
@@ -69,7 +74,7 @@ func run(ctx context.Context, o *options) error {
 			return nil
 		}
 		return newElection(c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
-	}, failed)
+	})
 }
 
 // process is the part of run that begins and ends in order.
@@ -78,12 +83,15 @@ type process struct {
 	workers     int
 	controllers []*controller.Controller
 	events      *controller.Events
+	failed      chan error // a server that ended before its time
 	working     sync.WaitGroup
+	converting  sync.WaitGroup
 }
 
 // live runs elect until ctx ends, and ends it only when the work is done. elect
-// calls work when it is this process's turn.
-func (p *process) live(elect func(context.Context) error, failed <-chan error) error {
+// calls work when it is this process's turn. A process that may not work any more,
+// or cannot, does not wait for anything.
+func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
 	leading, release := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer release()
@@ -95,7 +103,7 @@ func (p *process) live(elect func(context.Context) error, failed <-chan error) e
 	lost := make(chan error, 1)
 	go func() { lost <- elect(leading) }()
 	select {
-	case err := <-failed:
+	case err := <-p.failed:
 		return err
 	case err := <-lost:
 		return err
@@ -109,6 +117,7 @@ func (p *process) live(elect func(context.Context) error, failed <-chan error) e
 	written.Wait()
 	release()
 	err := <-lost
+	p.converting.Wait()
 	logger.Info("Stopped in order")
 	return err
 }
@@ -124,29 +133,37 @@ func (p *process) work() {
 	}
 }
 
-// startWebhook starts the conversion webhook, which every replica serves. Out of
-// cluster the API server can reach it only at a URL that the user knows.
-func startWebhook(ctx context.Context, c *clients, o *options, failed chan<- error) (*webhook.Server, error) {
+// convert runs the conversion webhook, which begins to end with the signal.
+func (p *process) convert(serve func(context.Context) error) {
+	p.converting.Go(func() {
+		if err := serve(p.ctx); err != nil {
+			p.failed <- fmt.Errorf("conversion webhook: %w", err)
+		}
+	})
+}
+
+// newWebhook returns the conversion webhook, which every replica serves, or nil. Out
+// of cluster the API server can reach it only at a URL that the user knows.
+func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, error) {
 	if !c.inCluster && o.webhookURL == "" {
 		klog.FromContext(ctx).Info("No conversion webhook: out of cluster it needs --webhook-url. Only version v1 of At works; requests for v1alpha1 fail.")
 		return nil, nil
 	}
-	server, err := webhook.New(c.kube, c.crds, webhook.Options{
+	opts := webhook.Options{
 		Address: o.webhookAddress,
 		Certificate: certificate.Options{
 			Namespace:   cmp.Or(o.webhookNamespace, c.namespace),
 			ServiceName: o.webhookService,
 			URL:         o.webhookURL,
 		},
-	})
+	}
+	if c.inCluster {
+		opts.ShutdownDelay = webhookDelay
+	}
+	server, err := webhook.New(c.kube, c.crds, opts)
 	if err != nil {
 		return nil, fmt.Errorf("making the conversion webhook: %w", err)
 	}
-	go func() {
-		if err := server.Run(ctx); err != nil {
-			failed <- fmt.Errorf("conversion webhook: %w", err)
-		}
-	}()
 	return server, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	crdclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
@@ -40,15 +41,22 @@ const verbosity = 4
 type Options struct {
 	// Address is the host and port to listen on. Defaults to DefaultAddress.
 	Address string
+	// ShutdownDelay is how long the webhook goes on answering once it is told to
+	// end, so that a Service has stopped sending requests here by then. Meanwhile
+	// it asks clients to close the connections that they keep. Defaults to 0.
+	ShutdownDelay time.Duration
 	// Certificate says whom the certificate is for. Its Namespace is required.
 	Certificate certificate.Options
 }
 
 // Server converts Ats for the API server.
 type Server struct {
-	address      string
-	certificates *certificate.Source
-	listening    atomic.Pointer[net.Addr] // nil before and after
+	address       string
+	shutdownDelay time.Duration
+	clock         clock.Clock
+	certificates  *certificate.Source
+	listening     atomic.Pointer[net.Addr] // nil before and after
+	ending        atomic.Bool
 }
 
 // New returns a Server. It fails if the options cannot work.
@@ -60,7 +68,11 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	if options.Address == "" {
 		options.Address = DefaultAddress
 	}
-	return &Server{address: options.Address, certificates: source}, nil
+	s := &Server{address: options.Address, shutdownDelay: options.ShutdownDelay, clock: clock.RealClock{}, certificates: source}
+	if options.Certificate.Clock != nil {
+		s.clock = options.Certificate.Clock
+	}
+	return s, nil
 }
 
 // Ready fails unless the webhook listens and has a certificate that the API
@@ -72,8 +84,8 @@ func (s *Server) Ready() error {
 	return s.certificates.Ready()
 }
 
-// Run serves until ctx ends, then finishes the requests in flight. It fails if it
-// cannot listen. It is called once.
+// Run serves until ctx ends and ShutdownDelay has passed, then finishes the requests
+// in flight. It fails if it cannot listen. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
@@ -97,16 +109,47 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	select {
 	case <-ctx.Done():
+		s.listening.Store(nil)
+		err = s.linger(failed)
 	case err = <-failed:
+		s.listening.Store(nil)
+	}
+	if err != nil {
 		err = fmt.Errorf("serving conversions: %w", err)
 	}
-	s.listening.Store(nil)
 	return errors.Join(err, drain(ctx, server))
+}
+
+// linger goes on serving for ShutdownDelay.
+func (s *Server) linger(failed <-chan error) error {
+	if s.shutdownDelay <= 0 {
+		return nil
+	}
+	passed := s.clock.After(s.shutdownDelay)
+	s.ending.Store(true)
+	select {
+	case <-passed:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// closing asks clients to close their connection once the webhook is about to end.
+// A connection that is kept until the listener closes may just be carrying the
+// next request.
+func (s *Server) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) httpServer(ctx context.Context) *http.Server {
 	return &http.Server{
-		Handler: newHandler(),
+		Handler: s.closing(newHandler()),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS13,
 			GetCertificate: s.certificates.GetCertificate,

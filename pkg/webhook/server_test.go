@@ -286,6 +286,44 @@ func TestARequestInFlightIsFinishedWhenTheWebhookEnds(t *testing.T) {
 	}
 }
 
+func TestConnectionsAreGivenUpBeforeTheWebhookEnds(t *testing.T) {
+	const delay = 5 * time.Second
+	api := webhooktest.NewAPI(t)
+	o := &operator{t: t, api: api, clock: clocktesting.NewFakeClock(time.Now())}
+	s, err := New(api.Kube, api.CRD, Options{
+		Address: "127.0.0.1:0", ShutdownDelay: delay, Certificate: certificate.Options{Namespace: namespace, Clock: o.clock},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := runUntilCleanup(t, s)
+	defer func() {
+		end()
+		o.eventually("it waits before it ends", s.ending.Load)
+		o.clock.Step(delay)
+	}()
+	o.eventually("it is ready", func() bool { return s.Ready() == nil })
+	transport, url := o.transport(), s.url()
+	transport.DisableKeepAlives = false
+	convert := func() *http.Response {
+		response, err := (&http.Client{Transport: transport}).Post(url, "application/json", strings.NewReader(reviewOf(oldAt)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		return response
+	}
+	if convert().Close {
+		t.Error("a connection was given up although the webhook goes on")
+	}
+	end()
+	o.eventually("it is about to end", s.ending.Load)
+	if response := convert(); response.StatusCode != http.StatusOK || !response.Close {
+		t.Errorf("the connection is kept, with status %d", response.StatusCode)
+	}
+}
+
 func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
 	o := start(t, 1, certificate.Options{})
 	taken := (*o.replicas[0].listening.Load()).String()

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// diary is what happened, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+// newProcess is a process that writes into a diary, and the signal that ends it.
+func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, signal context.CancelFunc) {
+	t.Helper()
+	ctx, signal := context.WithCancel(t.Context())
+	client := fake.NewClientset()
+	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		d.write("event written")
+		return false, nil, nil
+	})
+	queue := controller.NewQueue("toy", clock.RealClock{})
+	p = &process{ctx: ctx, workers: 1, failed: make(chan error, 1)}
+	p.events = controller.NewEvents(client.EventsV1(), kindsScheme(), "self", clock.RealClock{})
+	p.controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
+		pass(p)
+		return controller.Result{}, nil
+	})}
+	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
+	return p, signal
+}
+
+func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
+	d := &diary{}
+	begun := make(chan struct{})
+	p, signal := newProcess(t, d, func(p *process) {
+		close(begun)
+		<-p.ctx.Done() // the signal comes in the middle of the pass
+		p.events.Event(&v1.At{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example"}}, corev1.EventTypeNormal, "Done", "It is done.")
+		d.write("pass ended")
+	})
+	released := make(chan struct{})
+	p.convert(func(context.Context) error {
+		<-released
+		d.write("webhook ended")
+		return nil
+	})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.live(func(leading context.Context) error {
+			p.work()
+			<-leading.Done()
+			d.write("lease released")
+			close(released)
+			return nil
+		})
+		d.write("process ended")
+	}()
+	<-begun
+	signal()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with: %v", err)
+	}
+	eventually(t, "the end", func() bool { return slices.Contains(d.read(), "process ended") })
+	want := []string{"pass ended", "event written", "lease released", "webhook ended", "process ended"}
+	if got := d.read(); !slices.Equal(want, got) {
+		t.Errorf("wanted %q, got %q", want, got)
+	}
+}
+
+func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
+	failure := errors.New("the port is gone")
+	for name, c := range map[string]struct {
+		elect func(context.Context) error
+		serve func(context.Context) error
+		want  error
+	}{
+		"because its lease is lost": {
+			elect: func(context.Context) error { return errLeaseLost },
+			serve: func(ctx context.Context) error { <-ctx.Done(); return nil },
+			want:  errLeaseLost,
+		},
+		"because its webhook has failed": {
+			elect: func(ctx context.Context) error { <-ctx.Done(); return nil },
+			serve: func(context.Context) error { return failure },
+			want:  failure,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, signal := newProcess(t, &diary{}, func(*process) {})
+			defer signal()
+			p.convert(c.serve)
+			if err := p.live(c.elect); !errors.Is(err, c.want) {
+				t.Errorf("it ended with: %v", err)
+			}
+		})
+	}
+}
+
+func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
+	filled := false
+	ready := readiness([]cache.InformerSynced{func() bool { return true }, func() bool { return filled }}, nil)
+	if ready() == nil {
+		t.Error("ready before the caches are filled")
+	}
+	filled = true
+	if err := ready(); err != nil {
+		t.Errorf("not ready with all caches filled: %v", err)
+	}
+}
