@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
 
 // crowd is how many Ats are due at one instant, and workers how many of them the
@@ -29,17 +29,13 @@ const (
 
 func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
-	cnat, err := versioned.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := launch(t, c)
+	c := ownPlace(t)
+	p := launch(t, c.Cluster)
 	defer p.terminate()
-	due := createCrowd(t, cnat)
+	due := createCrowd(t, c)
 	var ats *v1.AtList
-	eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
-		if ats, err = cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
+	world.Eventually(t, "every At to be Done", func(ctx context.Context) (_ bool, err error) {
+		if ats, err = c.Cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
 			return false, err
 		}
 		for i := range ats.Items {
@@ -49,7 +45,7 @@ func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 		}
 		return true, nil
 	})
-	made := podsMade(t, c)
+	made := podsMade(t, c.Cluster)
 	for i := range ats.Items {
 		if times := made[ats.Items[i].Name+"-pod"]; times != 1 {
 			t.Errorf("the Pod of At %s was made %d times", ats.Items[i].Name, times)
@@ -58,17 +54,17 @@ func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 	if len(made) != crowd {
 		t.Errorf("%d Pods were made for %d Ats", len(made), crowd)
 	}
-	last, floor := lastPod(t, c).Sub(due), bareClient(t, c)
+	last, floor := lastPod(t, c.Cluster).Sub(due), bareClient(t, c.Cluster)
 	t.Logf("the last of %d Pods was made %v after the time, %.2f times the %v that a bare client takes", crowd, last, last.Seconds()/floor.Seconds(), floor)
 }
 
 // createCrowd creates Ats that are due at one instant, which is far enough ahead
 // for all of them to be there by then.
-func createCrowd(t *testing.T, cnat versioned.Interface) (due time.Time) {
+func createCrowd(t *testing.T, c *place) (due time.Time) {
 	t.Helper()
 	due = time.Now().Add(15 * time.Second).Truncate(time.Second)
 	inParallel(t, func(ctx context.Context, i int) error {
-		_, err := cnat.CnatV1().Ats("default").Create(ctx, &v1.At{
+		_, err := c.Cnat.CnatV1().Ats("default").Create(ctx, &v1.At{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
 			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
 		}, metav1.CreateOptions{})

@@ -15,12 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/test/world"
 )
 
 // patch changes the spec of an At.
 func patch(t *testing.T, namespace, name, spec string) {
 	t.Helper()
-	_, err := shared.cnat.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	_, err := shared.Cnat.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatalf("changing At %s: %v", name, err)
 	}
@@ -29,8 +30,8 @@ func patch(t *testing.T, namespace, name, spec string) {
 // podGone waits until there is no Pod of that name.
 func podGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	eventually(t, "Pod "+name+" to go", func(ctx context.Context) (bool, error) {
-		_, err := shared.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	world.Eventually(t, "Pod "+name+" to go", func(ctx context.Context) (bool, error) {
+		_, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 }
@@ -39,8 +40,8 @@ func podGone(t *testing.T, namespace, name string) {
 func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	eventually(t, "Pod "+name, func(ctx context.Context) (_ bool, err error) {
-		pod, err = shared.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	world.Eventually(t, "Pod "+name, func(ctx context.Context) (_ bool, err error) {
+		pod, err = shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -49,51 +50,44 @@ func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
 	return pod
 }
 
-func failedBecause(at *v1.At) string {
-	if failed := meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed); failed != nil {
-		return failed.Reason
-	}
-	return ""
-}
-
 func TestAnEditedScheduleTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, namespace, "earlier", "echo Hello", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
-	at := inPhase(t, namespace, "earlier", v1.AtPending)
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "earlier", "echo Hello", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
+	at := shared.InPhase(t, namespace, "earlier", v1.AtPending)
 	if got := at.Status.ScheduledTime.UTC().Year(); got != 2099 {
 		t.Errorf("scheduledTime is in %d, wanted 2099", got)
 	}
 	patch(t, namespace, "earlier", `{"schedule":"2020-01-01T01:00:00+01:00"}`)
-	inPhase(t, namespace, "earlier", v1.AtDone)
+	shared.InPhase(t, namespace, "earlier", v1.AtDone)
 
-	create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = soon() })
+	shared.Create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
 	patch(t, namespace, "later", `{"schedule":"2099-01-01T00:00:00Z"}`)
-	create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339) })
-	inPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
-	inPhase(t, namespace, "later", v1.AtPending)
+	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339) })
+	shared.InPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
+	shared.InPhase(t, namespace, "later", v1.AtPending)
 }
 
 func TestASuspendedAtWaitsUntilItIsResumed(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	yes := true
-	create(t, namespace, "held", "echo Hello", func(at *v1.At) { at.Spec.Suspend = &yes })
-	at := inPhase(t, namespace, "held", v1.AtPending)
+	shared.Create(t, namespace, "held", "echo Hello", func(at *v1.At) { at.Spec.Suspend = &yes })
+	at := shared.InPhase(t, namespace, "held", v1.AtPending)
 	if ready := meta.FindStatusCondition(at.Status.Conditions, "Ready"); ready == nil || ready.Reason != "Suspended" {
 		t.Errorf("Ready is %v, wanted the reason Suspended", ready)
 	}
 	patch(t, namespace, "held", `{"suspend":false}`)
-	inPhase(t, namespace, "held", v1.AtDone)
+	shared.InPhase(t, namespace, "held", v1.AtDone)
 }
 
 func TestAMissedStartIsNotMadeUpFor(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	limit := int64(60)
-	create(t, namespace, "missed", "echo Hello", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &limit })
-	at := inPhase(t, namespace, "missed", v1.AtDone)
-	if got := failedBecause(at); got != "DeadlineExceeded" {
+	shared.Create(t, namespace, "missed", "echo Hello", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &limit })
+	at := shared.InPhase(t, namespace, "missed", v1.AtDone)
+	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
 		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
 	}
 	podGone(t, namespace, "missed-pod")
@@ -101,11 +95,11 @@ func TestAMissedStartIsNotMadeUpFor(t *testing.T) {
 
 func TestACommandThatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	limit := int64(2)
-	create(t, namespace, "slow", "sleep infinity", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &limit })
-	at := inPhase(t, namespace, "slow", v1.AtDone)
-	if got := failedBecause(at); got != "DeadlineExceeded" {
+	shared.Create(t, namespace, "slow", "sleep infinity", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &limit })
+	at := shared.InPhase(t, namespace, "slow", v1.AtDone)
+	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
 		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
 	}
 	podGone(t, namespace, "slow-pod")
@@ -113,25 +107,25 @@ func TestACommandThatTakesTooLongIsEnded(t *testing.T) {
 
 func TestAFailedCommandIsTriedAgainAsOftenAsSaid(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	once := int32(1)
-	create(t, namespace, "stubborn", "exit 3", func(at *v1.At) { at.Spec.BackoffLimit = &once })
+	shared.Create(t, namespace, "stubborn", "exit 3", func(at *v1.At) { at.Spec.BackoffLimit = &once })
 	first := newPod(t, namespace, "stubborn-pod", "")
 	newPod(t, namespace, "stubborn-pod", first.UID)
-	at := inPhase(t, namespace, "stubborn", v1.AtDone)
-	if at.Status.Failed != 2 || failedBecause(at) != "BackoffLimitExceeded" {
-		t.Errorf("%d tries failed because of %q, wanted 2 because of BackoffLimitExceeded", at.Status.Failed, failedBecause(at))
+	at := shared.InPhase(t, namespace, "stubborn", v1.AtDone)
+	if at.Status.Failed != 2 || world.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
+		t.Errorf("%d tries failed because of %q, wanted 2 because of BackoffLimitExceeded", at.Status.Failed, world.Reason(at, v1.AtFailed))
 	}
 }
 
 func TestAFinishedAtGoesWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	ttl := int32(1)
-	create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
+	shared.Create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
 	newPod(t, namespace, "brief-pod", "")
-	eventually(t, "the At to go", func(ctx context.Context) (bool, error) {
-		_, err := shared.cnat.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
+	world.Eventually(t, "the At to go", func(ctx context.Context) (bool, error) {
+		_, err := shared.Cnat.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 	podGone(t, namespace, "brief-pod")
@@ -139,22 +133,22 @@ func TestAFinishedAtGoesWhenItsTimeIsOver(t *testing.T) {
 
 func TestAPodThatIsLostIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, namespace, "lost", "sleep 2", nil)
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "lost", "sleep 2", nil)
 	first := newPod(t, namespace, "lost-pod", "")
-	if err := shared.kube.CoreV1().Pods(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
+	if err := shared.Kube.CoreV1().Pods(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatalf("deleting the Pod: %v", err)
 	}
 	newPod(t, namespace, "lost-pod", first.UID)
-	at := inPhase(t, namespace, "lost", v1.AtDone)
-	if at.Status.Failed != 0 || failedBecause(at) != "" {
+	at := shared.InPhase(t, namespace, "lost", v1.AtDone)
+	if at.Status.Failed != 0 || world.Reason(at, v1.AtFailed) != "" {
 		t.Errorf("the lost Pod counted as a failure: %v", at.Status)
 	}
 }
 
 func TestThePodGoesWithItsAt(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	for name, c := range map[string]struct {
 		schedule string
 		line     string
@@ -164,12 +158,12 @@ func TestThePodGoesWithItsAt(t *testing.T) {
 		"running": {"2020-01-01T00:00:00Z", "sleep infinity", v1.AtRunning},
 		"done":    {"2020-01-01T00:00:00Z", "echo Hello", v1.AtDone},
 	} {
-		create(t, namespace, name, c.line, func(at *v1.At) { at.Spec.Schedule = c.schedule })
-		inPhase(t, namespace, name, c.phase)
+		shared.Create(t, namespace, name, c.line, func(at *v1.At) { at.Spec.Schedule = c.schedule })
+		shared.InPhase(t, namespace, name, c.phase)
 		if c.phase == v1.AtRunning {
 			newPod(t, namespace, name+"-pod", "")
 		}
-		if err := shared.cnat.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		if err := shared.Cnat.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("deleting the At: %v", err)
 		}
 		podGone(t, namespace, name+"-pod")
@@ -178,8 +172,8 @@ func TestThePodGoesWithItsAt(t *testing.T) {
 
 func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	pods := shared.kube.CoreV1().Pods(namespace)
+	namespace := shared.NewNamespace(t)
+	pods := shared.Kube.CoreV1().Pods(namespace)
 	if _, err := pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "taken-pod"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs"}}},
@@ -187,9 +181,9 @@ func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Fatalf("creating the Pod of somebody else: %v", err)
 	}
 	theirs := newPod(t, namespace, "taken-pod", "")
-	create(t, namespace, "taken", "echo Hello", nil)
-	eventually(t, "NameConflict", func(ctx context.Context) (bool, error) {
-		at, err := shared.cnat.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
+	shared.Create(t, namespace, "taken", "echo Hello", nil)
+	world.Eventually(t, "NameConflict", func(ctx context.Context) (bool, error) {
+		at, err := shared.Cnat.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
 		stalled := meta.FindStatusCondition(at.Status.Conditions, "Stalled")
 		return stalled != nil && stalled.Reason == "NameConflict", err
 	})
@@ -200,5 +194,5 @@ func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if err := pods.Delete(t.Context(), "taken-pod", metav1.DeleteOptions{}); err != nil {
 		t.Fatalf("deleting the Pod of somebody else: %v", err)
 	}
-	inPhase(t, namespace, "taken", v1.AtDone) // it goes on by itself
+	shared.InPhase(t, namespace, "taken", v1.AtDone) // it goes on by itself
 }

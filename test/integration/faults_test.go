@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/test/cluster"
 )
 
@@ -125,15 +124,11 @@ func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, st
 
 func TestErrorsOfTheAPIServerAreOutlived(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
-	cnat, err := versioned.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, kubeconfig := troubled(t, c, 3*population)
-	p := launch(t, c, "--kubeconfig", kubeconfig, "--leader-elect=false")
-	populate(t, cnat, 0, population, 5*time.Second)
-	allDone(t, c, cnat)
+	c := ownPlace(t)
+	server, kubeconfig := troubled(t, c.Cluster, 3*population)
+	p := launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	populate(t, c, 0, population, 5*time.Second)
+	allDone(t, c)
 	if !server.spent() {
 		t.Error("there were fewer errors than planned")
 	}

@@ -9,33 +9,22 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
 
 // pair is two controllers on a cluster of their own: one leads, one stands by.
 type pair struct {
-	*cluster.Cluster
-	kube            kubernetes.Interface
-	cnat            versioned.Interface
+	*place
 	leader, standby *process
 	identity        string // the leader's
 }
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{Cluster: ownCluster(t)}
-	var err error
-	if p.cnat, err = versioned.NewForConfig(p.Config()); err != nil {
-		t.Fatal(err)
-	}
-	if p.kube, err = kubernetes.NewForConfig(p.Config()); err != nil {
-		t.Fatal(err)
-	}
+	p := &pair{place: ownPlace(t)}
 	p.leader = launch(t, p.Cluster)
-	eventually(t, "the first to lead", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the first to lead", func(ctx context.Context) (bool, error) {
 		p.identity = p.holder(ctx)
 		return p.identity != "", nil
 	})
@@ -46,7 +35,7 @@ func newPair(t *testing.T) *pair {
 
 // holder is who holds the lease, if anybody does.
 func (p *pair) holder(ctx context.Context) string {
-	lease, err := p.kube.CoordinationV1().Leases("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
+	lease, err := p.Kube.CoordinationV1().Leases("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -57,7 +46,7 @@ func (p *pair) holder(ctx context.Context) string {
 func (p *pair) takeOver(t *testing.T) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, "the standby to lead", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the standby to lead", func(ctx context.Context) (bool, error) {
 		now := p.holder(ctx)
 		return now != "" && now != p.identity, nil
 	})
@@ -72,8 +61,8 @@ func TestAStandbyTakesOverWithoutAList(t *testing.T) {
 		t.Fatalf("the leader ended with exit code %d; its log:\n%s", code, p.leader.log.String())
 	}
 	t.Logf("after the leader's end by SIGTERM the standby led within %v", p.takeOver(t))
-	populate(t, p.cnat, 0, population, time.Second)
-	allDone(t, p.Cluster, p.cnat)
+	populate(t, p.place, 0, population, time.Second)
+	allDone(t, p.place)
 	// Watches are answered when they end: the leader's all have, the standby's none.
 	for _, request := range listsAndWatches(t, p.Cluster)[opened:] {
 		if strings.HasPrefix(request, "list") {
@@ -85,11 +74,11 @@ func TestAStandbyTakesOverWithoutAList(t *testing.T) {
 func TestAStandbyTakesOverFromALeaderThatWasKilled(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	populate(t, p.cnat, 0, population, 10*time.Second)
-	eventually(t, "the leader to be at work", func(context.Context) (bool, error) {
+	populate(t, p.place, 0, population, 10*time.Second)
+	world.Eventually(t, "the leader to be at work", func(context.Context) (bool, error) {
 		return len(controllerRequests(t, p.Cluster)) > population, nil
 	})
 	p.leader.kill()
 	t.Logf("after the leader's end by SIGKILL the standby led within %v, with a lease of 15 s", p.takeOver(t))
-	allDone(t, p.Cluster, p.cnat)
+	allDone(t, p.place)
 }

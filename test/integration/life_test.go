@@ -17,12 +17,13 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+	"windlass.dev/windlass/test/world"
 )
 
 func TestAManifestOfV1alpha1RunsItsCommandOnce(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	old := shared.cnat.CnatV1alpha1().Ats(namespace)
+	namespace := shared.NewNamespace(t)
+	old := shared.Cnat.CnatV1alpha1().Ats(namespace)
 	_, err := shared.Kubectl(t.Context(), fmt.Sprintf(`
 apiVersion: cnat.programming-kubernetes.info/v1alpha1
 kind: At
@@ -30,7 +31,7 @@ metadata: {name: example-at}
 spec:
   schedule: %q
   command: "echo Hello"
-`, soon()), "apply", "-n", namespace, "-f", "-")
+`, world.Soon()), "apply", "-n", namespace, "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +57,11 @@ spec:
 		t.Errorf("phases (-wanted +got):\n%s", diff)
 	}
 
-	at := inPhase(t, namespace, "example-at", v1.AtDone)
+	at := shared.InPhase(t, namespace, "example-at", v1.AtDone)
 	if diff := cmp.Diff([]string{"/bin/sh", "-c", "echo Hello"}, at.Spec.Command); diff != "" {
 		t.Errorf("the command as v1 (-wanted +got):\n%s", diff)
 	}
-	pods, err := shared.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	pods, err := shared.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatalf("listing Pods: %v", err)
 	}
@@ -76,8 +77,8 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	t.Helper()
 	slices.Sort(reasons)
 	var got []string
-	eventually(t, "events "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
-		list, err := shared.kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+	world.Eventually(t, "events "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
+		list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -97,9 +98,9 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 
 func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = soon() })
-	done := inPhase(t, namespace, "counted", v1.AtDone)
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
+	done := shared.InPhase(t, namespace, "counted", v1.AtDone)
 	if done.Status.ObservedGeneration != done.Generation {
 		t.Errorf("observedGeneration is %d at generation %d", done.Status.ObservedGeneration, done.Generation)
 	}
@@ -115,15 +116,15 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 
 	// Each change of a label is an event, and so a pass.
 	for i := range 100 {
-		_, err := shared.cnat.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
+		_, err := shared.Cnat.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatalf("touching the At: %v", err)
 		}
 	}
 	// An At that is made after those passes is Done after them.
-	create(t, namespace, "last", "echo Hello", nil)
-	inPhase(t, namespace, "last", v1.AtDone)
+	shared.Create(t, namespace, "last", "echo Hello", nil)
+	shared.InPhase(t, namespace, "last", v1.AtDone)
 	var later []string
 	for _, request := range requests(t, namespace)[len(want):] {
 		if strings.Contains(request, "counted") {
@@ -137,15 +138,15 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 
 func TestFailureIsToldFromSuccess(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, namespace, "good", "echo Hello", nil)
-	create(t, namespace, "bad", "exit 3", nil)
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "good", "echo Hello", nil)
+	shared.Create(t, namespace, "bad", "exit 3", nil)
 	for name, condition := range map[string]string{"good": "Complete", "bad": "Failed"} {
 		if _, err := shared.Kubectl(t.Context(), "", "wait", "-n", namespace, "at/"+name, "--for=condition="+condition, "--timeout=60s"); err != nil {
 			t.Error(err)
 		}
 	}
-	bad := inPhase(t, namespace, "bad", v1.AtDone)
+	bad := shared.InPhase(t, namespace, "bad", v1.AtDone)
 	if bad.Status.ExitCode == nil || *bad.Status.ExitCode != 3 {
 		t.Errorf("the exit code is %v, wanted 3", bad.Status.ExitCode)
 	}
@@ -156,7 +157,7 @@ func TestFailureIsToldFromSuccess(t *testing.T) {
 
 func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
+	namespace := shared.NewNamespace(t)
 	negative := int64(-1)
 	for name, c := range map[string]struct {
 		change func(*v1.At)
@@ -172,7 +173,7 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := &v1.At{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}}}
 			c.change(at)
-			_, err := shared.cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
+			_, err := shared.Cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
 			}
@@ -185,9 +186,9 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 
 func TestAStatusPutBackByHandIsRefused(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, namespace, "once", "echo Hello", nil)
-	inPhase(t, namespace, "once", v1.AtDone)
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "once", "echo Hello", nil)
+	shared.InPhase(t, namespace, "once", v1.AtDone)
 	_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "at/once", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`)
 	if err == nil || !strings.Contains(err.Error(), "phase only goes forward") {
 		t.Errorf("wanted a refusal that says that phases only go forward, but got %v", err)

@@ -18,25 +18,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
-
-// patience bounds every wait. It is no measure of anything: what is waited for is
-// there in seconds, or a test has failed.
-const patience = 2 * time.Minute
 
 // controllerUser is whom the controller's requests come from.
 const controllerUser = "system:serviceaccount:windlass-system:windlass-controller"
 
-// shared is the cluster of all tests that do not break theirs.
-var shared struct {
-	*cluster.Cluster
-	kube kubernetes.Interface
-	cnat versioned.Interface
-}
+// shared is the place of all tests that do not break theirs.
+var shared *place
 
 func TestMain(m *testing.M) {
 	code, err := withCluster(m)
@@ -53,20 +44,11 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if shared.Cluster, err = cluster.Start(dir); err != nil {
+	if shared, err = startPlace(dir); err != nil {
 		return 1, err
 	}
 	defer shared.Close()
-	if shared.kube, err = kubernetes.NewForConfig(shared.Config()); err != nil {
-		return 1, err
-	}
-	if shared.cnat, err = versioned.NewForConfig(shared.Config()); err != nil {
-		return 1, err
-	}
 	ctx := context.Background()
-	if err := install(ctx, shared.Cluster); err != nil {
-		return 1, err
-	}
 	leader, err := startController(ctx, shared.Cluster)
 	if err != nil {
 		return 1, err
@@ -139,7 +121,7 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the controller (`make build` makes it): %w", err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, world.Patience, true, func(context.Context) (bool, error) {
 		response, err := http.Get("http://" + health + "/readyz")
 		if err != nil {
 			return false, nil

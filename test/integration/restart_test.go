@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
 
 // restarts and population of the test that kills the controller.
@@ -23,20 +21,6 @@ const (
 	restarts   = 50
 	population = 100
 )
-
-// ownCluster is a cluster for a test that breaks it, with everything installed.
-func ownCluster(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	c, err := cluster.Start(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := install(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // podsMade counts the Pods that were created of each name. The answer to a create
 // may have been lost with its sender, but the Pod was made all the same.
@@ -58,12 +42,12 @@ func podsMade(t *testing.T, c *cluster.Cluster) map[string]int {
 
 // populate creates n Ats from number first on, which become due one after another
 // over some time.
-func populate(t *testing.T, cnat versioned.Interface, first, n int, over time.Duration) {
+func populate(t *testing.T, c *place, first, n int, over time.Duration) {
 	t.Helper()
 	start := time.Now()
 	for i := first; i < first+n; i++ {
 		due := start.Add(over * time.Duration(i-first) / time.Duration(n))
-		_, err := cnat.CnatV1().Ats("default").Create(t.Context(), &v1.At{
+		_, err := c.Cnat.CnatV1().Ats("default").Create(t.Context(), &v1.At{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
 			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
 		}, metav1.CreateOptions{})
@@ -74,10 +58,10 @@ func populate(t *testing.T, cnat versioned.Interface, first, n int, over time.Du
 }
 
 // allDone waits until every At is Done, and fails if a command ran not once.
-func allDone(t *testing.T, c *cluster.Cluster, cnat versioned.Interface) {
+func allDone(t *testing.T, c *place) {
 	t.Helper()
-	eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
-		ats, err := cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
+	world.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
+		ats, err := c.Cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, nil // the API server may be away
 		}
@@ -88,15 +72,11 @@ func allDone(t *testing.T, c *cluster.Cluster, cnat versioned.Interface) {
 		}
 		return len(ats.Items) == population, nil
 	})
-	kube, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods, err := kube.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	pods, err := c.Kube.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != population {
 		t.Errorf("there are %d Pods for %d Ats: %v", len(pods.Items), population, err)
 	}
-	for name, times := range podsMade(t, c) {
+	for name, times := range podsMade(t, c.Cluster) {
 		if times > 1 {
 			t.Errorf("Pod %s was made %d times", name, times)
 		}
@@ -105,40 +85,32 @@ func allDone(t *testing.T, c *cluster.Cluster, cnat versioned.Interface) {
 
 func TestAControllerThatIsKilledRunsNothingTwice(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
-	cnat, err := versioned.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := ownPlace(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	const each = population / restarts
 	for round := range restarts {
-		populate(t, cnat, round*each, each, 0)
-		before := len(controllerRequests(t, c))
-		p := launch(t, c, "--leader-elect=false")
+		populate(t, c, round*each, each, 0)
+		before := len(controllerRequests(t, c.Cluster))
+		p := launch(t, c.Cluster, "--leader-elect=false")
 		// The moment is one of progress, not of time: after so many more requests
 		// of the three that each of the new Ats takes.
 		more := 1 + random.IntN(3*each)
-		eventually(t, "the controller to go on", func(context.Context) (bool, error) {
-			return len(controllerRequests(t, c)) >= before+more, nil
+		world.Eventually(t, "the controller to go on", func(context.Context) (bool, error) {
+			return len(controllerRequests(t, c.Cluster)) >= before+more, nil
 		})
 		p.kill()
 	}
-	p := launch(t, c, "--leader-elect=false")
+	p := launch(t, c.Cluster, "--leader-elect=false")
 	defer p.terminate()
-	allDone(t, c, cnat)
+	allDone(t, c)
 }
 
 func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
-	cnat, err := versioned.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := launch(t, c)
+	c := ownPlace(t)
+	p := launch(t, c.Cluster)
 	defer p.terminate()
-	populate(t, cnat, 0, population, 15*time.Second)
+	populate(t, c, 0, population, 15*time.Second)
 	for _, step := range []func() error{
 		func() error { return c.Kill("kube-apiserver") },
 		func() error { return c.StartComponent("kube-apiserver") },
@@ -151,5 +123,5 @@ func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	allDone(t, c, cnat)
+	allDone(t, c)
 }

@@ -64,13 +64,13 @@ func grantedRights(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	for _, name := range []string{"windlass-controller", "windlass-controller-webhook"} {
-		role, err := shared.kube.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+		role, err := shared.Kube.RbacV1().ClusterRoles().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		add(role.Rules)
 	}
-	role, err := shared.kube.RbacV1().Roles("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
+	role, err := shared.Kube.RbacV1().Roles("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -4,68 +4,13 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-
-	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
-
-// newNamespace returns the name of a namespace that is the test's own.
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	namespace, err := shared.kube.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating a namespace: %v", err)
-	}
-	return namespace.Name
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, error)) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, holds); err != nil {
-		t.Fatalf("waiting for %s: %v", what, err)
-	}
-}
-
-// create creates an At whose command is run by sh, after change has had its way
-// with it.
-func create(t *testing.T, namespace, name, line string, change func(*v1.At)) *v1.At {
-	t.Helper()
-	at := &v1.At{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", line}},
-	}
-	if change != nil {
-		change(at)
-	}
-	at, err := shared.cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating At %s/%s: %v", namespace, name, err)
-	}
-	return at
-}
-
-// inPhase waits for a phase and returns the At as it is then.
-func inPhase(t *testing.T, namespace, name string, phase v1.AtPhase) *v1.At {
-	t.Helper()
-	var at *v1.At
-	eventually(t, "At "+name+" to be "+string(phase), func(ctx context.Context) (_ bool, err error) {
-		at, err = shared.cnat.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && at.Status.Phase == phase, err
-	})
-	return at
-}
-
-// soon is a schedule some seconds ahead.
-func soon() string { return time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339) }
 
 // requests are those of the controller about a namespace, events and watches left
 // out.
@@ -83,6 +28,38 @@ func requests(t *testing.T, namespace string) []string {
 		lines = append(lines, r.String())
 	}
 	return lines
+}
+
+// place is a cluster and what is done there.
+type place struct {
+	*cluster.Cluster
+	*world.World
+}
+
+func startPlace(dir string) (*place, error) {
+	c, err := cluster.Start(dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := world.New(c.Config())
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := install(context.Background(), c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &place{c, w}, nil
+}
+
+// ownPlace is a place for a test that breaks its cluster.
+func ownPlace(t *testing.T) *place {
+	t.Helper()
+	p, err := startPlace(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
 }
 
 // launch starts a controller on a cluster, with further flags.

@@ -1,0 +1,156 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/test/world"
+)
+
+// ended is the one line that says how an At ended.
+func ended(at *v1.At) string {
+	code := "none"
+	if at.Status.ExitCode != nil {
+		code = fmt.Sprint(*at.Status.ExitCode)
+	}
+	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", world.Reason(at, v1.AtComplete), world.Reason(at, v1.AtFailed), code, at.Status.Failed)
+}
+
+func TestCommandsReallyRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		line   string
+		change func(*v1.At)
+		ended  string
+		logs   string
+	}{
+		"one that ends well": {
+			line: "echo Hello", ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello\n",
+		},
+		"one that fails": {
+			line: "echo Oh; exit 3", ended: `Complete "", Failed "BackoffLimitExceeded", exit code 3, failed 1`, logs: "Oh\n",
+		},
+		"one that does not exist": {
+			change: func(at *v1.At) { at.Spec.Command = []string{"/no/such/thing"} }, ended: `Complete "", Failed "BackoffLimitExceeded", exit code 128, failed 1`,
+			logs: "none",
+		},
+		"one that ends well at the second try": {
+			line: `echo "attempt $ATTEMPT"; test "$ATTEMPT" -ge 1`,
+			change: func(at *v1.At) {
+				at.Spec.BackoffLimit = ptr.To[int32](2)
+				at.Spec.Env = []corev1.EnvVar{{Name: "ATTEMPT", ValueFrom: &corev1.EnvVarSource{
+					FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['cnat.programming-kubernetes.info/attempt']"},
+				}}}
+			},
+			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 1`, logs: "attempt 1\n",
+		},
+		"one with arguments and an environment": {
+			change: func(at *v1.At) {
+				at.Spec.Command, at.Spec.Args = []string{"sh", "-c"}, []string{`echo "$GREETING, $WHOM"`}
+				at.Spec.Env = []corev1.EnvVar{{Name: "GREETING", Value: "Hello"}}
+				at.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
+			},
+			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello, world\n",
+		},
+		"one that is due some seconds ahead": {
+			line: "echo Hello", change: func(at *v1.At) { at.Spec.Schedule = world.Soon() },
+			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := here.NewNamespace(t)
+			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"WHOM": "world"}}
+			if _, err := here.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+				t.Fatalf("creating a ConfigMap: %v", err)
+			}
+			here.Create(t, namespace, "command", c.line, c.change)
+			if got := ended(here.InPhase(t, namespace, "command", v1.AtDone)); got != c.ended {
+				t.Errorf("it ended with %s, wanted %s", got, c.ended)
+			}
+			if c.logs == "none" {
+				return // a container that never was has no log
+			}
+			if got := logs(t, namespace, "command"); got != c.logs {
+				t.Errorf("it printed %q, wanted %q", got, c.logs)
+			}
+		})
+	}
+}
+
+func TestDeadlinesOfCommandsThatReallyRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1.At)
+		ended  string
+	}{
+		"one that takes too long is ended": {
+			func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) },
+			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
+		},
+		"one whose time to start is long past never runs": {
+			func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](5) },
+			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := here.NewNamespace(t)
+			here.Create(t, namespace, "long", "sleep 600", c.change)
+			if got := ended(here.InPhase(t, namespace, "long", v1.AtDone)); got != c.ended {
+				t.Errorf("it ended with %s, wanted %s", got, c.ended)
+			}
+			world.Eventually(t, "its Pod to be gone", func(ctx context.Context) (bool, error) {
+				_, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, "long-pod", metav1.GetOptions{})
+				return apierrors.IsNotFound(err), nil
+			})
+		})
+	}
+}
+
+func TestAnImageThatCannotBePulledIsShown(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.Create(t, namespace, "stuck", "true", func(at *v1.At) { at.Spec.Image = "localhost/there-is-no-such-image:1" })
+	world.Eventually(t, "its condition", func(ctx context.Context) (bool, error) {
+		at, err := here.Cnat.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		progressing := meta.FindStatusCondition(at.Status.Conditions, "Progressing")
+		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, "ImagePullBackOff"), nil
+	})
+}
+
+func TestAPodThatIsDeletedWhileItsCommandRunsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.Create(t, namespace, "lost", "sleep 10; echo Hello", nil)
+	var lost *corev1.Pod
+	world.Eventually(t, "its Pod to run", func(ctx context.Context) (_ bool, err error) {
+		lost, err = here.Kube.CoreV1().Pods(namespace).Get(ctx, "lost-pod", metav1.GetOptions{})
+		return err == nil && lost.Status.Phase == corev1.PodRunning, nil
+	})
+	if _, err := kubectl(t.Context(), "", "delete", "pod", "-n", namespace, "lost-pod", "--grace-period=1"); err != nil {
+		t.Fatal(err)
+	}
+	want := `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`
+	if got := ended(here.InPhase(t, namespace, "lost", v1.AtDone)); got != want {
+		t.Errorf("it ended with %s, wanted %s", got, want)
+	}
+	if again, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "lost-pod", metav1.GetOptions{}); err != nil || again.UID == lost.UID {
+		t.Errorf("the Pod was not made again: %v", err)
+	}
+	if got := logs(t, namespace, "lost"); got != "Hello\n" {
+		t.Errorf("it printed %q", got)
+	}
+}
