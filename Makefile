@@ -22,6 +22,8 @@ STEP := hack/step.sh
 # Packages without tests are not worth a line each.
 PIPE := bash -o pipefail -c
 hide_empty := | sed "/\[no test files\]/d"
+# Of the tests on a real API server each is named, with the figures that it prints.
+hide_steps := | sed -E "/\[no test files\]|^=== |^    --- PASS/d"
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 .PHONY: help
@@ -70,7 +72,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 .PHONY: test-integration
 test-integration: build bin/kubernetes ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
-		'go test -race -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_empty)'
+		'go test -race -count=1 -v -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_steps)'
 
 .PHONY: e2e
 e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.

@@ -7,14 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // The lease and its times, which are those of Kubernetes' own controllers.
@@ -35,10 +33,11 @@ type election struct {
 	deadline            time.Duration // how long its holder tries to renew it
 	period              time.Duration // between two tries
 	watchdog            *leaderelection.HealthzAdaptor
+	clock               clock.Clock // of the wait for a lease to expire
 }
 
 func newElection(client kubernetes.Interface, namespace, identity string, watchdog *leaderelection.HealthzAdaptor) *election {
-	return &election{client, namespace, identity, leaseDuration, renewDeadline, retryPeriod, watchdog}
+	return &election{client, namespace, identity, leaseDuration, renewDeadline, retryPeriod, watchdog, clock.RealClock{}}
 }
 
 // run calls work once this process holds the lease. It returns when ctx ends, with
@@ -64,9 +63,8 @@ const (
 )
 
 // attempt tries for the lease until it has led or ctx ends. The library asks for
-// the lease every 2 s to 4.4 s; so that nobody waits that long for a lease that
-// was given back, an attempt is over when that is seen, and the next one asks at
-// once.
+// the lease every 2 s to 4.4 s; so that nobody waits that long for one that is
+// free, an attempt is over when that is seen, and the next one asks at once.
 func (e *election) attempt(ctx context.Context, work func()) (led bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,56 +99,13 @@ func (e *election) attempt(ctx context.Context, work func()) (led bool, err erro
 		return false, fmt.Errorf("preparing the leader election: %w", err)
 	}
 	e.watchdog.SetLeaderElection(elector)
+	lease := &leaseWatch{e.client.CoordinationV1().Leases(e.namespace), e.period, e.clock}
 	// The watch is there before the elector looks, so that no release falls between.
-	go e.onRelease(watching, e.watch(watching), func() {
+	go lease.run(watching, lease.open(watching), func() {
 		if state.CompareAndSwap(standing, over) {
 			cancel()
 		}
 	})
 	elector.Run(ctx)
 	return !state.CompareAndSwap(standing, over) && state.Load() == leading, nil
-}
-
-// watch watches the lease. Where it cannot, nothing is lost but time.
-func (e *election) watch(ctx context.Context) watch.Interface {
-	events, err := e.client.CoordinationV1().Leases(e.namespace).Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", leaseName).String(),
-	})
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Watching the lease failed", "err", err)
-		return watch.NewEmptyWatch()
-	}
-	return events
-}
-
-// onRelease calls released whenever the lease is given back, until ctx ends.
-func (e *election) onRelease(ctx context.Context, events watch.Interface, released func()) {
-	for ; ctx.Err() == nil; events = e.watch(ctx) {
-		forEachRelease(ctx, events, released)
-		select {
-		case <-ctx.Done():
-		case <-time.After(e.period):
-		}
-	}
-}
-
-// forEachRelease returns when ctx or the watch ends. What a watch begins with is no
-// release: a lease that is free then is being asked for already.
-func forEachRelease(ctx context.Context, events watch.Interface, released func()) {
-	defer events.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event, ok := <-events.ResultChan():
-			if !ok {
-				return
-			}
-			lease, isLease := event.Object.(*coordinationv1.Lease)
-			free := isLease && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "")
-			if event.Type == watch.Deleted || event.Type == watch.Modified && free {
-				released()
-			}
-		}
-	}
 }

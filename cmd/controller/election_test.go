@@ -8,11 +8,15 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 )
 
 // patience bounds a wait for what happens at once.
@@ -22,6 +26,7 @@ const patience = time.Minute
 // nothing happens because they have passed.
 type candidate struct {
 	*election
+	clock   *clocktesting.FakeClock
 	working atomic.Bool
 	stop    context.CancelFunc
 	result  chan error
@@ -31,10 +36,12 @@ func stand(t *testing.T, client *fake.Clientset, identity string, tolerated time
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	c := &candidate{
+		clock:    clocktesting.NewFakeClock(time.Now()),
 		election: newElection(client, "windlass-system", identity, leaderelection.NewLeaderHealthzAdaptor(tolerated)),
 		stop:     stop, result: make(chan error, 1),
 	}
 	c.duration, c.deadline, c.period = 3*time.Hour, 2*time.Hour, time.Hour
+	c.election.clock = c.clock
 	go func() { c.result <- c.run(ctx, func() { c.working.Store(true) }) }()
 	return c
 }
@@ -47,35 +54,34 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// watches is how many watches of leases were begun.
-func watches(client *fake.Clientset) (n int) {
-	for _, action := range client.Actions() {
-		if action.Matches("watch", "leases") {
-			n++
-		}
+// lease is the lease as the server has it.
+func lease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
+	t.Helper()
+	got, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "windlass-system", leaseName)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return n
+	return got.(*coordinationv1.Lease)
 }
 
+// holder is who holds it, or empty.
 func holder(t *testing.T, client *fake.Clientset) string {
 	t.Helper()
-	lease, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "windlass-system", leaseName)
-	if err != nil {
-		return ""
-	}
-	if id := lease.(*coordinationv1.Lease).Spec.HolderIdentity; id != nil {
-		return *id
-	}
-	return ""
+	return ptr.Deref(lease(t, client).Spec.HolderIdentity, "")
 }
 
 func TestALeaseThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	client := fake.NewClientset()
 	first := stand(t, client, "first", 0)
 	eventually(t, "the first to lead", first.working.Load)
-	begun := watches(client)
+	begun := make(chan struct{}, 2)
+	client.PrependWatchReactor("leases", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		watcher, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		begun <- struct{}{}
+		return true, watcher, err
+	})
 	second := stand(t, client, "second", 0)
-	eventually(t, "the second to watch", func() bool { return watches(client) > begun })
+	<-begun
 	if second.working.Load() {
 		t.Fatal("two lead at once")
 	}
@@ -93,6 +99,39 @@ func TestALeaseThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	}
 	if got := holder(t, client); got != "" {
 		t.Errorf("the lease was left to %q", got)
+	}
+}
+
+func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
+	client := fake.NewClientset(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("killed"), LeaseDurationSeconds: ptr.To[int32](3 * 60 * 60),
+			RenewTime: &metav1.MicroTime{Time: time.Now()}, AcquireTime: &metav1.MicroTime{Time: time.Now()},
+		},
+	})
+	// The test says what the watches tell.
+	begun := make(chan *watch.FakeWatcher, 2)
+	client.PrependWatchReactor("leases", func(clienttesting.Action) (bool, watch.Interface, error) {
+		watcher := watch.NewFake()
+		begun <- watcher
+		return true, watcher, nil
+	})
+	c := stand(t, client, "second", 0)
+	watcher := <-begun
+	watcher.Modify(lease(t, client))
+	eventually(t, "it to wait for the expiry", c.clock.HasWaiters)
+	c.clock.Step(3*time.Hour - 1)
+	if got := holder(t, client); got != "killed" {
+		t.Errorf("before it expired the lease was taken by %q", got)
+	}
+	c.clock.Step(1)
+	eventually(t, "the lease to be given back", func() bool { return holder(t, client) == "" })
+	watcher.Modify(lease(t, client))
+	eventually(t, "it to lead", c.working.Load)
+	c.stop()
+	if err := <-c.result; err != nil {
+		t.Errorf("it ended with: %v", err)
 	}
 }
 

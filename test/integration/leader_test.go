@@ -28,7 +28,7 @@ func newPair(t *testing.T) *pair {
 		p.identity = p.holder(ctx)
 		return p.identity != "", nil
 	})
-	p.standby = launch(t, p.Cluster)
+	p.standby = launch(t, p.Cluster, "--webhook-url", p.leader.webhookURL)
 	t.Cleanup(func() { p.standby.terminate() })
 	return p
 }

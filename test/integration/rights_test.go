@@ -4,13 +4,13 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/test/cluster"
 )
@@ -35,6 +35,9 @@ func checkRights(ctx context.Context) error {
 	}
 	if len(refused) > 0 {
 		return fmt.Errorf("the controller was refused what it is not allowed: %v", refused)
+	}
+	if flag.Lookup("test.run").Value.String() != "" {
+		return nil // some tests alone need not use all rights
 	}
 	granted, err := grantedRights(ctx)
 	if err != nil {

@@ -62,16 +62,6 @@ func ownPlace(t *testing.T) *place {
 	return p
 }
 
-// launch starts a controller on a cluster, with further flags.
-func launch(t *testing.T, c *cluster.Cluster, flags ...string) *process {
-	t.Helper()
-	p, err := startController(t.Context(), c, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // controllerRequests are the controller's writes of Ats and Pods so far.
 func controllerRequests(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
