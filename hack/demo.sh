@@ -52,12 +52,8 @@ say "1. A local Kubernetes"
 hack/cluster-up.sh
 
 say "2. The CRDs"
-if bin/kubectl get crd ats.cnat.programming-kubernetes.info >/dev/null 2>&1; then
-  bin/kubectl replace -f artifacts/crds
-else
-  bin/kubectl create -f artifacts/crds
-  bin/kubectl wait --for=condition=Established -f artifacts/crds --timeout 30s >/dev/null
-fi
+bin/kubectl apply -f artifacts/crds
+bin/kubectl wait --for=condition=Established -f artifacts/crds --timeout 30s >/dev/null
 
 say "3. The controller, out of cluster"
 start_controller

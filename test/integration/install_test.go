@@ -1,0 +1,85 @@
+//go:build integration
+
+package integration
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/test/cluster"
+)
+
+func TestEveryExampleIsAccepted(t *testing.T) {
+	t.Parallel()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Glob(filepath.Join(root, "artifacts", "examples", "*.yaml"))
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("there are no examples: %v", err)
+	}
+	for _, example := range examples {
+		t.Run(filepath.Base(example), func(t *testing.T) {
+			namespace := shared.NewNamespace(t)
+			if _, err := shared.Kubectl(t.Context(), "", "apply", "-n", namespace, "--validate=strict", "-f", example); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheKustomizationHasAllThatIsInstalledHere(t *testing.T) {
+	t.Parallel()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shared.Kubectl(t.Context(), "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join(root, "artifacts")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ours", "theirs"} {
+		if _, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"delete", "clusterrolebinding", "windlass-controller"},
+		{"apply", "-n", "ours", "-f", filepath.Join(root, "artifacts", "rbac", "namespaced")},
+	} {
+		if _, err := p.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controller := launch(t, p.Cluster, "--namespace", "ours")
+	p.Create(t, "theirs", "example", "echo Hello", nil)
+	p.Create(t, "ours", "example", "echo Hello", nil)
+	p.InPhase(t, "ours", "example", v1.AtDone)
+	other, err := p.Cnat.CnatV1().Ats("theirs").Get(t.Context(), "example", metav1.GetOptions{})
+	if err != nil || other.Status.Phase != "" {
+		t.Errorf("an At elsewhere has come to phase %q: %v", other.Status.Phase, err)
+	}
+	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool { return r.ResponseStatus.Code == 403 }) {
+		t.Errorf("the controller was refused: %s", line)
+	}
+	if code := controller.terminate(); code != 0 {
+		t.Errorf("it ended with exit code %d", code)
+	}
+	if strings.Contains(controller.log.String(), "forbidden") {
+		t.Errorf("its log tells of something forbidden:\n%s", controller.log.String())
+	}
+}
