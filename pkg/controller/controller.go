@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,16 +23,43 @@ type Controller struct {
 	queue  *Queue
 	sync   Sync
 	synced []cache.InformerSynced
+	// watches are begun by Run: a process that stands by fills its caches, but no
+	// queue that nobody works on.
+	watches []watch
+}
+
+// watch is an informer and what makes keys of its events.
+type watch struct {
+	informer cache.SharedInformer
+	handler  cache.ResourceEventHandler
 }
 
 // New returns a controller whose workers call sync for the keys of queue once
-// all of synced are true. Its metrics and logs bear the name.
+// all of synced are true, and the caches of all watches filled. Its metrics and
+// logs bear the name.
 func New(name string, queue *Queue, sync Sync, synced ...cache.InformerSynced) *Controller {
 	return &Controller{name: name, queue: queue, sync: sync, synced: synced}
 }
 
 // Name is the name given to New.
 func (c *Controller) Name() string { return c.name }
+
+// Watch makes the events of an informer reach handler while the controller runs,
+// beginning with one for every object in the cache. It is called before Run.
+func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
+	c.watches = append(c.watches, watch{informer, handler})
+	c.synced = append(c.synced, informer.HasSynced)
+}
+
+// HasSynced tells whether the caches are filled that the controller reads.
+func (c *Controller) HasSynced() bool {
+	for _, synced := range c.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
 
 // Run works until ctx ends. It then begins no further pass, and returns when
 // those in flight have ended. The keys that still wait are dropped, since the
@@ -40,7 +68,12 @@ func (c *Controller) Name() string { return c.name }
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
-	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+	synced, unwatch, err := c.watch()
+	defer unwatch()
+	if err != nil {
+		return err
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return fmt.Errorf("controller %s: stopped before its caches were filled", c.name)
 	}
 	introduce(c.name, workers)
@@ -54,6 +87,27 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	running.Wait()
 	klog.FromContext(ctx).Info("Stopped workers")
 	return nil
+}
+
+// watch begins all watches. It returns what is true once the queue has all that is
+// in the caches, and what ends the watches.
+func (c *Controller) watch() (synced []cache.InformerSynced, unwatch func(), err error) {
+	synced = slices.Clone(c.synced)
+	var ends []func()
+	unwatch = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for _, w := range c.watches {
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return nil, unwatch, fmt.Errorf("controller %s: watching: %w", c.name, err)
+		}
+		synced = append(synced, registration.HasSynced)
+		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })
+	}
+	return synced, unwatch, nil
 }
 
 func (c *Controller) runWorker(ctx context.Context) {

@@ -56,7 +56,7 @@ func classify(result Result, err error) outcome {
 	switch {
 	case err == nil && result.RequeueAfter > 0:
 		o := outcome{name: "requeue_after", retry: after, after: result.RequeueAfter, lane: Urgent}
-		if result.periodic {
+		if result.Check {
 			o.lane = Background
 		}
 		return o
@@ -84,6 +84,10 @@ func classify(result Result, err error) outcome {
 		return failed("error", reasonOf(err), err)
 	}
 }
+
+// Degrades tells whether the engine reports an error as Degraded, for kinds whose
+// phase says so too.
+func Degrades(err error) bool { return classify(Result{}, err).degraded }
 
 // in returns o with a retry after d. Without a positive d a change is waited for.
 func (o outcome) in(d time.Duration) outcome {

@@ -79,7 +79,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
 	if err == nil && result.RequeueAfter == 0 && p.RecheckAfter > 0 {
 		shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
-		result = Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), periodic: true}
+		result = Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 	}
 	return result, err
 }

@@ -15,9 +15,10 @@ type Result struct {
 	// Zero means: when something changes.
 	RequeueAfter time.Duration
 
-	// periodic marks the engine's own check: it waits in the background, while a
-	// kind's RequeueAfter is a promise, and urgent.
-	periodic bool
+	// Check says that the next pass is only to look whether all is well: it waits in
+	// the background, behind what somebody did. Without it a RequeueAfter is a
+	// promise, and urgent.
+	Check bool
 }
 
 // WaitFor returns the error of a pass that found something missing which will

@@ -55,14 +55,6 @@ func New(
 	}
 	queue := controller.NewQueue("at", opts.Clock)
 	guard := controller.NewGuard()
-	if _, err := ats.Informer().AddEventHandler(controller.Self(queue)); err != nil {
-		return nil, fmt.Errorf("watching Ats: %w", err)
-	}
-	owner := controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace)
-	if _, err := pods.Informer().AddEventHandler(owner); err != nil {
-		return nil, fmt.Errorf("watching Pods: %w", err)
-	}
-
 	pipeline := &controller.Pipeline[*v1.At]{
 		Get: func(key controller.Key) (*v1.At, error) {
 			return ats.Lister().Ats(key.Namespace).Get(key.Name)
@@ -84,7 +76,10 @@ func New(
 		Events: events,
 		Clock:  opts.Clock,
 	}
-	return controller.New("at", queue, pipeline.Sync, ats.Informer().HasSynced, pods.Informer().HasSynced), nil
+	c := controller.New("at", queue, pipeline.Sync)
+	c.Watch(ats.Informer(), controller.Self(queue))
+	c.Watch(pods.Informer(), controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace))
+	return c, nil
 }
 
 // trimPod keeps of a cached Pod what this package reads: who controls it, which
@@ -111,8 +106,8 @@ func trimPod(obj any) (any, error) {
 		trimmed.Annotations = map[string]string{attemptAnnotation: attempt}
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			trimmed.Status.Conditions = []corev1.PodCondition{condition}
+		if condition.Type == corev1.PodReady || condition.Type == corev1.DisruptionTarget {
+			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
 		}
 	}
 	for _, status := range pod.Status.ContainerStatuses {

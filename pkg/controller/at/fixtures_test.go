@@ -9,6 +9,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
 var (
@@ -133,6 +134,12 @@ func succeeded(at *v1.At) {
 	settled(at)
 }
 
+// undeletable is what a finished At is that could not be deleted.
+func undeletable(at *v1.At) {
+	conditions.False(&at.Status.Conditions, conditions.Ready, "Forbidden", "It may not go.")
+	settled(at)
+}
+
 // broken is what an At is once its command has failed for good.
 func broken(at *v1.At) {
 	running(at)
@@ -178,6 +185,11 @@ func evicted(p *corev1.Pod) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)},
 		{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(time.Minute))},
 	}
+}
+
+// orphaned makes a Pod that the Pod garbage collector is about to delete.
+func orphaned(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 }
 
 // refused makes a Pod that its node did not take, made at noon.

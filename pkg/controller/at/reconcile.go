@@ -28,11 +28,25 @@ type reconciler struct {
 	starts  *starts
 }
 
-// Reconcile implements controller.Reconciler. Each phase has its own way of going
-// on; a pass takes at most one step from phase to phase. The step to Running is
-// stored before the Pod is made: Pod and status cannot be written at once, and of
-// the two a command that is known to run but does not yet is the lesser evil.
+// clockCheck is the longest wait at a time. A timer runs by a clock that does not
+// jump, a schedule by one that does, and stands still while a machine sleeps. A pass
+// that finds its time still ahead sends no request.
+const clockCheck = time.Minute
+
+// Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
+	result, err := r.proceed(ctx, at)
+	if result.RequeueAfter > clockCheck {
+		return controller.Result{RequeueAfter: clockCheck, Check: true}, err
+	}
+	return result, err
+}
+
+// proceed takes at most one step from phase to phase, each of which has its own way
+// of going on. The step to Running is stored before the Pod is made: Pod and status
+// cannot be written at once, and of the two a command that is known to run but does
+// not yet is the lesser evil.
+func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result, error) {
 	switch at.Status.Phase {
 	case v1.AtRunning:
 		return r.run(ctx, at)

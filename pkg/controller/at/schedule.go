@@ -2,6 +2,7 @@ package at
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,13 +79,11 @@ type ending struct {
 	time      time.Time
 }
 
-// endingOf tells how the command of pod ended, or nil if it has not. A Pod that is
-// being deleted did not fail but was lost: its command was killed. When it was
-// told to go cannot be compared with when it ended, since a kubelet deletes the
-// Pod a second time at the end and so moves the deletionTimestamp.
+// endingOf tells how the command of pod ended, or nil if it has not. A Pod that was
+// lost did not fail.
 func endingOf(pod *corev1.Pod) *ending {
 	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
-	failed := pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil
+	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
 	if !end.succeeded && !failed {
 		return nil
 	}
@@ -100,6 +99,23 @@ func endingOf(pod *corev1.Pod) *ending {
 	}
 	return end
 }
+
+// lost tells whether a Pod is taken away from its command: it is being deleted, or is
+// about to be since its node has vanished. When it was told to go cannot be compared
+// with when it ended, since a kubelet deletes the Pod a second time at the end and so
+// moves the deletionTimestamp.
+func lost(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == deletionByPodGC
+	})
+}
+
+// deletionByPodGC is the reason that Kubernetes' Pod garbage collector gives before
+// it deletes the Pods of a node that is no more.
+const deletionByPodGC = "DeletionByPodGC"
 
 // endTime is when a Pod that has ended did so. It is read from the Pod alone, so
 // that it is the same in each pass and delays that start from it end. A Pod whose

@@ -150,7 +150,7 @@ func TestTheStartingDeadline(t *testing.T) {
 			status: "Running, scheduled 12:00:00, started 12:00:00, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
 		},
 		"does not count for a start that is stored": {
-			at: example(running, startWithin(5)), now: hour, begun: true, writes: []string{writePod}, status: isRunnow,
+			at: example(running, startWithin(5)), now: fresh, begun: true, writes: []string{writePod}, status: isRunnow,
 		},
 	})
 }

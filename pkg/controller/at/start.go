@@ -3,6 +3,7 @@ package at
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func startsFrom(at *v1.At) time.Time {
 // process that stored the start of this At needs no confirmation, so that the
 // usual way takes no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
-	if r.starts.take(at) {
+	if r.starts.take(at, r.clock.Now()) {
 		return nil
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
@@ -114,25 +115,32 @@ func foreignPod(at *v1.At, pod *corev1.Pod) error {
 
 // starts remembers the Ats whose step to Running this process has decided on and
 // whose Pod it has not tried to make yet. It is lost with the process, and the
-// next one confirms.
+// next one confirms; so does this one for a start that is not from just now, as
+// another process may lead since.
 type starts struct {
 	mu    sync.Mutex
 	times map[types.UID]metav1.Time
 }
+
+// fresh is how long a start counts as from just now: as long as a crowd of Ats that
+// are due together may take.
+const fresh = time.Minute
 
 func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
 
 func (s *starts) begin(at *v1.At) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.times[at.UID] = *at.Status.StartTime
+	now := *at.Status.StartTime
+	maps.DeleteFunc(s.times, func(_ types.UID, start metav1.Time) bool { return now.Sub(start.Time) > fresh })
+	s.times[at.UID] = now
 }
 
 // take tells, once, whether the start that is stored is the one of this process.
-func (s *starts) take(at *v1.At) bool {
+func (s *starts) take(at *v1.At, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start, ok := s.times[at.UID]
 	delete(s.times, at.UID)
-	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime)
+	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime) && now.Sub(start.Time) <= fresh
 }

@@ -32,6 +32,9 @@ func TestAStart(t *testing.T) {
 		"that this process has stored reads nothing": {
 			at: example(running), begun: true, writes: []string{writePod}, status: isRunnow,
 		},
+		"that this process has stored a while ago is confirmed, as another may lead since": {
+			at: example(running), now: fresh + 1, begun: true, gets: []string{getAt}, writes: []string{writePod}, status: isRunnow,
+		},
 		"that another process has stored is confirmed by one read": {
 			at: example(running), gets: []string{getAt}, writes: []string{writePod}, status: isRunnow,
 		},

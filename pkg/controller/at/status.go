@@ -70,10 +70,8 @@ func setComplete(at *v1.At, end *ending) {
 	at.Status.Phase = v1.AtDone
 	at.Status.CompletionTime = stamp(end.time)
 	at.Status.ExitCode = end.exitCode
-	list := &at.Status.Conditions
-	conditions.True(list, v1.AtComplete, reasonSucceeded, end.message)
-	conditions.True(list, conditions.Ready, reasonSucceeded, end.message)
-	conditions.False(list, conditions.Progressing, reasonSucceeded, end.message)
+	conditions.True(&at.Status.Conditions, v1.AtComplete, reasonSucceeded, end.message)
+	setDone(at)
 }
 
 func setFailed(at *v1.At, reason, message string, ended time.Time) {
@@ -83,19 +81,23 @@ func setFailed(at *v1.At, reason, message string, ended time.Time) {
 	setDone(at)
 }
 
-// setDone says of a finished At what its condition Failed says: a user must look
-// at it, and nothing more will happen by itself.
+// setDone says of a finished At what its condition Complete or Failed says. Of a
+// failed one a user must look at it, and nothing more will happen by itself.
 func setDone(at *v1.At) {
 	list := &at.Status.Conditions
-	failed := conditions.Find(*list, v1.AtFailed)
-	if failed == nil {
+	if failed := conditions.Find(*list, v1.AtFailed); failed != nil {
+		reason, message := failed.Reason, failed.Message
+		conditions.False(list, conditions.Ready, reason, message)
+		conditions.False(list, conditions.Progressing, reason, message)
+		conditions.True(list, conditions.Degraded, reason, message)
+		conditions.True(list, conditions.Stalled, reason, message)
 		return
 	}
-	reason, message := failed.Reason, failed.Message
-	conditions.False(list, conditions.Ready, reason, message)
-	conditions.False(list, conditions.Progressing, reason, message)
-	conditions.True(list, conditions.Degraded, reason, message)
-	conditions.True(list, conditions.Stalled, reason, message)
+	if complete := conditions.Find(*list, v1.AtComplete); complete != nil {
+		reason, message := complete.Reason, complete.Message
+		conditions.True(list, conditions.Ready, reason, message)
+		conditions.False(list, conditions.Progressing, reason, message)
+	}
 }
 
 // countFailure takes the failure of one Pod into the status and tells whether

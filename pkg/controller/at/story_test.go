@@ -22,8 +22,8 @@ type story struct {
 	live     []*corev1.Pod    // as the server has them, if otherwise
 	refuse   map[string]error // by "verb resource": what the server answers
 
-	after      time.Duration
-	err        string // a part of it
+	after      time.Duration // of which a part is waited at a time
+	err        string        // a part of it
 	gets       []string
 	writes     []string
 	events     []string
@@ -68,7 +68,8 @@ func (s story) happens(t *testing.T, trim bool) {
 	}
 
 	result, err := w.pass()
-	controllertest.Equal(t, "RequeueAfter", s.after, result.RequeueAfter)
+	controllertest.Equal(t, "RequeueAfter", min(s.after, clockCheck), result.RequeueAfter)
+	controllertest.Equal(t, "a mere check", s.after > clockCheck, result.Check)
 	if (err == nil) != (s.err == "") || err != nil && !strings.Contains(err.Error(), s.err) {
 		t.Errorf("error: wanted %q, got %v", s.err, err)
 	}

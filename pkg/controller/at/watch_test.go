@@ -61,6 +61,9 @@ func TestThePodOfARunningAt(t *testing.T) {
 		"that was told to go and lost its node did not fail": {
 			at: example(running), now: hour, cached: list(pod(evicted, told)), status: isRunnow,
 		},
+		"whose node has vanished did not fail": {
+			at: example(running), now: hour, cached: list(pod(evicted, orphaned)), status: isRunnow,
+		},
 		"that ended well although it was told to go completes it": {
 			at: example(running), now: hour, cached: list(pod(ended(0), told)), writes: []string{status}, status: afterNoon + ", exit 0",
 			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
@@ -199,7 +202,11 @@ func TestAFailureWithTriesLeft(t *testing.T) {
 func TestAFinishedAt(t *testing.T) {
 	const deleteAt = "delete ats default/example"
 	tell(t, map[string]story{
-		"does nothing":                           {at: example(succeeded), now: hour, cached: list(pod(ended(0))), status: afterNoon + ", exit 0"},
+		"does nothing": {at: example(succeeded), now: hour, cached: list(pod(ended(0))), status: afterNoon + ", exit 0"},
+		"is Ready again once what kept it from going is gone": {
+			at: example(succeeded, undeletable), now: hour, writes: []string{status}, status: afterNoon + ", exit 0",
+			events: []string{"Normal CommandSucceeded default/example: It is over."}, conditions: complete("It is over."),
+		},
 		"does nothing without its Pod, either":   {at: example(succeeded), now: hour, status: afterNoon + ", exit 0"},
 		"that failed stays Degraded and Stalled": {at: example(broken), now: hour, cached: list(pod(ended(3))), status: afterNoon},
 		"that v1alpha1 tells of is left as it is": {

@@ -1,0 +1,72 @@
+package controller_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+func secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// A process that stands by would otherwise collect the keys of all that ever was.
+func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
+	source := cachetesting.NewFakeControllerSource()
+	defer source.Shutdown()
+	source.Add(secret("old"))
+	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go informer.RunWithContext(ctx)
+	queue := controller.NewQueue("", clock.RealClock{})
+	passes := make(chan string)
+	c := controller.New(uniqueName(), queue, func(_ context.Context, key controller.Key) (controller.Result, error) {
+		passes <- key.Name
+		return controller.Result{}, nil
+	})
+	c.Watch(informer, controller.Self(queue))
+	if !cache.WaitForCacheSync(ctx.Done(), c.HasSynced) {
+		t.Fatal("the cache was not filled")
+	}
+	if n := queue.Len(); n != 0 {
+		t.Errorf("%d keys wait for a controller that stands by", n)
+	}
+	running, _ := logTo(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(running, 1) }()
+	if name := <-passes; name != "old" {
+		t.Errorf("the first pass is of %s", name)
+	}
+	source.Add(secret("new"))
+	if name := <-passes; name != "new" {
+		t.Errorf("the second pass is of %s", name)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run ended with: %v", err)
+	}
+}
+
+func TestAnInformerThatHasEndedIsAnError(t *testing.T) {
+	source := cachetesting.NewFakeControllerSource()
+	defer source.Shutdown()
+	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	informer.RunWithContext(ended)
+	queue := controller.NewQueue("", clock.RealClock{})
+	c := controller.New(uniqueName(), queue, nil)
+	c.Watch(informer, controller.Self(queue))
+	ctx, _ := logTo(t.Context())
+	if err := c.Run(ctx, 1); err == nil {
+		t.Error("Run did not fail")
+	}
+}
