@@ -23,7 +23,7 @@ import (
 func TestAManifestOfV1alpha1RunsItsCommandOnce(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	old := shared.Cnat.CnatV1alpha1().Ats(namespace)
+	old := shared.Windlass.CnatV1alpha1().Ats(namespace)
 	_, err := shared.Kubectl(t.Context(), fmt.Sprintf(`
 apiVersion: cnat.programming-kubernetes.info/v1alpha1
 kind: At
@@ -116,7 +116,7 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 
 	// Each change of a label is an event, and so a pass.
 	for i := range 100 {
-		_, err := shared.Cnat.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
+		_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatalf("touching the At: %v", err)
@@ -133,6 +133,28 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 	}
 	if len(later) > 0 {
 		t.Errorf("a finished At cost further requests: %v", later)
+	}
+}
+
+func TestAManifestOfV1alpha1ThatIsAppliedAnewTakesNothingAway(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	const manifest = `
+apiVersion: cnat.programming-kubernetes.info/v1alpha1
+kind: At
+metadata: {name: again}
+spec: {schedule: "2020-01-01T00:00:00Z", command: "exit 3"}
+`
+	if _, err := shared.Kubectl(t.Context(), manifest, "create", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	before := shared.InPhase(t, namespace, "again", v1.AtDone)
+	if _, err := shared.Kubectl(t.Context(), manifest, "replace", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	after := shared.InPhase(t, namespace, "again", v1.AtDone)
+	if diff := cmp.Diff(before.Status, after.Status); diff != "" {
+		t.Errorf("the status (-before +after):\n%s", diff)
 	}
 }
 
@@ -173,7 +195,7 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := &v1.At{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}}}
 			c.change(at)
-			_, err := shared.Cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
+			_, err := shared.Windlass.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
 			}

@@ -32,15 +32,16 @@ type at struct {
 	status      object // nil if absent
 }
 
-// toV1alpha1 puts what v1alpha1 cannot say into the annotation.
+// toV1alpha1 puts what v1alpha1 cannot say of the spec into the annotation. What it
+// cannot say of the status stays there: of a write through v1alpha1 the API server
+// takes the annotations from the request, but the status from what is stored.
 func (a *at) toV1alpha1() error {
 	line, err := lineOf(a.spec)
 	if err != nil {
 		return fmt.Errorf("spec.%w", err)
 	}
-	c := carried{Spec: a.spec, Status: a.status}
+	c := carried{Spec: a.spec}
 	a.spec = c.Spec.take("schedule")
-	a.status = c.Status.take("phase")
 	if line.exact {
 		delete(c.Spec, "command")
 	}
@@ -64,11 +65,6 @@ func (a *at) toV1() error {
 	}
 	if err := a.restoreSpec(c.Spec); err != nil {
 		return fmt.Errorf("spec.%w", err)
-	}
-	// The API server strips the status off an object that is created. It must
-	// not come back by way of the annotation, if the object was once saved.
-	if a.status != nil {
-		a.status = merge(c.Status, a.status)
 	}
 	return a.renamePhase()
 }

@@ -19,8 +19,6 @@ type carried struct {
 	// Spec is spec without schedule. It has command and args only if the line of
 	// v1alpha1 does not already say all about them.
 	Spec object `json:"spec,omitempty"`
-	// Status is status without phase.
-	Status object `json:"status,omitempty"`
 	// Annotation is the annotation of that name which the At itself bears in v1.
 	Annotation *string `json:"annotation,omitempty"`
 	// TooLarge stands in place of all else if that does not fit into an
@@ -31,7 +29,7 @@ type carried struct {
 
 // says is whether there is anything to carry.
 func (c carried) says() bool {
-	return len(c.Spec) > 0 || len(c.Status) > 0 || c.Annotation != nil || c.TooLarge
+	return len(c.Spec) > 0 || c.Annotation != nil || c.TooLarge
 }
 
 // parseCarried reads the annotation. It is not ok for a text that carry would
@@ -45,12 +43,12 @@ func parseCarried(text string) (c carried, ok bool) {
 	}
 	for name := range parts {
 		switch name { // encoding/json would also take "Spec"
-		case "spec", "status", "annotation", "tooLarge":
+		case "spec", "annotation", "tooLarge":
 		default:
 			return carried{}, false
 		}
 	}
-	if json.Unmarshal([]byte(text), &c) != nil || checkTypes[cnatv1.AtSpec, cnatv1.AtStatus]([]byte(text)) != nil {
+	if json.Unmarshal([]byte(text), &c) != nil || checkTypes[cnatv1.AtSpec, any]([]byte(text)) != nil {
 		return carried{}, false
 	}
 	if !c.says() || !c.belongs() {
@@ -61,15 +59,13 @@ func parseCarried(text string) (c carried, ok bool) {
 
 // belongs is whether carry could have put each part of c where it is.
 func (c carried) belongs() bool {
-	_, schedule := c.Spec["schedule"]
-	_, phase := c.Status["phase"]
-	if schedule || phase {
+	if _, schedule := c.Spec["schedule"]; schedule {
 		return false
 	}
 	if line, err := lineOf(c.Spec); err != nil || line.exact {
 		return false
 	}
-	rest := len(c.Spec)+len(c.Status) > 0
+	rest := len(c.Spec) > 0
 	if c.TooLarge {
 		return !rest && c.Annotation == nil
 	}

@@ -23,10 +23,6 @@ var (
 // cnat.programming-kubernetes.info/v1. An At that is of that version already is
 // returned as it is. The errors speak of what is wrong within the object; the
 // caller adds which object it is.
-//
-// An At of v1alpha1 whose status was taken away converts to one without a
-// status, whatever its annotation says: that is how it looks when it is created
-// from a file that somebody saved.
 func Convert(raw []byte, desired string) ([]byte, error) {
 	if err := checkVersion(desired); err != nil {
 		return nil, fmt.Errorf("desired %w", err)
@@ -38,7 +34,7 @@ func Convert(raw []byte, desired string) ([]byte, error) {
 	if version == desired {
 		return raw, nil
 	}
-	check, translate := checkTypes[cnatv1alpha1.AtSpec, cnatv1alpha1.AtStatus], a.toV1
+	check, translate := checkTypes[cnatv1alpha1.AtSpec, cnatv1.AtStatus], a.toV1
 	if desired == versionV1alpha1 {
 		check, translate = checkTypes[cnatv1.AtSpec, cnatv1.AtStatus], a.toV1alpha1
 	}

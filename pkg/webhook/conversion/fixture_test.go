@@ -57,6 +57,7 @@ func filler(data []byte) *randfill.Filler {
 			s.Phase = pick(c, "", cnatv1.AtPending, cnatv1.AtRunning, cnatv1.AtDone, "PENDING", s.Phase)
 		},
 		func(s *cnatv1alpha1.AtStatus, c randfill.Continue) {
+			c.FillNoCustom(s)
 			s.Phase = pick(c, "", cnatv1alpha1.PhasePending, cnatv1alpha1.PhaseDone, "Running", c.String(0))
 		},
 		func(m *metav1.ObjectMeta, c randfill.Continue) {

@@ -72,7 +72,7 @@ func normalize(t *testing.T, at *cnatv1alpha1.At) {
 		c.Spec.take("command", "args")
 	}
 	delete(at.Annotations, Annotation)
-	if c.Annotation != nil && len(c.Spec)+len(c.Status) == 0 {
+	if c.Annotation != nil && len(c.Spec) == 0 {
 		if _, nested := parseCarried(*c.Annotation); !nested {
 			at.Annotations[Annotation] = *c.Annotation
 			return

@@ -32,7 +32,9 @@ type AtSpec struct {
 	Command string `json:"command"`
 }
 
-// AtStatus is what was last seen of the command.
+// AtStatus is what was last seen of the command. Beside phase it has the fields of
+// v1's status, unchanged: of a write through this version the API server keeps the
+// stored status, but only what this version can say of it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, delete the At and create it anew"
 type AtStatus struct {
@@ -41,6 +43,51 @@ type AtStatus struct {
 	// +optional
 	// +kubebuilder:validation:Enum=PENDING;RUNNING;DONE
 	Phase string `json:"phase,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status speaks of.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready (the command ended well), Progressing, Degraded,
+	// Stalled (only while True), and at the end Complete or Failed.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// scheduledTime is the schedule as an instant in UTC.
+	//
+	// +optional
+	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
+
+	// startTime is when the At became Running.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the At became Done.
+	//
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// podName is the Pod that runs the command.
+	//
+	// +optional
+	PodName string `json:"podName,omitempty"`
+
+	// failed counts the Pods that ended with a failure.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failed int32 `json:"failed,omitempty"`
+
+	// exitCode is that of the last Pod's container, once it has ended.
+	//
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
 // At runs a command at a time.

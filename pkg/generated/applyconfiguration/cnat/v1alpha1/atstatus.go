@@ -2,13 +2,37 @@
 
 package v1alpha1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+)
+
 // AtStatusApplyConfiguration represents a declarative configuration of the AtStatus type for use
 // with apply.
 //
-// AtStatus is what was last seen of the command.
+// AtStatus is what was last seen of the command. Beside phase it has the fields of
+// v1's status, unchanged: of a write through this version the API server keeps the
+// stored status, but only what this version can say of it.
 type AtStatusApplyConfiguration struct {
 	// phase is PENDING, RUNNING or DONE.
 	Phase *string `json:"phase,omitempty"`
+	// observedGeneration is the metadata.generation that this status speaks of.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// conditions are Ready (the command ended well), Progressing, Degraded,
+	// Stalled (only while True), and at the end Complete or Failed.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// scheduledTime is the schedule as an instant in UTC.
+	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
+	// startTime is when the At became Running.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when the At became Done.
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// podName is the Pod that runs the command.
+	PodName *string `json:"podName,omitempty"`
+	// failed counts the Pods that ended with a failure.
+	Failed *int32 `json:"failed,omitempty"`
+	// exitCode is that of the last Pod's container, once it has ended.
+	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
 // AtStatusApplyConfiguration constructs a declarative configuration of the AtStatus type for use with
@@ -22,5 +46,74 @@ func AtStatus() *AtStatusApplyConfiguration {
 // If called multiple times, the Phase field is set to the value of the last call.
 func (b *AtStatusApplyConfiguration) WithPhase(value string) *AtStatusApplyConfiguration {
 	b.Phase = &value
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithObservedGeneration(value int64) *AtStatusApplyConfiguration {
+	b.ObservedGeneration = &value
+	return b
+}
+
+// WithConditions adds the given value to the Conditions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Conditions field.
+func (b *AtStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *AtStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConditions")
+		}
+		b.Conditions = append(b.Conditions, *values[i])
+	}
+	return b
+}
+
+// WithScheduledTime sets the ScheduledTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ScheduledTime field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithScheduledTime(value metav1.Time) *AtStatusApplyConfiguration {
+	b.ScheduledTime = &value
+	return b
+}
+
+// WithStartTime sets the StartTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartTime field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithStartTime(value metav1.Time) *AtStatusApplyConfiguration {
+	b.StartTime = &value
+	return b
+}
+
+// WithCompletionTime sets the CompletionTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CompletionTime field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithCompletionTime(value metav1.Time) *AtStatusApplyConfiguration {
+	b.CompletionTime = &value
+	return b
+}
+
+// WithPodName sets the PodName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodName field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithPodName(value string) *AtStatusApplyConfiguration {
+	b.PodName = &value
+	return b
+}
+
+// WithFailed sets the Failed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Failed field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithFailed(value int32) *AtStatusApplyConfiguration {
+	b.Failed = &value
+	return b
+}
+
+// WithExitCode sets the ExitCode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExitCode field is set to the value of the last call.
+func (b *AtStatusApplyConfiguration) WithExitCode(value int32) *AtStatusApplyConfiguration {
+	b.ExitCode = &value
 	return b
 }
