@@ -7,6 +7,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/version"
@@ -23,7 +24,9 @@ type clients struct {
 	events kubernetes.Interface // apart, so that events take no request from the work
 	lease  kubernetes.Interface // apart, so that no work delays the lease
 	crds   apiextensions.Interface
-	cnat   versioned.Interface
+	// metadata is of objects whose content stays where it is.
+	metadata metadata.Interface
+	windlass versioned.Interface
 
 	// namespace is the one this process belongs to.
 	namespace string
@@ -50,8 +53,11 @@ func newClients(o *options) (*clients, error) {
 	if c.crds, err = apiextensions.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a client for CRDs: %w", err)
 	}
-	if c.cnat, err = versioned.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for Ats: %w", err)
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	if c.windlass, err = versioned.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
 	}
 	return c, nil
 }

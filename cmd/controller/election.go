@@ -23,7 +23,12 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-var errLeaseLost = errors.New("another process leads now: the lease was not renewed in time")
+var (
+	errLeaseLost = errors.New("another process leads now: the lease was not renewed in time")
+	// errAbandoned ends an election whose work goes on: the lease is not given back
+	// but left to expire.
+	errAbandoned = errors.New("work may still be going on")
+)
 
 // election decides which of several processes works.
 type election struct {
@@ -41,7 +46,9 @@ func newElection(client kubernetes.Interface, namespace, identity string, watchd
 }
 
 // run calls work once this process holds the lease. It returns when ctx ends, with
-// the lease released, or with errLeaseLost if the lease is lost before.
+// the lease given back unless the cause is errAbandoned, or with errLeaseLost if the
+// lease is lost before. A lease that is lost is never given back: there is work that
+// has not heard of it yet.
 func (e *election) run(ctx context.Context, work func()) error {
 	for ctx.Err() == nil {
 		led, err := e.attempt(ctx, work)
@@ -65,8 +72,8 @@ const (
 // attempt tries for the lease until it has led or ctx ends. The library asks for
 // the lease every 2 s to 4.4 s; so that nobody waits that long for one that is
 // free, an attempt is over when that is seen, and the next one asks at once.
-func (e *election) attempt(ctx context.Context, work func()) (led bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (e *election) attempt(outer context.Context, work func()) (led bool, err error) {
+	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -78,10 +85,9 @@ func (e *election) attempt(ctx context.Context, work func()) (led bool, err erro
 			Client:     e.client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity},
 		},
-		LeaseDuration:   e.duration,
-		RenewDeadline:   e.deadline,
-		RetryPeriod:     e.period,
-		ReleaseOnCancel: true,
+		LeaseDuration: e.duration,
+		RenewDeadline: e.deadline,
+		RetryPeriod:   e.period,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
 				if state.CompareAndSwap(standing, leading) {
@@ -99,7 +105,7 @@ func (e *election) attempt(ctx context.Context, work func()) (led bool, err erro
 		return false, fmt.Errorf("preparing the leader election: %w", err)
 	}
 	e.watchdog.SetLeaderElection(elector)
-	lease := &leaseWatch{e.client.CoordinationV1().Leases(e.namespace), e.period, e.clock}
+	lease := &leaseWatch{e.client.CoordinationV1().Leases(e.namespace), e.identity, e.period, e.clock}
 	// The watch is there before the elector looks, so that no release falls between.
 	go lease.run(watching, lease.open(watching), func() {
 		if state.CompareAndSwap(standing, over) {
@@ -107,5 +113,9 @@ func (e *election) attempt(ctx context.Context, work func()) (led bool, err erro
 		}
 	})
 	elector.Run(ctx)
-	return !state.CompareAndSwap(standing, over) && state.Load() == leading, nil
+	led = !state.CompareAndSwap(standing, over) && state.Load() == leading
+	if lost := led && outer.Err() == nil; !lost && !errors.Is(context.Cause(outer), errAbandoned) {
+		lease.giveBack(outer, e.deadline)
+	}
+	return led, nil
 }

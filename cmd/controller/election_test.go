@@ -135,17 +135,38 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsLostEndsTheProcess(t *testing.T) {
-	client := fake.NewClientset()
+func TestALeaseThatIsLostEndsTheProcessAndIsNotGivenBack(t *testing.T) {
 	var refuse atomic.Bool
-	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return refuse.Load(), nil, errors.New("no answer")
+	client := fake.NewClientset()
+	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		renewed := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		return refuse.Load() && ptr.Deref(renewed.Spec.HolderIdentity, "") != "", nil, errors.New("no answer")
 	})
 	lost := newElection(client, "windlass-system", "second", leaderelection.NewLeaderHealthzAdaptor(time.Hour))
 	lost.duration, lost.deadline, lost.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 	err := lost.run(t.Context(), func() { refuse.Store(true) })
 	if !errors.Is(err, errLeaseLost) {
 		t.Errorf("a process that cannot renew its lease ended with: %v", err)
+	}
+	if got := holder(t, client); got != "second" {
+		t.Errorf("while work may still go on the lease was given to %q", got)
+	}
+}
+
+func TestALeaseIsNotGivenBackWhileWorkGoesOn(t *testing.T) {
+	client := fake.NewClientset()
+	ctx, abandon := context.WithCancelCause(t.Context())
+	working := make(chan struct{})
+	ended := make(chan error, 1)
+	e := newElection(client, "windlass-system", "stuck", leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	go func() { ended <- e.run(ctx, func() { close(working) }) }()
+	<-working
+	abandon(errAbandoned)
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with: %v", err)
+	}
+	if got := holder(t, client); got != "stuck" {
+		t.Errorf("the lease was given to %q", got)
 	}
 }
 

@@ -5,21 +5,27 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/utils/clock"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/app"
 	"windlass.dev/windlass/pkg/controller/at"
-	cnatscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
+	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
 // informerFactories make the caches that all kinds share.
 type informerFactories struct {
-	kube informers.SharedInformerFactory
-	cnat externalversions.SharedInformerFactory
+	kube     informers.SharedInformerFactory
+	windlass externalversions.SharedInformerFactory
+	metadata metadatainformer.SharedInformerFactory
 }
 
 // newFactories returns factories whose caches hold, of built-in types, only what
@@ -32,38 +38,52 @@ func newFactories(c *clients, namespace string) informerFactories {
 			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
 				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
 			})),
-		cnat: externalversions.NewSharedInformerFactoryWithOptions(c.cnat, 0,
+		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.windlass, 0,
 			externalversions.WithNamespace(namespace),
 			externalversions.WithTransform(dropManagedFields)),
+		metadata: metadatainformer.NewFilteredSharedInformerFactory(c.metadata, 0, namespace, nil),
 	}
 }
 
 // start starts the informers, which run until stop is closed.
 func (f informerFactories) start(stop <-chan struct{}) {
 	f.kube.Start(stop)
-	f.cnat.Start(stop)
+	f.windlass.Start(stop)
+	f.metadata.Start(stop)
+}
+
+// controllers are those of all kinds.
+type controllers struct {
+	all []*controller.Controller
+	// unconverted are those whose caches the API server fills without asking the
+	// conversion webhook. Readiness waits for these alone: while no replica is ready,
+	// the API server reaches no webhook.
+	unconverted []*controller.Controller
 }
 
 // kinds returns a controller for every kind. This is the one place that names
 // them.
-func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *options) ([]*controller.Controller, error) {
-	ats, err := at.New(c.kube, c.cnat, f.kube, f.cnat, events, at.Options{DefaultImage: o.atImage})
+func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *options) (controllers, error) {
+	ats, err := at.New(c.kube, c.windlass, f.kube, f.windlass, events, at.Options{DefaultImage: o.atImage})
 	if err != nil {
-		return nil, fmt.Errorf("making the controller of At: %w", err)
+		return controllers{}, fmt.Errorf("making the controller of At: %w", err)
 	}
-	return []*controller.Controller{ats}, nil
+	apps, err := app.New(app.Clients{Kube: c.kube, Windlass: c.windlass},
+		app.Informers{Kube: f.kube, Windlass: f.windlass, Metadata: f.metadata}, events, clock.RealClock{})
+	if err != nil {
+		return controllers{}, fmt.Errorf("making the controller of App: %w", err)
+	}
+	return controllers{
+		all:         []*controller.Controller{ats, apps},
+		unconverted: []*controller.Controller{apps},
+	}, nil
 }
 
-// synced are the caches that must be filled before this process is ready.
-func synced(f informerFactories) []cache.InformerSynced {
-	return []cache.InformerSynced{
-		f.cnat.Cnat().V1().Ats().Informer().HasSynced,
-		f.kube.Core().V1().Pods().Informer().HasSynced,
-	}
-}
+// groupVersions are those that must be installed.
+var groupVersions = []schema.GroupVersion{cnatv1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion}
 
 // kindsScheme knows the types of all kinds, for events about them.
-func kindsScheme() *runtime.Scheme { return cnatscheme.Scheme }
+func kindsScheme() *runtime.Scheme { return kindsscheme.Scheme }
 
 func dropManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil {

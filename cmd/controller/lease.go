@@ -17,9 +17,10 @@ import (
 // leaseWatch sees when the lease becomes free. Where it cannot watch, nothing is
 // lost but time.
 type leaseWatch struct {
-	leases coordinationclient.LeaseInterface
-	period time.Duration // between two watches
-	clock  clock.Clock
+	leases   coordinationclient.LeaseInterface
+	identity string        // of this process
+	period   time.Duration // between two watches
+	clock    clock.Clock
 }
 
 // open begins a watch.
@@ -63,30 +64,45 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 			if !ok {
 				return
 			}
-			held := false
-			if lease, held = event.Object.(*coordinationv1.Lease); held {
-				held = ptr.Deref(lease.Spec.HolderIdentity, "") != ""
+			holder := ""
+			if lease, ok = event.Object.(*coordinationv1.Lease); ok {
+				holder = ptr.Deref(lease.Spec.HolderIdentity, "")
 			}
-			if event.Type == watch.Deleted || event.Type == watch.Modified && !held {
+			if event.Type == watch.Deleted || event.Type == watch.Modified && holder == "" {
 				free()
 			}
 			expired = nil
-			if held {
+			if holder != "" && holder != w.identity {
 				expired = w.clock.After(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 			}
 		}
 	}
 }
 
-// release gives back the lease of a process that has not renewed it in time, as
-// that would have done itself. The resource version makes sure that it has not
+// giveBack gives back the lease of this process, if it holds it, within limit even
+// though ctx has ended.
+func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	lease, err := w.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Reading the lease failed", "err", err)
+		return
+	}
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == w.identity {
+		w.release(ctx, lease)
+	}
+}
+
+// release gives back the very lease that was seen: that of this process, or of one
+// that has not renewed it in time. The resource version makes sure that it has not
 // done so meanwhile.
 func (w *leaseWatch) release(ctx context.Context, lease *coordinationv1.Lease) {
 	given := lease.DeepCopy()
 	given.Spec.HolderIdentity = ptr.To("")
 	if _, err := w.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
-		klog.FromContext(ctx).V(2).Info("Giving back an expired lease failed", "err", err)
+		klog.FromContext(ctx).V(2).Info("Giving back the lease failed", "err", err)
 		return
 	}
-	klog.FromContext(ctx).Info("Gave back an expired lease", "holder", *lease.Spec.HolderIdentity)
+	klog.FromContext(ctx).Info("Gave back the lease", "holder", *lease.Spec.HolderIdentity)
 }

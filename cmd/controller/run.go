@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/webhook"
 	"windlass.dev/windlass/pkg/webhook/certificate"
@@ -47,27 +45,31 @@ func run(ctx context.Context, o *options) error {
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
 	p.events = controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
 	factories := newFactories(c, o.namespace)
-	if p.controllers, err = kinds(c, factories, p.events, o); err != nil {
+	served, err := kinds(c, factories, p.events, o)
+	if err != nil {
 		return err
 	}
+	p.controllers = served.all
 	converter, err := newWebhook(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
+	var stopped <-chan struct{}
 	if o.bindAddress != "0" {
-		stopped, err := serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(synced(factories), converter), o.pprof), p.failed)
-		if err != nil {
+		if stopped, err = serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(served.unconverted, converter), o.pprof), p.failed); err != nil {
 			return err
 		}
-		defer func() { end(); <-stopped }()
 	}
 	if converter != nil {
 		p.convert(converter.Run)
 	}
 	checkCRDs(ctx, c)
 	factories.start(lasting.Done())
-	return p.live(func(leading context.Context) error {
+	err = p.live(func(leading context.Context) error {
+		if !p.warm(leading) {
+			return nil
+		}
 		if !o.leaderElect {
 			p.work()
 			<-leading.Done()
@@ -75,6 +77,14 @@ func run(ctx context.Context, o *options) error {
 		}
 		return newElection(c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
 	})
+	if err != nil {
+		return err // at once: another process may lead by now
+	}
+	end()
+	if stopped != nil {
+		<-stopped
+	}
+	return nil
 }
 
 // process is the part of run that begins and ends in order.
@@ -93,8 +103,8 @@ type process struct {
 // or cannot, does not wait for anything.
 func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
-	leading, release := context.WithCancel(context.WithoutCancel(p.ctx))
-	defer release()
+	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
+	defer release(errAbandoned)
 	writing, flush := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer flush()
 	var written sync.WaitGroup
@@ -111,15 +121,25 @@ func (p *process) live(elect func(context.Context) error) error {
 	}
 	logger.Info("Stopping: finishing what was begun")
 	if !waited(&p.working, passesTimeout) {
-		logger.Info("Gave up waiting for passes in flight", "after", passesTimeout)
+		return fmt.Errorf("passes in flight did not end within %v; the lease is left to expire", passesTimeout)
 	}
 	flush()
 	written.Wait()
-	release()
+	release(nil)
 	err := <-lost
 	p.converting.Wait()
 	logger.Info("Stopped in order")
 	return err
+}
+
+// warm waits until all caches are filled: a process that cannot work yet must not
+// lead. It is false if ctx ends before.
+func (p *process) warm(ctx context.Context) bool {
+	var synced []cache.InformerSynced
+	for _, c := range p.controllers {
+		synced = append(synced, c.HasSynced)
+	}
+	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
 // work runs the workers of all kinds until the signal comes.
@@ -168,11 +188,11 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 }
 
 // readiness tells whether this process can work, or stand by.
-func readiness(caches []cache.InformerSynced, converter *webhook.Server) func() error {
+func readiness(controllers []*controller.Controller, converter *webhook.Server) func() error {
 	return func() error {
-		for _, filled := range caches {
-			if !filled() {
-				return errors.New("the caches are not filled yet")
+		for _, c := range controllers {
+			if !c.HasSynced() {
+				return fmt.Errorf("the caches of controller %s are not filled yet", c.Name())
 			}
 		}
 		if converter != nil {
@@ -185,9 +205,11 @@ func readiness(caches []cache.InformerSynced, converter *webhook.Server) func() 
 // checkCRDs says what to do if the kinds are not installed. The informers try
 // until they are.
 func checkCRDs(ctx context.Context, c *clients) {
-	_, err := c.cnat.Discovery().ServerResourcesForGroupVersion(v1.SchemeGroupVersion.String())
-	if apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds")
+	for _, gv := range groupVersions {
+		_, err := c.windlass.Discovery().ServerResourcesForGroupVersion(gv.String())
+		if apierrors.IsNotFound(err) {
+			klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds", "groupVersion", gv)
+		}
 	}
 }
 

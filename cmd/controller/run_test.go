@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -126,7 +125,10 @@ func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
 
 func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	filled := false
-	ready := readiness([]cache.InformerSynced{func() bool { return true }, func() bool { return filled }}, nil)
+	queue := controller.NewQueue("toy", clock.RealClock{})
+	defer queue.ShutDown()
+	toy := controller.New("toy", queue, nil, func() bool { return true }, func() bool { return filled })
+	ready := readiness([]*controller.Controller{toy}, nil)
 	if ready() == nil {
 		t.Error("ready before the caches are filled")
 	}

@@ -8,9 +8,11 @@ import (
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	cnatv1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1alpha1"
 	internal "windlass.dev/windlass/pkg/generated/applyconfiguration/internal"
+	applyconfigurationwindlassv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/windlass/v1alpha1"
 )
 
 // ForKind returns an apply configuration type for the given GroupVersionKind, or nil if no
@@ -32,6 +34,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cnatv1alpha1.AtSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AtStatus"):
 		return &cnatv1alpha1.AtStatusApplyConfiguration{}
+
+		// Group=windlass.dev, Version=v1alpha1
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("App"):
+		return &applyconfigurationwindlassv1alpha1.AppApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppAutoscaling"):
+		return &applyconfigurationwindlassv1alpha1.AppAutoscalingApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppIngress"):
+		return &applyconfigurationwindlassv1alpha1.AppIngressApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppProbe"):
+		return &applyconfigurationwindlassv1alpha1.AppProbeApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppSpec"):
+		return &applyconfigurationwindlassv1alpha1.AppSpecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppStatus"):
+		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseReference"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseReferenceApplyConfiguration{}
 
 	}
 	return nil

@@ -11,19 +11,22 @@ import (
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
 	cnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1alpha1"
+	windlassv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	CnatV1() cnatv1.CnatV1Interface
 	CnatV1alpha1() cnatv1alpha1.CnatV1alpha1Interface
+	WindlassV1alpha1() windlassv1alpha1.WindlassV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	cnatV1       *cnatv1.CnatV1Client
-	cnatV1alpha1 *cnatv1alpha1.CnatV1alpha1Client
+	cnatV1           *cnatv1.CnatV1Client
+	cnatV1alpha1     *cnatv1alpha1.CnatV1alpha1Client
+	windlassV1alpha1 *windlassv1alpha1.WindlassV1alpha1Client
 }
 
 // CnatV1 retrieves the CnatV1Client
@@ -34,6 +37,11 @@ func (c *Clientset) CnatV1() cnatv1.CnatV1Interface {
 // CnatV1alpha1 retrieves the CnatV1alpha1Client
 func (c *Clientset) CnatV1alpha1() cnatv1alpha1.CnatV1alpha1Interface {
 	return c.cnatV1alpha1
+}
+
+// WindlassV1alpha1 retrieves the WindlassV1alpha1Client
+func (c *Clientset) WindlassV1alpha1() windlassv1alpha1.WindlassV1alpha1Interface {
+	return c.windlassV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -88,6 +96,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.windlassV1alpha1, err = windlassv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 
 	cs.DiscoveryClient, err = discovery.NewDiscoveryClientForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
@@ -111,6 +123,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.cnatV1 = cnatv1.New(c)
 	cs.cnatV1alpha1 = cnatv1alpha1.New(c)
+	cs.windlassV1alpha1 = windlassv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

@@ -16,6 +16,7 @@ import (
 	versioned "windlass.dev/windlass/pkg/generated/clientset/versioned"
 	cnat "windlass.dev/windlass/pkg/generated/informers/externalversions/cnat"
 	internalinterfaces "windlass.dev/windlass/pkg/generated/informers/externalversions/internalinterfaces"
+	windlass "windlass.dev/windlass/pkg/generated/informers/externalversions/windlass"
 )
 
 // SharedInformerOption defines the functional option type for SharedInformerFactory.
@@ -310,8 +311,13 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Cnat() cnat.Interface
+	Windlass() windlass.Interface
 }
 
 func (f *sharedInformerFactory) Cnat() cnat.Interface {
 	return cnat.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Windlass() windlass.Interface {
+	return windlass.New(f, f.namespace, f.tweakListOptions)
 }

@@ -15,6 +15,8 @@ import (
 	fakecnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1/fake"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1alpha1"
 	fakecnatv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1alpha1/fake"
+	windlassv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	fakewindlassv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1/fake"
 )
 
 // NewSimpleClientset returns a clientset that will respond with the provided objects.
@@ -130,4 +132,9 @@ func (c *Clientset) CnatV1() cnatv1.CnatV1Interface {
 // CnatV1alpha1 retrieves the CnatV1alpha1Client
 func (c *Clientset) CnatV1alpha1() cnatv1alpha1.CnatV1alpha1Interface {
 	return &fakecnatv1alpha1.FakeCnatV1alpha1{Fake: &c.Fake}
+}
+
+// WindlassV1alpha1 retrieves the WindlassV1alpha1Client
+func (c *Clientset) WindlassV1alpha1() windlassv1alpha1.WindlassV1alpha1Interface {
+	return &fakewindlassv1alpha1.FakeWindlassV1alpha1{Fake: &c.Fake}
 }

@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
 var Scheme = runtime.NewScheme()
@@ -18,6 +19,7 @@ var ParameterCodec = runtime.NewParameterCodec(Scheme)
 var localSchemeBuilder = runtime.SchemeBuilder{
 	cnatv1.AddToScheme,
 	cnatv1alpha1.AddToScheme,
+	windlassv1alpha1.AddToScheme,
 }
 
 // AddToScheme adds all types of this clientset into the given scheme. This allows composition

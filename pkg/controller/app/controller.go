@@ -1,0 +1,115 @@
+// Package app runs services: it takes an App to ConfigMap, Deployment, Service,
+// Ingress, autoscaler and disruption budget, and keeps them so.
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+)
+
+// recheckAfter is when an App is compared with its children without an event.
+const recheckAfter = 10 * time.Minute
+
+// Clients are what an App's controller talks to the API server with.
+type Clients struct {
+	Kube     kubernetes.Interface
+	Windlass versioned.Interface
+}
+
+// Informers are the caches. They are started by the caller, after New and before
+// the controller runs.
+type Informers struct {
+	// Kube selects the label app.kubernetes.io/managed-by=windlass.
+	Kube     informers.SharedInformerFactory
+	Windlass externalversions.SharedInformerFactory
+	// Metadata selects nothing: it is of the Secrets and ConfigMaps that users name,
+	// of which the data stays where it is.
+	Metadata metadatainformer.SharedInformerFactory
+}
+
+// New returns the controller of App.
+func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
+	apps := in.Windlass.Windlass().V1alpha1().Apps()
+	refs := newReferences(clients.Kube.CoreV1(), in.Metadata)
+	if err := refs.trim(); err != nil {
+		return nil, err
+	}
+	if err := apps.Informer().AddIndexers(cache.Indexers{referencesIndex: referencesIn}); err != nil {
+		return nil, fmt.Errorf("indexing Apps: %w", err)
+	}
+	queue := controller.NewQueue("app", clk)
+	guard := controller.NewGuard()
+	r := newReconciler(clients.Kube, in.Kube, guard)
+	r.known, r.read = refs.known, refs.read
+
+	pipeline := &controller.Pipeline[*v1alpha1.App]{
+		Get: func(key controller.Key) (*v1alpha1.App, error) {
+			return apps.Lister().Apps(key.Namespace).Get(key.Name)
+		},
+		Client: func(namespace string) controller.Client[*v1alpha1.App] {
+			return clients.Windlass.WindlassV1alpha1().Apps(namespace)
+		},
+		Store:        apps.Informer().GetStore(),
+		Reconciler:   r,
+		RecheckAfter: recheckAfter,
+		Guard:        guard,
+		Events:       events,
+		Clock:        clk,
+	}
+	c := controller.New("app", queue, pipeline.Sync)
+	c.Watch(apps.Informer(), controller.Self(queue))
+	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("App").GroupKind(), meta.RESTScopeNameNamespace)
+	for _, informer := range childInformers(in.Kube) {
+		c.Watch(informer, owner)
+	}
+	for kind, informer := range refs.informers {
+		c.Watch(informer, controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
+			return referrers(apps.Informer().GetIndexer(), reference{kind: kind, name: obj.GetName()}, obj.GetNamespace())
+		}))
+	}
+	return c, nil
+}
+
+// referencesIndex finds Apps by what they name.
+const referencesIndex = "references"
+
+func referencesIn(obj any) ([]string, error) {
+	app, ok := obj.(*v1alpha1.App)
+	if !ok {
+		return nil, nil
+	}
+	var keys []string
+	for _, ref := range referencesOf(app) {
+		keys = append(keys, app.Namespace+"/"+ref.String())
+	}
+	return keys, nil
+}
+
+// referrers are the Apps that name something.
+func referrers(apps cache.Indexer, ref reference, namespace string) []controller.Key {
+	names, err := apps.IndexKeys(referencesIndex, namespace+"/"+ref.String())
+	if err != nil {
+		return nil // there is such an index
+	}
+	keys := make([]controller.Key, 0, len(names))
+	for _, name := range names {
+		key, err := cache.ParseObjectName(name)
+		if err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

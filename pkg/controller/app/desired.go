@@ -1,0 +1,237 @@
+package app
+
+import (
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+const (
+	containerName = "app"
+	portName      = "http"
+	servicePort   = 80
+	configVolume  = "config"
+	configPath    = "/etc/app"
+)
+
+// selectorOf are the labels by which the Pods of an App are told. They never
+// change: a Deployment's selector is immutable.
+func selectorOf(app *v1alpha1.App) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
+}
+
+// metaOf is what all children have. They bear the App's labels too, so that whoever
+// selects by these finds them.
+func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
+	labels := maps.Clone(app.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, selectorOf(app))
+	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
+}
+
+// desiredConfigMap returns nil for an App without config.
+func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
+	if len(app.Spec.Config) == 0 {
+		return nil
+	}
+	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
+}
+
+// desiredDeployment leaves replicas to the autoscaler if there is one.
+func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metaOf(app),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: app.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(app)},
+				Spec:       desiredPod(app),
+			},
+		},
+	}
+	if app.Spec.Autoscaling != nil {
+		d.Spec.Replicas = nil
+	}
+	if len(in) > 0 {
+		d.Annotations = map[string]string{inputsAnnotation: in.String()}
+		d.Spec.Template.Annotations = map[string]string{digestAnnotation: in.digest()}
+	}
+	return d
+}
+
+// desiredPod passes Pod Security "restricted".
+func desiredPod(app *v1alpha1.App) corev1.PodSpec {
+	container := corev1.Container{
+		Name:      containerName,
+		Image:     app.Spec.Image,
+		Command:   app.Spec.Command,
+		Args:      app.Spec.Args,
+		Env:       environment(app),
+		EnvFrom:   app.Spec.EnvFrom,
+		Ports:     []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
+		Resources: app.Spec.Resources,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+	if probe := app.Spec.Probe; probe != nil {
+		container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: probe.Path, Port: intstr.FromString(portName)},
+		}}
+	}
+	pod := corev1.PodSpec{
+		ServiceAccountName: app.Spec.ServiceAccountName,
+		ImagePullSecrets:   app.Spec.ImagePullSecrets,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   ptr.To(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	if len(app.Spec.Config) > 0 {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
+		pod.Volumes = []corev1.Volume{{Name: configVolume, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}},
+		}}}
+	}
+	pod.Containers = []corev1.Container{container}
+	return pod
+}
+
+// connection is how libpq and others find a database: variable and key of the
+// connection Secret.
+var connection = [][2]string{
+	{"DATABASE_URL", "uri"}, {"PGHOST", "host"}, {"PGPORT", "port"}, {"PGDATABASE", "dbname"}, {"PGUSER", "username"}, {"PGPASSWORD", "password"},
+}
+
+// environment is what the spec says, before which comes the database's connection,
+// so that a user's variable of the same name wins.
+func environment(app *v1alpha1.App) []corev1.EnvVar {
+	if app.Spec.DatabaseRef == nil {
+		return app.Spec.Env
+	}
+	said := map[string]bool{}
+	for _, variable := range app.Spec.Env {
+		said[variable.Name] = true
+	}
+	var env []corev1.EnvVar
+	for _, c := range connection {
+		if said[c[0]] {
+			continue
+		}
+		env = append(env, corev1.EnvVar{Name: c[0], ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: credentials(app)}, Key: c[1],
+		}}})
+	}
+	return append(env, app.Spec.Env...)
+}
+
+// credentials is the connection Secret of the App's database.
+func credentials(app *v1alpha1.App) string { return app.Spec.DatabaseRef.Name + "-credentials" }
+
+func desiredService(app *v1alpha1.App) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metaOf(app),
+		Spec: corev1.ServiceSpec{
+			Selector: selectorOf(app),
+			Ports:    []corev1.ServicePort{{Name: portName, Port: servicePort, TargetPort: intstr.FromString(portName)}},
+		},
+	}
+}
+
+// desiredIngress returns nil for an App without ingress.
+func desiredIngress(app *v1alpha1.App) *networkingv1.Ingress {
+	want := app.Spec.Ingress
+	if want == nil {
+		return nil
+	}
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metaOf(app),
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: want.ClassName,
+			Rules: []networkingv1.IngressRule{{Host: want.Host, IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+					Path: want.Path, PathType: ptr.To(networkingv1.PathTypePrefix),
+					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+						Name: app.Name, Port: networkingv1.ServiceBackendPort{Name: portName},
+					}},
+				}}},
+			}}},
+		},
+	}
+	if want.TLSSecretName != "" {
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{want.Host}, SecretName: want.TLSSecretName}}
+	}
+	return ingress
+}
+
+// desiredAutoscaler returns nil for an App of fixed size.
+func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler {
+	want := app.Spec.Autoscaling
+	if want == nil {
+		return nil
+	}
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metaOf(app),
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Name},
+			MinReplicas:    want.MinReplicas,
+			MaxReplicas:    want.MaxReplicas,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ResourceMetricSourceType,
+				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+					Type: autoscalingv2.UtilizationMetricType, AverageUtilization: want.TargetCPUUtilizationPercentage,
+				}},
+			}},
+		},
+	}
+}
+
+// desiredDisruptionBudget returns nil for an App that never has more than one Pod
+// for sure: a budget would protect nothing, or block every drain.
+func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
+	if least(app) < 2 {
+		return nil
+	}
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metaOf(app),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+		},
+	}
+}
+
+// least is the lowest number of Pods that the App runs with.
+func least(app *v1alpha1.App) int32 {
+	if scaling := app.Spec.Autoscaling; scaling != nil {
+		return ptr.Deref(scaling.MinReplicas, 1)
+	}
+	return ptr.Deref(app.Spec.Replicas, 1)
+}
+
+// urlOf is where the App is reached.
+func urlOf(app *v1alpha1.App) string {
+	ingress := app.Spec.Ingress
+	if ingress == nil {
+		return "http://" + app.Name + "." + app.Namespace + ".svc"
+	}
+	scheme := "http://"
+	if ingress.TLSSecretName != "" {
+		scheme = "https://"
+	}
+	return scheme + ingress.Host + strings.TrimSuffix(ingress.Path, "/")
+}

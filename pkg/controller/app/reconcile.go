@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+)
+
+// missingRecheck is how often a Secret or ConfigMap that is missing is looked for,
+// should the event that tells of it be lost.
+const missingRecheck = 5 * time.Second
+
+// reconciler is the kind App.
+type reconciler struct {
+	configMaps  children.Type[*corev1.ConfigMap]
+	deployments children.Type[*appsv1.Deployment]
+	services    children.Type[*corev1.Service]
+	ingresses   children.Type[*networkingv1.Ingress]
+	autoscalers children.Type[*autoscalingv2.HorizontalPodAutoscaler]
+	budgets     children.Type[*policyv1.PodDisruptionBudget]
+
+	// known returns the metadata of a Secret or ConfigMap, from the cache.
+	known func(ref reference, namespace string) (metav1.Object, error)
+	// read reads one from the API server, and returns its version and digest.
+	read func(ctx context.Context, ref reference, namespace string) (input, error)
+}
+
+// pass is what the steps of one pass hand on.
+type pass struct {
+	app        *v1alpha1.App
+	owner      children.Owner
+	inputs     inputs
+	deployment *appsv1.Deployment // as it is after the step of that name
+}
+
+// Reconcile implements controller.Reconciler. A step that fails ends the pass, so
+// that nothing is made whose needs are not met.
+func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controller.Result, error) {
+	p := &pass{app: app, owner: children.Owner{Object: app, Kind: v1alpha1.SchemeGroupVersion.WithKind("App")}}
+	setAddress(app)
+	for _, step := range []func(context.Context, *pass) error{
+		r.dependencies,
+		r.configMap,
+		r.deployment,
+		r.service,
+		r.ingress,
+		r.autoscaler,
+		r.disruptionBudget,
+		r.pruneConfigMap, // once no Pod template mounts it
+	} {
+		if err := step(ctx, p); err != nil {
+			setBlocked(app, p.deployment != nil, err)
+			return controller.Result{}, err
+		}
+	}
+	setRollout(app, p.deployment)
+	return controller.Result{}, nil
+}
+
+// dependencies finds out what the Pods are made for, and waits for what is missing.
+// An input whose version is the one that the Deployment knows is not read.
+func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
+	p.inputs = inputs{}
+	if config := p.app.Spec.Config; len(config) > 0 {
+		p.inputs[ownConfig] = input{Digest: digestOf(p.app, config)}
+	}
+	var before inputs
+	if d, err := r.deployments.Cached(p.app.Namespace, p.app.Name); err == nil {
+		before = inputsFrom(d.Annotations[inputsAnnotation])
+	}
+	present, missing := []reference{}, []string{}
+	for _, ref := range referencesOf(p.app) {
+		switch _, err := r.known(ref, p.app.Namespace); {
+		case err == nil:
+			present = append(present, ref)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading %s %s/%s from the cache: %w", ref.kind, p.app.Namespace, ref.name, err)
+		case !ref.optional:
+			missing = append(missing, ref.kind+" "+ref.name)
+		}
+	}
+	if len(missing) > 0 {
+		return controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+	}
+	for _, ref := range present {
+		in, err := r.input(ctx, ref, p.app.Namespace, before)
+		if err != nil {
+			return fmt.Errorf("reading %s %s/%s: %w", ref.kind, p.app.Namespace, ref.name, err)
+		}
+		p.inputs[ref.String()] = in
+	}
+	return nil
+}
+
+// input is what the Pods are made for, of one reference.
+func (r *reconciler) input(ctx context.Context, ref reference, namespace string, before inputs) (input, error) {
+	known, err := r.known(ref, namespace)
+	if err != nil {
+		return input{}, err
+	}
+	if in, ok := before[ref.String()]; ok && in.Version == versionOf(known) {
+		return in, nil
+	}
+	return r.read(ctx, ref, namespace)
+}
+
+func (r *reconciler) configMap(ctx context.Context, p *pass) error {
+	want := desiredConfigMap(p.app)
+	if want == nil {
+		return nil
+	}
+	_, err := r.configMaps.Ensure(ctx, p.owner, want, nil)
+	return err
+}
+
+func (r *reconciler) pruneConfigMap(ctx context.Context, p *pass) error {
+	if desiredConfigMap(p.app) != nil {
+		return nil
+	}
+	return r.configMaps.Prune(ctx, p.owner, p.app.Name)
+}
+
+func (r *reconciler) deployment(ctx context.Context, p *pass) error {
+	d, err := r.deployments.Ensure(ctx, p.owner, desiredDeployment(p.app, p.inputs), func(first *appsv1.Deployment) {
+		if p.app.Spec.Autoscaling != nil {
+			replicas := least(p.app)
+			first.Spec.Replicas = &replicas
+		}
+	})
+	if err != nil {
+		return err
+	}
+	p.deployment = d
+	return nil
+}
+
+func (r *reconciler) service(ctx context.Context, p *pass) error {
+	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.app), nil)
+	return err
+}
+
+func (r *reconciler) ingress(ctx context.Context, p *pass) error {
+	want := desiredIngress(p.app)
+	if want == nil {
+		return r.ingresses.Prune(ctx, p.owner, p.app.Name)
+	}
+	_, err := r.ingresses.Ensure(ctx, p.owner, want, nil)
+	return err
+}
+
+func (r *reconciler) autoscaler(ctx context.Context, p *pass) error {
+	want := desiredAutoscaler(p.app)
+	if want == nil {
+		return r.autoscalers.Prune(ctx, p.owner, p.app.Name)
+	}
+	_, err := r.autoscalers.Ensure(ctx, p.owner, want, nil)
+	return err
+}
+
+func (r *reconciler) disruptionBudget(ctx context.Context, p *pass) error {
+	want := desiredDisruptionBudget(p.app)
+	if want == nil {
+		return r.budgets.Prune(ctx, p.owner, p.app.Name)
+	}
+	_, err := r.budgets.Ensure(ctx, p.owner, want, nil)
+	return err
+}

@@ -1,0 +1,119 @@
+package app
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// Reasons of conditions. Of a rollout that fails they are the Deployment's own.
+const (
+	reasonMissing     = "DependencyMissing"
+	reasonRollingOut  = "RollingOut"
+	reasonUnavailable = "PodsUnavailable"
+	reasonAvailable   = "Available"
+)
+
+// Reasons of a Deployment's conditions (k8s.io/kubernetes, deployment controller).
+const (
+	rolledOut        = "NewReplicaSetAvailable"
+	deadlineExceeded = "ProgressDeadlineExceeded"
+)
+
+// setAddress says how the App is reached and which Pods are its own.
+func setAddress(app *v1alpha1.App) {
+	app.Status.URL = urlOf(app)
+	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
+}
+
+// setBlocked is for a pass that could not do all.
+func setBlocked(app *v1alpha1.App, deployed bool, err error) {
+	switch {
+	case controller.Degrades(err):
+		app.Status.Phase = v1alpha1.AppFailed
+	case deployed:
+		app.Status.Phase = v1alpha1.AppDeploying
+	default:
+		app.Status.Phase = v1alpha1.AppPending
+	}
+}
+
+// setRollout says how far the Deployment has come. While it is on its way the numbers
+// of Pods move only with the phase or a reason, so that a rollout of many Pods is
+// not as many writes.
+func setRollout(app *v1alpha1.App, d *appsv1.Deployment) {
+	list := &app.Status.Conditions
+	before := ptr.Deref(conditions.Find(*list, conditions.Ready), metav1.Condition{})
+	switch v := verdictOf(app, d); v.phase {
+	case v1alpha1.AppReady:
+		conditions.True(list, conditions.Ready, v.reason, v.message)
+		conditions.False(list, conditions.Progressing, v.reason, v.message)
+		app.Status.Phase = v.phase
+	case v1alpha1.AppFailed:
+		conditions.False(list, conditions.Ready, v.reason, v.message)
+		conditions.True(list, conditions.Degraded, v.reason, v.message)
+		if v.reason == deadlineExceeded {
+			conditions.False(list, conditions.Progressing, v.reason, v.message)
+			conditions.True(list, conditions.Stalled, v.reason, v.message)
+		} else {
+			conditions.True(list, conditions.Progressing, v.reason, v.message)
+		}
+		app.Status.Phase = v.phase
+	default:
+		conditions.False(list, conditions.Ready, v.reason, v.message)
+		conditions.True(list, conditions.Progressing, v.reason, v.message)
+		app.Status.Phase = v.phase
+	}
+	after := conditions.Find(*list, conditions.Ready)
+	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
+		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+	}
+}
+
+// verdict is what a Deployment comes to.
+type verdict struct {
+	phase           v1alpha1.AppPhase
+	reason, message string
+}
+
+// verdictOf reads a Deployment as `kubectl rollout status` does, but for an App that
+// is autoscaled: there more Pods on their way do not make those that serve less
+// ready.
+func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
+	rolling := verdict{v1alpha1.AppDeploying, reasonRollingOut, "The newest Pods are being rolled out."}
+	if d.Status.ObservedGeneration < d.Generation {
+		return rolling
+	}
+	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
+	wanted := ptr.Deref(d.Spec.Replicas, 1)
+	if app.Spec.Autoscaling != nil {
+		wanted = min(wanted, least(app))
+	}
+	switch {
+	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
+		return verdict{v1alpha1.AppFailed, progressing.Reason, progressing.Message}
+	case failure.Status == corev1.ConditionTrue:
+		return verdict{v1alpha1.AppFailed, failure.Reason, failure.Message}
+	case progressing.Reason != rolledOut, d.Status.UpdatedReplicas < d.Status.Replicas, d.Status.UpdatedReplicas < wanted:
+		return rolling
+	case d.Status.AvailableReplicas < wanted:
+		return verdict{v1alpha1.AppDeploying, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l app.kubernetes.io/instance=" + app.Name + "`."}
+	default:
+		return verdict{v1alpha1.AppReady, reasonAvailable, "The newest Pods are rolled out and available."}
+	}
+}
+
+func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) appsv1.DeploymentCondition {
+	for _, c := range d.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return appsv1.DeploymentCondition{}
+}

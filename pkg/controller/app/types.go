@@ -1,0 +1,78 @@
+package app
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+)
+
+// childInformers are those of the types that an App owns.
+func childInformers(in informers.SharedInformerFactory) []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{
+		in.Core().V1().ConfigMaps().Informer(),
+		in.Apps().V1().Deployments().Informer(),
+		in.Core().V1().Services().Informer(),
+		in.Networking().V1().Ingresses().Informer(),
+		in.Autoscaling().V2().HorizontalPodAutoscalers().Informer(),
+		in.Policy().V1().PodDisruptionBudgets().Informer(),
+	}
+}
+
+// newReconciler returns a reconciler that knows its children, and no references yet.
+func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory, guard *controller.Guard) *reconciler {
+	configMaps, deployments, services := in.Core().V1().ConfigMaps(), in.Apps().V1().Deployments(), in.Core().V1().Services()
+	ingresses, autoscalers, budgets := in.Networking().V1().Ingresses(), in.Autoscaling().V2().HorizontalPodAutoscalers(), in.Policy().V1().PodDisruptionBudgets()
+	return &reconciler{
+		configMaps: children.Type[*corev1.ConfigMap]{
+			Kind: "ConfigMap", Guard: guard, Store: configMaps.Informer().GetStore(),
+			Cached: func(ns, name string) (*corev1.ConfigMap, error) { return configMaps.Lister().ConfigMaps(ns).Get(name) },
+			Client: func(ns string) children.Client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
+		},
+		deployments: children.Type[*appsv1.Deployment]{
+			Kind: "Deployment", Guard: guard, Store: deployments.Informer().GetStore(),
+			Cached: func(ns, name string) (*appsv1.Deployment, error) {
+				return deployments.Lister().Deployments(ns).Get(name)
+			},
+			Client:  func(ns string) children.Client[*appsv1.Deployment] { return kube.AppsV1().Deployments(ns) },
+			Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
+		},
+		services: children.Type[*corev1.Service]{
+			Kind: "Service", Guard: guard, Store: services.Informer().GetStore(),
+			Cached: func(ns, name string) (*corev1.Service, error) { return services.Lister().Services(ns).Get(name) },
+			Client: func(ns string) children.Client[*corev1.Service] { return kube.CoreV1().Services(ns) },
+		},
+		ingresses: children.Type[*networkingv1.Ingress]{
+			Kind: "Ingress", Guard: guard, Store: ingresses.Informer().GetStore(),
+			Cached: func(ns, name string) (*networkingv1.Ingress, error) {
+				return ingresses.Lister().Ingresses(ns).Get(name)
+			},
+			Client: func(ns string) children.Client[*networkingv1.Ingress] { return kube.NetworkingV1().Ingresses(ns) },
+		},
+		autoscalers: children.Type[*autoscalingv2.HorizontalPodAutoscaler]{
+			Kind: "HorizontalPodAutoscaler", Guard: guard, Store: autoscalers.Informer().GetStore(),
+			Cached: func(ns, name string) (*autoscalingv2.HorizontalPodAutoscaler, error) {
+				return autoscalers.Lister().HorizontalPodAutoscalers(ns).Get(name)
+			},
+			Client: func(ns string) children.Client[*autoscalingv2.HorizontalPodAutoscaler] {
+				return kube.AutoscalingV2().HorizontalPodAutoscalers(ns)
+			},
+		},
+		budgets: children.Type[*policyv1.PodDisruptionBudget]{
+			Kind: "PodDisruptionBudget", Guard: guard, Store: budgets.Informer().GetStore(),
+			Cached: func(ns, name string) (*policyv1.PodDisruptionBudget, error) {
+				return budgets.Lister().PodDisruptionBudgets(ns).Get(name)
+			},
+			Client: func(ns string) children.Client[*policyv1.PodDisruptionBudget] {
+				return kube.PolicyV1().PodDisruptionBudgets(ns)
+			},
+		},
+	}
+}

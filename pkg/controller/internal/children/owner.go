@@ -1,0 +1,90 @@
+package children
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Reasons of conditions.
+const (
+	reasonNameConflict = "NameConflict"
+	reasonTerminating  = "Terminating"
+)
+
+const (
+	// conflictRecheck is how often an object that is not ours, and of which no event
+	// tells, is looked at again.
+	conflictRecheck = 30 * time.Second
+	// recheck is how often one is that goes by itself.
+	recheck = 5 * time.Second
+)
+
+// Owner is the object that owns.
+type Owner struct {
+	controller.Object
+	// Kind is its type, which the cached object does not tell.
+	Kind schema.GroupVersionKind
+}
+
+func (o Owner) key() controller.Key {
+	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// owns tells whether a child is this owner's. It is if the owner controls it, or if
+// nobody does and its record says that this owner made it: then somebody has taken
+// the reference away.
+func (o Owner) owns(child metav1.Object) bool {
+	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
+		return ref.UID == o.GetUID()
+	}
+	return recordedOwner(child) == o.GetUID()
+}
+
+// taken is the error for an object that has a child's name and is not ours.
+func (o Owner) taken(kind string, live metav1.Object) error {
+	ref := metav1.GetControllerOfNoCopy(live)
+	if live.GetDeletionTimestamp() != nil || ref != nil && ref.Kind == o.Kind.Kind && ref.Name == o.GetName() {
+		return controller.WaitFor(reasonTerminating,
+			fmt.Sprintf("%s %s of an earlier %s of this name is still being deleted.", kind, live.GetName(), o.Kind.Kind), recheck)
+	}
+	whose := "nobody"
+	if ref != nil {
+		whose = ref.Kind + " " + ref.Name
+	}
+	return controller.Stalled(controller.WithReason(reasonNameConflict, fmt.Errorf(
+		"the name is taken by %s %s/%s, which belongs to %s; delete or rename that %s, or give this %s another name",
+		kind, live.GetNamespace(), live.GetName(), whose, kind, o.Kind.Kind)), conflictRecheck)
+}
+
+// owned is a copy of a child with what every child bears.
+func owned[T Object](owner Owner, child T) T {
+	child = child.DeepCopyObject().(T)
+	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
+	labels := maps.Clone(child.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[controller.ManagedByLabel] = controller.ManagedByWindlass
+	child.SetLabels(labels)
+	return child
+}
+
+// recordedOwner is the UID of the owner for which a child was last written.
+func recordedOwner(child metav1.Object) types.UID {
+	var record metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(&record); ref != nil {
+		return ref.UID
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package children
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// RecordAnnotation on a child holds what was wanted of it last, without data.
+const RecordAnnotation = "windlass.dev/last-applied"
+
+// wholeFields are those of ConfigMaps and Secrets that are wholly the owner's.
+var wholeFields = []string{"data", "binaryData"}
+
+// recorded is a copy of a child with its own record.
+func recorded[T Object](want T) (T, error) {
+	record, err := recordOf(want)
+	if err != nil {
+		return want, err
+	}
+	want = want.DeepCopyObject().(T)
+	annotations := maps.Clone(want.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[RecordAnnotation] = record
+	want.SetAnnotations(annotations)
+	return want, nil
+}
+
+func recordOf(want Object) (string, error) {
+	fields, err := fieldsOf(want)
+	if err != nil {
+		return "", err
+	}
+	for _, field := range wholeFields {
+		delete(fields, field)
+	}
+	record, err := json.Marshal(fields)
+	return string(record), err
+}
+
+// fieldsOf are the fields of an object that somebody may want: all but its status.
+func fieldsOf(object any) (map[string]any, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	delete(fields, "status")
+	return fields, nil
+}
+
+// patch returns what makes live what is wanted, or nil if it is that already. The
+// patch names the very version that it is for.
+func (t *Type[T]) patch(want, live T) ([]byte, error) {
+	want, err := recorded(want)
+	if err != nil {
+		return nil, err
+	}
+	modified, err := fieldsOf(want)
+	if err != nil {
+		return nil, err
+	}
+	current, err := fieldsOf(live)
+	if err != nil {
+		return nil, err
+	}
+	original := t.lastWanted(live, modified, current)
+	patch, err := threeWay(want, original, modified, current)
+	if err != nil || len(patch) == 0 {
+		return nil, err
+	}
+	for field, value := range map[string]string{"uid": string(live.GetUID()), "resourceVersion": live.GetResourceVersion()} {
+		if err := unstructured.SetNestedField(patch, value, "metadata", field); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(patch)
+}
+
+// lastWanted is what the live child's record says, as far as it decides what is
+// taken out. A record that somebody has broken says nothing.
+func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
+	original := map[string]any{}
+	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil {
+		original = map[string]any{}
+	}
+	for _, field := range wholeFields {
+		delete(original, field)
+		if data, ok := current[field]; ok {
+			original[field] = data
+		}
+	}
+	for _, path := range t.Yielded {
+		if _, wanted, _ := unstructured.NestedFieldNoCopy(modified, path...); !wanted {
+			unstructured.RemoveNestedField(original, path...)
+		}
+	}
+	return original
+}
+
+// threeWay returns the strategic merge patch, which is empty if there is nothing to
+// do. A patch that would leave all as it is counts as empty: it only repeats the
+// order of a list to which others have added.
+func threeWay(schema any, original, modified, current map[string]any) (map[string]any, error) {
+	meta, err := strategicpatch.NewPatchMetaFromStruct(schema)
+	if err != nil {
+		return nil, err
+	}
+	var texts [3][]byte
+	for i, fields := range []map[string]any{original, modified, current} {
+		if texts[i], err = json.Marshal(fields); err != nil {
+			return nil, err
+		}
+	}
+	text, err := strategicpatch.CreateThreeWayMergePatch(texts[0], texts[1], texts[2], meta, true)
+	if err != nil {
+		return nil, fmt.Errorf("making a patch: %w", err)
+	}
+	var patch, patched map[string]any
+	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
+		return nil, err
+	}
+	result, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(texts[2], text, meta)
+	if err != nil {
+		return nil, fmt.Errorf("trying a patch: %w", err)
+	}
+	if err := json.Unmarshal(result, &patched); err != nil || equality.Semantic.DeepEqual(patched, current) {
+		return nil, err
+	}
+	return patch, nil
+}

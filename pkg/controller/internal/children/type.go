@@ -1,0 +1,139 @@
+package children
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Object is a built-in type.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Client is the part of a client-go client that writes children of one namespace.
+type Client[T Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// Type is one type of children. All fields but Yielded are required.
+type Type[T Object] struct {
+	// Kind is the type's name in messages, for example Deployment.
+	Kind string
+	// Cached reads from the cache, which holds what bears the managed-by label. Its
+	// error for an object that is not there is NotFound, as a lister's is.
+	Cached func(namespace, name string) (T, error)
+	// Client returns the client for a namespace.
+	Client func(namespace string) Client[T]
+	// Store is the cache that Cached reads.
+	Store controller.Store
+	// Guard is told of every write.
+	Guard *controller.Guard
+	// Yielded are paths of fields that somebody else may take over. When they are no
+	// longer wanted they keep their value: spec.replicas is the autoscaler's from
+	// then on.
+	Yielded [][]string
+}
+
+// Ensure makes the child what is wanted, and returns it as it is then. A child that
+// says so already costs no request. want names its namespace and name, and is not
+// changed; initially, if it is not nil, changes it for a creation alone.
+//
+// Its errors are those of the API server, wrapped with what was tried; Stalled with
+// reason NameConflict if the name is taken; WaitFor while the child is being deleted.
+func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
+	live, err := t.Cached(want.GetNamespace(), want.GetName())
+	if apierrors.IsNotFound(err) {
+		return t.create(ctx, owner, want, initially)
+	}
+	if err != nil {
+		return live, fmt.Errorf("reading %s from the cache: %w", t.describe(want), err)
+	}
+	return t.update(ctx, owner, want, live)
+}
+
+// Prune deletes a child that is no longer wanted. One that belongs to somebody else
+// is left alone.
+func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
+	live, err := t.Cached(owner.GetNamespace(), name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
+	}
+	if !owner.owns(live) || live.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := live.GetUID()
+	err = t.Client(live.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
+	}
+	return nil
+}
+
+func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
+	first, err := recorded(owned(owner, want))
+	if err != nil {
+		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
+	}
+	if initially != nil {
+		initially(first)
+	}
+	live, err := t.Client(want.GetNamespace()).Create(ctx, first, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return t.claim(ctx, owner, want)
+	}
+	if err != nil {
+		return live, fmt.Errorf("creating %s: %w", t.describe(want), err)
+	}
+	t.Guard.Wrote(owner.key(), t.Store, live.GetResourceVersion())
+	return live, nil
+}
+
+// claim goes on with the object that has the child's name but is not in the cache.
+// It may be the child after all: the cache is behind, or its label was taken away.
+func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
+	live, err := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return live, fmt.Errorf("reading %s, whose name is taken: %w", t.describe(want), err)
+	}
+	return t.update(ctx, owner, want, live)
+}
+
+func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
+	if !owner.owns(live) {
+		return live, owner.taken(t.Kind, live)
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
+	}
+	patch, err := t.patch(owned(owner, want), live)
+	if err != nil {
+		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
+	}
+	if patch == nil {
+		return live, nil
+	}
+	updated, err := t.Client(want.GetNamespace()).Patch(ctx, want.GetName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return live, fmt.Errorf("updating %s: %w", t.describe(want), err)
+	}
+	t.Guard.Wrote(owner.key(), t.Store, updated.GetResourceVersion())
+	return updated, nil
+}
+
+func (t *Type[T]) describe(child T) string {
+	return fmt.Sprintf("%s %s/%s", t.Kind, child.GetNamespace(), child.GetName())
+}
