@@ -21,9 +21,9 @@ E2E_TIMEOUT ?= 30m
 STEP := hack/step.sh
 # Packages without tests are not worth a line each.
 PIPE := bash -o pipefail -c
-hide_empty := | sed "/\[no test files\]/d"
+hide_empty := | sed -u "/\[no test files\]/d"
 # Of the tests on a real API server each is named, with the figures that it prints.
-hide_steps := | sed -E "/\[no test files\]|^=== |^    --- PASS/d"
+hide_steps := | sed -uE "/\[no test files\]|^=== |^    --- PASS/d"
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 .PHONY: help

@@ -122,7 +122,7 @@ func TestAnImageThatCannotBePulledIsShown(t *testing.T) {
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "stuck", "true", func(at *v1.At) { at.Spec.Image = "localhost/there-is-no-such-image:1" })
 	world.Eventually(t, "its condition", func(ctx context.Context) (bool, error) {
-		at, err := here.Cnat.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
+		at, err := here.Windlass.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}

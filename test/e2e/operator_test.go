@@ -79,7 +79,7 @@ func TestTheOperatorIsReplacedUnderWork(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for reading.Err() == nil {
-				if _, err := here.Cnat.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read", metav1.GetOptions{}); err != nil {
+				if _, err := here.Windlass.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read", metav1.GetOptions{}); err != nil {
 					failures.Add(1)
 					t.Errorf("reading an At as v1alpha1: %v", err)
 				}

@@ -35,7 +35,7 @@ func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 	due := createCrowd(t, c)
 	var ats *v1.AtList
 	world.Eventually(t, "every At to be Done", func(ctx context.Context) (_ bool, err error) {
-		if ats, err = c.Cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
+		if ats, err = c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
 			return false, err
 		}
 		for i := range ats.Items {
@@ -64,7 +64,7 @@ func createCrowd(t *testing.T, c *place) (due time.Time) {
 	t.Helper()
 	due = time.Now().Add(15 * time.Second).Truncate(time.Second)
 	inParallel(t, func(ctx context.Context, i int) error {
-		_, err := c.Cnat.CnatV1().Ats("default").Create(ctx, &v1.At{
+		_, err := c.Windlass.CnatV1().Ats("default").Create(ctx, &v1.At{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
 			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
 		}, metav1.CreateOptions{})

@@ -21,7 +21,7 @@ import (
 // patch changes the spec of an At.
 func patch(t *testing.T, namespace, name, spec string) {
 	t.Helper()
-	_, err := shared.Cnat.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatalf("changing At %s: %v", name, err)
 	}
@@ -125,7 +125,7 @@ func TestAFinishedAtGoesWhenItsTimeIsOver(t *testing.T) {
 	shared.Create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
 	newPod(t, namespace, "brief-pod", "")
 	world.Eventually(t, "the At to go", func(ctx context.Context) (bool, error) {
-		_, err := shared.Cnat.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
+		_, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 	podGone(t, namespace, "brief-pod")
@@ -163,7 +163,7 @@ func TestThePodGoesWithItsAt(t *testing.T) {
 		if c.phase == v1.AtRunning {
 			newPod(t, namespace, name+"-pod", "")
 		}
-		if err := shared.Cnat.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		if err := shared.Windlass.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("deleting the At: %v", err)
 		}
 		podGone(t, namespace, name+"-pod")
@@ -183,7 +183,7 @@ func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 	theirs := newPod(t, namespace, "taken-pod", "")
 	shared.Create(t, namespace, "taken", "echo Hello", nil)
 	world.Eventually(t, "NameConflict", func(ctx context.Context) (bool, error) {
-		at, err := shared.Cnat.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
+		at, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
 		stalled := meta.FindStatusCondition(at.Status.Conditions, "Stalled")
 		return stalled != nil && stalled.Reason == "NameConflict", err
 	})

@@ -69,7 +69,7 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 	p.Create(t, "theirs", "example", "echo Hello", nil)
 	p.Create(t, "ours", "example", "echo Hello", nil)
 	p.InPhase(t, "ours", "example", v1.AtDone)
-	other, err := p.Cnat.CnatV1().Ats("theirs").Get(t.Context(), "example", metav1.GetOptions{})
+	other, err := p.Windlass.CnatV1().Ats("theirs").Get(t.Context(), "example", metav1.GetOptions{})
 	if err != nil || other.Status.Phase != "" {
 		t.Errorf("an At elsewhere has come to phase %q: %v", other.Status.Phase, err)
 	}

@@ -76,6 +76,6 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 			return err
 		}
 	}
-	_, err = c.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd/ats.cnat.programming-kubernetes.info", "--timeout=60s")
+	_, err = c.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 	return err
 }

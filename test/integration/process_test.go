@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -26,6 +27,7 @@ type process struct {
 	command    *exec.Cmd
 	log        bytes.Buffer
 	webhookURL string
+	health     string // host and port of its endpoints
 }
 
 // startController starts a controller and returns when it is ready. Of a flag that is
@@ -48,7 +50,7 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	p := &process{webhookURL: "https://" + webhook + "/convert"}
+	p := &process{webhookURL: "https://" + webhook + "/convert", health: health}
 	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
 		"--webhook-bind-address", webhook, "--webhook-url", p.webhookURL}, flags...)
 	p.command = exec.Command(filepath.Join(root, "bin", "controller"), flags...)
@@ -70,6 +72,21 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.log.String())
 	}
 	return p, nil
+}
+
+// get asks one of the controller's endpoints.
+func (p *process) get(t *testing.T, path string) string {
+	t.Helper()
+	response, err := http.Get("http://" + p.health + path)
+	if err != nil {
+		t.Fatalf("asking for %s: %v", path, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("asking for %s: status %d, %v", path, response.StatusCode, err)
+	}
+	return string(body)
 }
 
 // terminate ends the controller as a cluster would, and returns its exit code.

@@ -47,7 +47,7 @@ func populate(t *testing.T, c *place, first, n int, over time.Duration) {
 	start := time.Now()
 	for i := first; i < first+n; i++ {
 		due := start.Add(over * time.Duration(i-first) / time.Duration(n))
-		_, err := c.Cnat.CnatV1().Ats("default").Create(t.Context(), &v1.At{
+		_, err := c.Windlass.CnatV1().Ats("default").Create(t.Context(), &v1.At{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%03d", i)},
 			Spec:       v1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
 		}, metav1.CreateOptions{})
@@ -61,7 +61,7 @@ func populate(t *testing.T, c *place, first, n int, over time.Duration) {
 func allDone(t *testing.T, c *place) {
 	t.Helper()
 	world.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
-		ats, err := c.Cnat.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
+		ats, err := c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, nil // the API server may be away
 		}

@@ -25,7 +25,7 @@ func TestACertificateIsRenewedUnderReads(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for reading.Err() == nil {
-				if _, err := shared.Cnat.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read", metav1.GetOptions{}); err != nil {
+				if _, err := shared.Windlass.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read", metav1.GetOptions{}); err != nil {
 					t.Errorf("reading an At as v1alpha1: %v", err)
 				}
 				reads.Add(1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -27,8 +28,8 @@ const interval = 20 * time.Millisecond
 
 // World is a cluster, through its clients.
 type World struct {
-	Kube kubernetes.Interface
-	Cnat versioned.Interface
+	Kube     kubernetes.Interface
+	Windlass versioned.Interface
 }
 
 // New returns the world that config leads to.
@@ -37,11 +38,11 @@ func New(config *rest.Config) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	cnat, err := versioned.NewForConfig(config)
+	windlass, err := versioned.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for Ats: %w", err)
+		return nil, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
 	}
-	return &World{Kube: kube, Cnat: cnat}, nil
+	return &World{Kube: kube, Windlass: windlass}, nil
 }
 
 // Eventually waits until a condition holds. An error ends the wait and the test.
@@ -50,6 +51,14 @@ func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 	if err := wait.PollUntilContextTimeout(t.Context(), interval, Patience, true, holds); err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
+}
+
+// ignoreConflict makes an update that came too late be tried again.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // Soon is a schedule some seconds ahead.
@@ -84,7 +93,7 @@ func (w *World) Create(t *testing.T, namespace, name, line string, change func(*
 	if change != nil {
 		change(at)
 	}
-	at, err := w.Cnat.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
+	at, err := w.Windlass.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating At %s/%s: %v", namespace, name, err)
 	}
@@ -96,7 +105,7 @@ func (w *World) InPhase(t *testing.T, namespace, name string, phase v1.AtPhase) 
 	t.Helper()
 	var at *v1.At
 	Eventually(t, "At "+name+" to be "+string(phase), func(ctx context.Context) (_ bool, err error) {
-		at, err = w.Cnat.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
+		at, err = w.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && at.Status.Phase == phase, err
 	})
 	return at

@@ -1,0 +1,84 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+func TestARestartCostsAnAppNoRequest(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	first := launch(t, p.Cluster)
+	p.MakeReferences(t, "default")
+	p.CreateApp(t, "default", "shop", world.Everything())
+	p.AppIn(t, "default", "shop", v1alpha1.AppReady)
+	first.terminate()
+	about := func(r cluster.Request) bool { return r.ObjectRef.Namespace == "default" && r.Verb != "watch" }
+	before := lines(t, p.Cluster, about)
+	second := launch(t, p.Cluster)
+	passed := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="app",result="requeue_after"\} [1-9]`)
+	world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.get(t, "/metrics")), nil })
+	second.terminate()
+	for _, request := range lines(t, p.Cluster, about)[len(before):] {
+		t.Errorf("a restart cost a request: %s", request)
+	}
+}
+
+// heap is the controller's live heap in bytes, after a garbage collection.
+func (p *process) heap(t *testing.T) int64 {
+	t.Helper()
+	found := regexp.MustCompile(`# HeapAlloc = (\d+)`).FindStringSubmatch(p.get(t, "/debug/pprof/heap?gc=1&debug=1"))
+	if found == nil {
+		t.Fatal("the heap profile does not tell the size of the heap")
+	}
+	bytes, err := strconv.ParseInt(found[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+func TestForeignSecretsAndConfigMapsStayOutOfTheCache(t *testing.T) {
+	t.Parallel()
+	const each, size, limit = 250, 1_000_000, 1 << 20
+	p := ownPlace(t)
+	controller := launch(t, p.Cluster, "--pprof")
+	defer controller.terminate()
+	p.CreateApp(t, "default", "warm", smallest())
+	p.AppIn(t, "default", "warm", v1alpha1.AppReady)
+	before := controller.heap(t)
+	large := strings.Repeat("x", size)
+	for i := range each {
+		p.MakeSecret(t, "default", fmt.Sprintf("secret-%03d", i), map[string]string{"LARGE": large})
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%03d", i)}, Data: map[string]string{"LARGE": large}}
+		if _, err := p.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An App that names the last of each is Ready once the cache knows them.
+	spec := smallest()
+	spec.EnvFrom = []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("secret-%03d", each-1)}}},
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("config-%03d", each-1)}}},
+	}
+	p.CreateApp(t, "default", "shop", spec)
+	p.AppIn(t, "default", "shop", v1alpha1.AppReady)
+	more := controller.heap(t) - before
+	t.Logf("%d foreign Secrets and ConfigMaps of %d bytes each made the heap %d KiB larger", 2*each, size, more>>10)
+	if more > limit {
+		t.Errorf("that is more than %d KiB", limit>>10)
+	}
+}

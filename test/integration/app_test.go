@@ -1,0 +1,244 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// smallest is the spec of an App that names no more than it must.
+func smallest() v1alpha1.AppSpec { return v1alpha1.AppSpec{Image: "shop:1"} }
+
+func TestAnAppCostsOnePostPerChildAndAWritePerPhase(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.MakeReferences(t, namespace)
+	shared.CreateApp(t, namespace, "shop", world.Everything())
+	app := shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+	if app.Status.URL != "https://shop.example.com/shop" || app.Status.ReadyReplicas != 2 || app.Status.Replicas != 2 {
+		t.Errorf("its status is %+v", app.Status)
+	}
+	want := []string{
+		"get configmaps " + namespace + "/settings",
+		"get secrets " + namespace + "/payment",
+		"get secrets " + namespace + "/shop-credentials",
+		"create configmaps " + namespace + "/shop",
+		"create deployments " + namespace + "/shop",
+		"create services " + namespace + "/shop",
+		"create ingresses " + namespace + "/shop",
+		"create horizontalpodautoscalers " + namespace + "/shop",
+		"create poddisruptionbudgets " + namespace + "/shop",
+		"update apps/status " + namespace + "/shop", // Deploying
+		"update apps/status " + namespace + "/shop", // Ready
+	}
+	slices.Sort(want[:3])
+	made := requests(t, namespace)
+	slices.Sort(made[:min(3, len(made))])
+	if diff := cmp.Diff(want, made); diff != "" {
+		t.Errorf("requests (-wanted +got):\n%s", diff)
+	}
+
+	// Each change of an annotation is an event, and so a pass.
+	for i := range 100 {
+		_, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Patch(t.Context(), "shop", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatalf("touching the App: %v", err)
+		}
+	}
+	shared.CreateApp(t, namespace, "last", smallest())
+	shared.AppIn(t, namespace, "last", v1alpha1.AppReady)
+	for _, request := range requests(t, namespace)[len(want):] {
+		if !strings.HasSuffix(request, "/last") {
+			t.Errorf("an App at rest cost a further request: %s", request)
+		}
+	}
+}
+
+func TestAnAppWaitsForWhatItNames(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	spec := smallest()
+	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "key"}}}}
+	shared.CreateApp(t, namespace, "shop", spec)
+	waiting := shared.ReadyReason(t, namespace, "shop", "DependencyMissing")
+	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); waiting.Status.Phase != v1alpha1.AppPending || !strings.Contains(ready.Message, "Secret key") {
+		t.Errorf("it is %s, and says %q", waiting.Status.Phase, ready.Message)
+	}
+	if deployments, err := shared.Kube.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(deployments.Items) > 0 {
+		t.Errorf("there is a Deployment already: %v", err)
+	}
+	shared.MakeSecret(t, namespace, "key", map[string]string{"KEY": "one"})
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+
+	digest := podDigest(t, namespace, "shop")
+	patchSecret(t, namespace, "key", `{"metadata":{"labels":{"touched":"yes"}}}`)
+	shared.CreateApp(t, namespace, "marker", spec)
+	shared.AppIn(t, namespace, "marker", v1alpha1.AppReady)
+	if got := podDigest(t, namespace, "shop"); got != digest {
+		t.Error("a label of the Secret replaced the Pods")
+	}
+	patchSecret(t, namespace, "key", `{"stringData":{"KEY":"two"}}`)
+	world.Eventually(t, "the Pods to be replaced", func(context.Context) (bool, error) { return podDigest(t, namespace, "shop") != digest, nil })
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+}
+
+func patchSecret(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	if _, err := shared.Kube.CoreV1().Secrets(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatalf("changing Secret %s: %v", name, err)
+	}
+}
+
+// podDigest is what replaces the Pods when it changes.
+func podDigest(t *testing.T, namespace, name string) string {
+	t.Helper()
+	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("reading a Deployment: %v", err)
+	}
+	return d.Spec.Template.Annotations["windlass.dev/inputs-digest"]
+}
+
+func TestReadyIsHonest(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreateApp(t, namespace, "shop", smallest())
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+
+	// No node has that much, so the new Pods never start.
+	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
+		app.Spec.Image = "shop:2"
+		app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
+	})
+	shared.ReadyReason(t, namespace, "shop", "RollingOut")
+	// Others may say how long a rollout can take.
+	if _, err := shared.Kubectl(t.Context(), "", "patch", "deployment", "shop", "-n", namespace, "-p", `{"spec":{"progressDeadlineSeconds":1}}`); err != nil {
+		t.Fatal(err)
+	}
+	stuck := shared.AppIn(t, namespace, "shop", v1alpha1.AppFailed)
+	for kind, want := range map[string]metav1.ConditionStatus{"Ready": "False", "Progressing": "False", "Degraded": "True", "Stalled": "True"} {
+		c := meta.FindStatusCondition(stuck.Status.Conditions, kind)
+		if c == nil || c.Status != want || c.Reason != "ProgressDeadlineExceeded" {
+			t.Errorf("condition %s is %+v", kind, c)
+		}
+	}
+	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Resources = corev1.ResourceRequirements{} })
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+
+	if _, err := shared.Kubectl(t.Context(), "", "scale", "app/shop", "-n", namespace, "--replicas=0"); err != nil {
+		t.Fatal(err)
+	}
+	zero := shared.AppWith(t, namespace, "shop", "scaled to zero", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 0 })
+	if zero.Status.Selector == "" {
+		t.Error("the scale subresource has no selector")
+	}
+	if _, err := shared.Kubectl(t.Context(), "", "scale", "app/shop", "-n", namespace, "--replicas=3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shared.Kubectl(t.Context(), "", "wait", "app/shop", "-n", namespace, "--for=condition=Ready", "--timeout=60s"); err != nil {
+		t.Fatal(err)
+	}
+	shared.AppWith(t, namespace, "shop", "scaled to three", func(app *v1alpha1.App) bool { return app.Status.ReadyReplicas == 3 })
+}
+
+func TestAnAppRunsWherePodsAreRestricted(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	if _, err := shared.Kubectl(t.Context(), "", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+		t.Fatal(err)
+	}
+	shared.MakeReferences(t, namespace)
+	shared.CreateApp(t, namespace, "shop", world.Everything())
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+}
+
+func TestChildrenGoWithTheirAppUnlessTheyAreOrphaned(t *testing.T) {
+	t.Parallel()
+	for cascade, stays := range map[string]bool{"background": false, "foreground": false, "orphan": true} {
+		t.Run(cascade, func(t *testing.T) {
+			t.Parallel()
+			namespace := shared.NewNamespace(t)
+			shared.CreateApp(t, namespace, "shop", smallest())
+			shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+			if _, err := shared.Kubectl(t.Context(), "", "delete", "app", "shop", "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
+				t.Fatal(err)
+			}
+			deployments := shared.Kube.AppsV1().Deployments(namespace)
+			if !stays {
+				world.Eventually(t, "the Deployment to go", func(ctx context.Context) (bool, error) {
+					_, err := deployments.Get(ctx, "shop", metav1.GetOptions{})
+					return apierrors.IsNotFound(err), nil
+				})
+				return
+			}
+			// An App of that name is another one: what is there is not its own.
+			shared.CreateApp(t, namespace, "shop", smallest())
+			shared.ReadyReason(t, namespace, "shop", "NameConflict")
+			if d, err := deployments.Get(t.Context(), "shop", metav1.GetOptions{}); err != nil || len(d.OwnerReferences) > 0 {
+				t.Errorf("the orphan was taken up or is gone: %v", err)
+			}
+		})
+	}
+}
+
+func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.App)
+		want   string
+	}{
+		"no image":              {func(a *v1alpha1.App) { a.Spec.Image = "" }, "spec.image"},
+		"an image with a space": {func(a *v1alpha1.App) { a.Spec.Image = "shop: 1" }, "spec.image"},
+		"a port above 65535":    {func(a *v1alpha1.App) { a.Spec.Port = 65536 }, "spec.port"},
+		"a negative port":       {func(a *v1alpha1.App) { a.Spec.Port = -1 }, "spec.port"},
+		"negative replicas":     {func(a *v1alpha1.App) { a.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
+		"a host that is none":   {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "Shop_1"} }, "spec.ingress.host"},
+		"a path that is none":   {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.b", Path: "/../x"} }, "spec.ingress.path"},
+		"a minimum above the maximum": {func(a *v1alpha1.App) {
+			a.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}
+		}, "minReplicas may not be above"},
+		"a file with a slash":           {func(a *v1alpha1.App) { a.Spec.Config = map[string]string{"a/b": ""} }, "the name of a file"},
+		"a name too long for a Service": {func(a *v1alpha1.App) { a.Name = strings.Repeat("a", 64) }, "63 characters"},
+		"a name with a dot":             {func(a *v1alpha1.App) { a.Name = "a.b" }, "the name must be one of a Service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: smallest()}
+			c.change(app)
+			_, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), app, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+			}
+		})
+	}
+	// What a ConfigMap does not take, but an App does.
+	spec := smallest()
+	spec.Config = map[string]string{"large": strings.Repeat("x", 1<<20), "more": "x"}
+	shared.CreateApp(t, namespace, "large", spec)
+	large := shared.ReadyReason(t, namespace, "large", "Invalid")
+	if ready := meta.FindStatusCondition(large.Status.Conditions, "Ready"); large.Status.Phase != v1alpha1.AppFailed || !strings.Contains(ready.Message, "1048576") {
+		t.Errorf("it is %s, and says %q", large.Status.Phase, ready.Message)
+	}
+	for _, request := range requests(t, namespace) {
+		if strings.HasPrefix(request, "create") && !strings.HasPrefix(request, "create configmaps") {
+			t.Errorf("something was half made: %s", request)
+		}
+	}
+}
