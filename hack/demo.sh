@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows Windlass run: a local Kubernetes, the controller out of cluster, and three
-# Ats whose phases are shown as they change. Everything stays up afterwards.
+# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats
+# and an App whose phases are shown as they change. Everything stays up afterwards.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,7 +59,7 @@ say "3. The controller, out of cluster"
 start_controller
 
 say "4. Three Ats: one that ends well (v1alpha1), one that fails, one that is suspended"
-bin/kubectl delete ats --all --ignore-not-found
+bin/kubectl delete ats,apps.windlass.dev --all --ignore-not-found
 for example in at-v1alpha1 at-fails at-suspended; do
   soon "artifacts/examples/${example}.yaml" | bin/kubectl apply -f -
 done
@@ -72,7 +72,16 @@ bin/kubectl wait at/example-at --for=condition=Complete --timeout 60s >/dev/null
 bin/kubectl wait at/fails --for=condition=Failed --timeout 60s >/dev/null
 kill "${watch}"
 wait "${watch}" 2>/dev/null || true
+
+say "6. An App, from its one manifest to Ready"
+bin/kubectl get apps.windlass.dev --watch &
+watch=$!
+bin/kubectl apply -f artifacts/examples/app.yaml
+bin/kubectl wait app/web --for=condition=Ready --timeout 60s >/dev/null
+kill "${watch}"
+wait "${watch}" 2>/dev/null || true
 trap - EXIT
+bin/kubectl get deployments,services -l app.kubernetes.io/instance=web
 
 say "What you may look at now"
 cat <<TEXT
@@ -80,6 +89,7 @@ cat <<TEXT
   bin/kubectl get ats,pods                  # the Ats and the Pods that they own
   bin/kubectl describe at fails             # its conditions and events
   bin/kubectl get ats.v1alpha1.cnat.programming-kubernetes.info -o yaml
+  bin/kubectl scale app/web --replicas=3 && bin/kubectl get app web --watch
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
   less ${state}/log/controller.log
 Take it all down with: make cluster-down
