@@ -228,6 +228,18 @@ func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
 			}
 		})
 	}
+	// A client that leaves out what is zero does not send a port 0, but others do.
+	_, err := shared.Kubectl(t.Context(), `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"name":"zero"},"spec":{"image":"shop:1","port":0}}`,
+		"create", "-n", namespace, "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), "spec.port") {
+		t.Errorf("wanted port 0 refused with a word on spec.port, but got %v", err)
+	}
+	// What no object may be as large as.
+	huge := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "huge"}, Spec: smallest()}
+	huge.Spec.Config = map[string]string{"huge": strings.Repeat("x", 4<<20)}
+	if _, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), huge, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("wanted 4 MiB of config refused as too large, but got %v", err)
+	}
 	// What a ConfigMap does not take, but an App does.
 	spec := smallest()
 	spec.Config = map[string]string{"large": strings.Repeat("x", 1<<20), "more": "x"}
