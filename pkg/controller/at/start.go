@@ -14,6 +14,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
 // start makes the Pod of a Running At that has none, in the cache at least.
@@ -100,17 +101,7 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 // away is waited for: it may be that of an At of the same name, deleted a moment
 // ago.
 func foreignPod(at *v1.At, pod *corev1.Pod) error {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if pod.DeletionTimestamp != nil || owner != nil && owner.Kind == "At" && owner.Name == at.Name {
-		return controller.WaitFor(reasonTerminating,
-			fmt.Sprintf("Pod %s of an earlier At of this name is still being deleted.", pod.Name), 5*time.Second)
-	}
-	whose := "nobody"
-	if owner != nil {
-		whose = owner.Kind + " " + owner.Name
-	}
-	return controller.Stalled(controller.WithReason(reasonNameConflict, fmt.Errorf(
-		"the name is taken by Pod %s/%s, which belongs to %s; delete or rename that Pod, or give this At another name", pod.Namespace, pod.Name, whose)), lookAgain)
+	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
 }
 
 // starts remembers the Ats whose step to Running this process has decided on and

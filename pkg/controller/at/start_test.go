@@ -71,8 +71,8 @@ func TestAStart(t *testing.T) {
 		},
 		"whose Pod's name a Pod of an earlier At has waits": {
 			at: example(running), begun: true, live: list(pod(owner("x", "At", "example"), unlabelled)), gets: []string{getPod}, err: earlier,
-			writes: []string{writePod, status}, events: []string{"Normal PodTerminating default/example: " + earlier}, status: isRunnow,
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False PodTerminating: " + earlier},
+			writes: []string{writePod, status}, events: []string{"Normal Terminating default/example: " + earlier}, status: isRunnow,
+			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False Terminating: " + earlier},
 			next:       []string{writePod},
 		},
 		"whose Pod the cache does not have yet goes on with it": {

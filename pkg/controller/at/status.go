@@ -21,8 +21,6 @@ const (
 	reasonBackoffLimit    = "BackoffLimitExceeded"
 	reasonDeadline        = "DeadlineExceeded"
 	reasonInvalidSchedule = "InvalidSchedule"
-	reasonNameConflict    = "NameConflict"
-	reasonTerminating     = "PodTerminating"
 )
 
 func setPending(at *v1.At, due time.Time) {

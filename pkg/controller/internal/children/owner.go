@@ -48,8 +48,10 @@ func (o Owner) owns(child metav1.Object) bool {
 	return recordedOwner(child) == o.GetUID()
 }
 
-// taken is the error for an object that has a child's name and is not ours.
-func (o Owner) taken(kind string, live metav1.Object) error {
+// Taken is the error for an object that has a child's name and is not this owner's:
+// Stalled with reason NameConflict, or WaitFor one that goes by itself, such as that
+// of an earlier owner of the same name.
+func (o Owner) Taken(kind string, live metav1.Object) error {
 	ref := metav1.GetControllerOfNoCopy(live)
 	if live.GetDeletionTimestamp() != nil || ref != nil && ref.Kind == o.Kind.Kind && ref.Name == o.GetName() {
 		return controller.WaitFor(reasonTerminating,

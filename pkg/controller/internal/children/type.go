@@ -114,7 +114,7 @@ func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 
 func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
 	if !owner.owns(live) {
-		return live, owner.taken(t.Kind, live)
+		return live, owner.Taken(t.Kind, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
