@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +18,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -41,21 +42,19 @@ func example(changes ...func(*v1alpha1.App)) *v1alpha1.App {
 	return app
 }
 
-// running is a controller of App that runs on fake servers.
-type running struct {
+// world is fake servers with an App, and with Secrets and ConfigMaps of the user's.
+type world struct {
 	t        *testing.T
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
+	metadata *fake.FakeMetadataClient
+	in       Informers
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
 }
 
-// run starts a controller with an App, and with Secrets and ConfigMaps of the user's,
-// until the test ends.
-func run(t *testing.T, app *v1alpha1.App, users ...runtime.Object) *running {
+func newWorld(t *testing.T, app *v1alpha1.App, users ...runtime.Object) *world {
 	t.Helper()
-	r := &running{t: t, kube: kubefake.NewClientset(users...), windlass: windlassfake.NewSimpleClientset(app), events: &controllertest.Recorder{}}
-	r.journal = controllertest.NewJournal(r.kube, r.windlass)
 	scheme := fake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -64,31 +63,66 @@ func run(t *testing.T, app *v1alpha1.App, users ...runtime.Object) *running {
 	for _, object := range users {
 		known = append(known, metadataOf(object))
 	}
-	in := Informers{
-		Kube:     informers.NewSharedInformerFactory(r.kube, 0),
-		Windlass: externalversions.NewSharedInformerFactory(r.windlass, 0),
-		Metadata: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme, known...), 0),
+	w := &world{
+		t: t, kube: kubefake.NewClientset(users...), windlass: windlassfake.NewSimpleClientset(app),
+		metadata: fake.NewSimpleMetadataClient(scheme, known...), events: &controllertest.Recorder{},
 	}
-	c, err := New(Clients{Kube: r.kube, Windlass: r.windlass}, in, r.events, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
+	w.journal = controllertest.NewJournal(w.kube, w.windlass)
+	w.in = Informers{
+		Kube:     informers.NewSharedInformerFactory(w.kube, 0),
+		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
+		Metadata: metadatainformer.NewSharedInformerFactory(w.metadata, 0),
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	in.Kube.Start(ctx.Done())
-	in.Windlass.Start(ctx.Done())
-	in.Metadata.Start(ctx.Done())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, 1) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the controller ended with: %v", err)
+	return w
+}
+
+func (w *world) clients() Clients { return Clients{Kube: w.kube, Windlass: w.windlass} }
+
+// pass does one pass for the App, with caches that hold what the servers have.
+func (w *world) pass() (controller.Result, error) {
+	w.t.Helper()
+	refs := newReferences(w.kube.CoreV1(), w.in.Metadata)
+	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
+	if d := w.deployment(); d != nil {
+		controllertest.Load(w.t, w.in.Kube.Apps().V1().Deployments().Informer().GetStore(), d)
+	}
+	if s, err := w.kube.CoreV1().Services("default").Get(w.t.Context(), "web", metav1.GetOptions{}); err == nil {
+		controllertest.Load(w.t, w.in.Kube.Core().V1().Services().Informer().GetStore(), s)
+	}
+	for kind, informer := range refs.informers {
+		for _, object := range w.users(kind) {
+			controllertest.Load(w.t, informer.GetStore(), metadataOf(object))
 		}
-		in.Kube.Shutdown()
-		in.Windlass.Shutdown()
-		in.Metadata.Shutdown()
-	})
-	return r
+	}
+	return pipeline.Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
+}
+
+// users are the Secrets or ConfigMaps there are.
+func (w *world) users(kind string) (all []runtime.Object) {
+	w.t.Helper()
+	if kind == kindSecret {
+		list, err := w.kube.CoreV1().Secrets("default").List(w.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	return all
+}
+
+func (w *world) deployment() *appsv1.Deployment {
+	w.t.Helper()
+	d, err := w.kube.AppsV1().Deployments("default").Get(w.t.Context(), "web", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
 }
 
 func metadataOf(object runtime.Object) runtime.Object {
@@ -104,26 +138,13 @@ func metadataOf(object runtime.Object) runtime.Object {
 }
 
 // app is the App as the server has it.
-func (r *running) app() *v1alpha1.App {
-	r.t.Helper()
-	app, err := r.windlass.WindlassV1alpha1().Apps("default").Get(r.t.Context(), "web", metav1.GetOptions{})
+func (w *world) app() *v1alpha1.App {
+	w.t.Helper()
+	app, err := w.windlass.WindlassV1alpha1().Apps("default").Get(w.t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
-		r.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return app
-}
-
-func (r *running) eventually(what string, holds func() bool) {
-	r.t.Helper()
-	err := wait.PollUntilContextTimeout(r.t.Context(), 1e6, 6e10, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		r.t.Fatalf("waiting for %s: %v; writes: %v", what, err, r.journal.Writes())
-	}
-}
-
-func (r *running) in(phase v1alpha1.AppPhase) {
-	r.t.Helper()
-	r.eventually("phase "+string(phase), func() bool { return r.app().Status.Phase == phase })
 }
 
 // rolledOut is what the Deployment controller says of a Deployment of n Pods that it
@@ -135,16 +156,13 @@ func rolledOutOf(n int32) appsv1.DeploymentStatus {
 	}
 }
 
-func (r *running) rollOut() {
-	r.t.Helper()
-	deployments := r.kube.AppsV1().Deployments("default")
-	d, err := deployments.Get(r.t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+// rollOut is what the Deployment controller does in the end.
+func (w *world) rollOut() {
+	w.t.Helper()
+	d := w.deployment()
 	d.Status = rolledOutOf(*d.Spec.Replicas)
-	if _, err := deployments.UpdateStatus(r.t.Context(), d, metav1.UpdateOptions{}); err != nil {
-		r.t.Fatal(err)
+	if _, err := w.kube.AppsV1().Deployments("default").UpdateStatus(w.t.Context(), d, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -189,16 +207,75 @@ func TestWhatAnAppMakes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, c.app, c.users...)
-			r.in(c.phase)
-			controllertest.Equal(t, "writes", c.writes, r.journal.Writes())
-			controllertest.Equal(t, "events", c.events, r.events.Events())
-			if c.phase == v1alpha1.AppDeploying {
-				r.rollOut()
-				r.in(v1alpha1.AppReady)
-			}
+			w := newWorld(t, c.app, c.users...)
+			_, err := w.pass()
+			controllertest.Equal(t, "a dependency is missing", c.phase == v1alpha1.AppPending, err != nil)
+			controllertest.Equal(t, "phase", c.phase, w.app().Status.Phase)
+			controllertest.Equal(t, "writes", c.writes, w.journal.Writes())
+			controllertest.Equal(t, "events", c.events, w.events.Events())
 		})
 	}
+}
+
+func TestAnAppAtRestWritesNothing(t *testing.T) {
+	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
+	for range 2 {
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		w.rollOut()
+	}
+	controllertest.Equal(t, "phase", v1alpha1.AppReady, w.app().Status.Phase)
+	before := len(w.journal.Writes())
+	result, err := w.pass()
+	if err != nil || !result.Check || result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
+		t.Errorf("a pass at rest ended with %+v, %v", result, err)
+	}
+	controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
+}
+
+// TestNew has a controller with informers, whose clock stands still: what happens
+// comes of events.
+func TestNew(t *testing.T) {
+	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
+	c, err := New(w.clients(), w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.in.Kube.Start(ctx.Done())
+	w.in.Windlass.Start(ctx.Done())
+	w.in.Metadata.Start(ctx.Done())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, 1) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the controller ended with: %v", err)
+		}
+		w.in.Kube.Shutdown()
+		w.in.Windlass.Shutdown()
+		w.in.Metadata.Shutdown()
+	}()
+	in := func(phase v1alpha1.AppPhase) {
+		t.Helper()
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			return w.app().Status.Phase == phase, nil
+		})
+		if err != nil {
+			t.Fatalf("waiting for phase %s: %v; writes: %v", phase, err, w.journal.Writes())
+		}
+	}
+	in(v1alpha1.AppPending)
+	if _, err := w.kube.CoreV1().Secrets("default").Create(ctx, secret("db-credentials"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.metadata.Tracker().Add(metadataOf(secret("db-credentials"))); err != nil {
+		t.Fatal(err)
+	}
+	in(v1alpha1.AppDeploying)
+	w.rollOut()
+	in(v1alpha1.AppReady)
 }
 
 func TestAnErrorShowsInThePhase(t *testing.T) {
@@ -348,5 +425,3 @@ func TestWhereAnAppIsReached(t *testing.T) {
 		controllertest.Equal(t, "url", want, urlOf(example(func(app *v1alpha1.App) { app.Spec.Ingress = ingress })))
 	}
 }
-
-var _ controller.Object = example()

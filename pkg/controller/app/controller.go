@@ -51,11 +51,26 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 		return nil, fmt.Errorf("indexing Apps: %w", err)
 	}
 	queue := controller.NewQueue("app", clk)
-	guard := controller.NewGuard()
+	c := controller.New("app", queue, newPipeline(clients, in, refs, events, clk).Sync)
+	c.Watch(apps.Informer(), controller.Self(queue))
+	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("App").GroupKind(), meta.RESTScopeNameNamespace)
+	for _, informer := range childInformers(in.Kube) {
+		c.Watch(informer, owner)
+	}
+	for kind, informer := range refs.informers {
+		c.Watch(informer, controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
+			return referrers(apps.Informer().GetIndexer(), reference{kind: kind, name: obj.GetName()}, obj.GetNamespace())
+		}))
+	}
+	return c, nil
+}
+
+// newPipeline returns what does a pass.
+func newPipeline(clients Clients, in Informers, refs *references, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
+	apps, guard := in.Windlass.Windlass().V1alpha1().Apps(), controller.NewGuard()
 	r := newReconciler(clients.Kube, in.Kube, guard)
 	r.known, r.read = refs.known, refs.read
-
-	pipeline := &controller.Pipeline[*v1alpha1.App]{
+	return &controller.Pipeline[*v1alpha1.App]{
 		Get: func(key controller.Key) (*v1alpha1.App, error) {
 			return apps.Lister().Apps(key.Namespace).Get(key.Name)
 		},
@@ -69,18 +84,6 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 		Events:       events,
 		Clock:        clk,
 	}
-	c := controller.New("app", queue, pipeline.Sync)
-	c.Watch(apps.Informer(), controller.Self(queue))
-	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("App").GroupKind(), meta.RESTScopeNameNamespace)
-	for _, informer := range childInformers(in.Kube) {
-		c.Watch(informer, owner)
-	}
-	for kind, informer := range refs.informers {
-		c.Watch(informer, controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
-			return referrers(apps.Informer().GetIndexer(), reference{kind: kind, name: obj.GetName()}, obj.GetNamespace())
-		}))
-	}
-	return c, nil
 }
 
 // referencesIndex finds Apps by what they name.
