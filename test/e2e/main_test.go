@@ -5,6 +5,8 @@
 //
 //	E2E_CONTROLLER_IMAGE  the operator's image; windlass-controller:latest
 //	E2E_IMAGE             an image with a shell, for Ats; the operator's default
+//	E2E_APP_IMAGE         an image that answers HTTP on port 8080, not as root, and has
+//	                      cat; nginxinc/nginx-unprivileged:1.29
 //
 // It installs artifacts/ and removes them at the end, so it refuses a cluster
 // where Windlass is installed already.
