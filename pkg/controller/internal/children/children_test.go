@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -97,8 +98,13 @@ func want(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 // changes by others.
 func made(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
+	return madeOf(t, want(), changes...)
+}
+
+func madeOf(t *testing.T, want *appsv1.Deployment, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	t.Helper()
 	d := newDock(t, nil, nil)
-	live, err := d.Ensure(t.Context(), owner(), want(), nil)
+	live, err := d.Ensure(t.Context(), owner(), want, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +134,16 @@ func without(variable string) func(*appsv1.Deployment) {
 			}
 		}
 	}
+}
+
+// unionMembers are fields that exclude others.
+func unionMembers(d *appsv1.Deployment) {
+	container := &d.Spec.Template.Spec.Containers[0]
+	container.Env = []corev1.EnvVar{
+		{Name: "SAIL", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		{Name: "FLAG", Value: "blue"}, {Name: "EMPTY"},
+	}
+	container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
 }
 
 func ownedBy(kind, name string, uid types.UID) func(*appsv1.Deployment) {
@@ -177,6 +193,14 @@ func TestEnsure(t *testing.T) {
 			want: want(), cached: made(t, image("iron:1"), without("FLAG")), writes: []string{patch}, ends: made(t)},
 		"puts a change right beside what others have set": {
 			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
+		"takes out what excludes what is wanted": {
+			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
+				container := &d.Spec.Template.Spec.Containers[0]
+				container.Env[0].Value, container.Env[0].ValueFrom = "black", nil
+				container.Env[2].Value = "set by others"
+				container.ReadinessProbe.HTTPGet, container.ReadinessProbe.TCPSocket = nil, &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}
+			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
+		},
 		"takes out what is no longer wanted, and leaves what others have set": {
 			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
 			ends: made(t, byOthers, func(d *appsv1.Deployment) {

@@ -38,10 +38,10 @@ func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// owns tells whether a child is this owner's. It is if the owner controls it, or if
+// Owns tells whether a child is this owner's. It is if the owner controls it, or if
 // nobody does and its record says that this owner made it: then somebody has taken
 // the reference away.
-func (o Owner) owns(child metav1.Object) bool {
+func (o Owner) Owns(child metav1.Object) bool {
 	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
 		return ref.UID == o.GetUID()
 	}

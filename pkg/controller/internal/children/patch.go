@@ -104,6 +104,7 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 			unstructured.RemoveNestedField(original, path...)
 		}
 	}
+	claimUnions(original, modified, current)
 	return original
 }
 

@@ -72,7 +72,7 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
-	if !owner.owns(live) || live.GetDeletionTimestamp() != nil {
+	if !owner.Owns(live) || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := live.GetUID()
@@ -113,7 +113,7 @@ func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 }
 
 func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
-	if !owner.owns(live) {
+	if !owner.Owns(live) {
 		return live, owner.Taken(t.Kind, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
