@@ -120,7 +120,11 @@ func (p *process) live(elect func(context.Context) error) error {
 	case <-p.ctx.Done():
 	}
 	logger.Info("Stopping: finishing what was begun")
-	if !waited(&p.working, passesTimeout) {
+	select {
+	case err := <-lost:
+		return cmp.Or(err, errLeaseLost)
+	case <-done(&p.working):
+	case <-time.After(passesTimeout):
 		return fmt.Errorf("passes in flight did not end within %v; the lease is left to expire", passesTimeout)
 	}
 	flush()
@@ -213,16 +217,11 @@ func checkCRDs(ctx context.Context, c *clients) {
 	}
 }
 
-// waited tells whether group was done within limit.
-func waited(group *sync.WaitGroup, limit time.Duration) bool {
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	select {
-	case <-done:
-		return true
-	case <-time.After(limit):
-		return false
-	}
+// done is closed when group is.
+func done(group *sync.WaitGroup) <-chan struct{} {
+	closed := make(chan struct{})
+	go func() { group.Wait(); close(closed) }()
+	return closed
 }
 
 // identify names this process among those of the operator.
