@@ -60,7 +60,7 @@ func child(t *testing.T, client dynamic.Interface, resource schema.GroupVersionR
 // own controller says of it.
 func asWritten(object *unstructured.Unstructured) map[string]any {
 	if object == nil {
-		return nil
+		return map[string]any{}
 	}
 	fields := object.DeepCopy().Object
 	delete(fields, "status")
@@ -186,7 +186,7 @@ func wantedFields(t *testing.T, object *unstructured.Unstructured) [][]any {
 }
 
 // changeField changes one field of a child, as somebody else. It is false if the API
-// server does not allow that.
+// server does not allow that, or undoes it.
 func changeField(t *testing.T, client dynamic.Interface, resource schema.GroupVersionResource, before *unstructured.Unstructured, path []any) bool {
 	t.Helper()
 	for {
@@ -194,7 +194,7 @@ func changeField(t *testing.T, client dynamic.Interface, resource schema.GroupVe
 		if _, ok := alter(object.Object, path); !ok {
 			t.Fatalf("%s has no field %v", resource.Resource, path)
 		}
-		_, err := client.Resource(resource).Namespace(object.GetNamespace()).Update(t.Context(), object, metav1.UpdateOptions{})
+		changed, err := client.Resource(resource).Namespace(object.GetNamespace()).Update(t.Context(), object, metav1.UpdateOptions{})
 		switch {
 		case apierrors.IsConflict(err):
 			continue
@@ -203,7 +203,7 @@ func changeField(t *testing.T, client dynamic.Interface, resource schema.GroupVe
 		case err != nil:
 			t.Fatalf("changing %v of %s: %v", path, resource.Resource, err)
 		}
-		return true
+		return !cmp.Equal(asWritten(before), asWritten(changed)) // an alias may have no say
 	}
 }
 
@@ -274,6 +274,24 @@ func putRight(t *testing.T, client dynamic.Interface, resource schema.GroupVersi
 		diff = cmp.Diff(asWritten(before), asWritten(child(t, client, resource, before.GetNamespace(), before.GetName())))
 		return diff == "", nil
 	})
+}
+
+// TestWhatExcludesOursIsTakenOut has others set fields beside which the API server
+// would refuse ours.
+func TestWhatExcludesOursIsTakenOut(t *testing.T) {
+	t.Parallel()
+	client, fresh, namespace := dynamicClient(t), made(t, world.Everything()), made(t, world.Everything())
+	for _, args := range [][]string{
+		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
+		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
+		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"theirs"}}}}}}`},
+		{"patch", "poddisruptionbudget", "shop", "-p", `{"spec":{"maxUnavailable":null,"minAvailable":1}}`},
+	} {
+		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
+			t.Fatal(err)
+		}
+		same(t, client, fresh, namespace, "put right")
+	}
 }
 
 func TestWhatOthersSetStays(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
@@ -96,6 +97,12 @@ func (w *world) pass() (controller.Result, error) {
 		}
 	}
 	return pipeline.Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
+}
+
+// forget empties the caches, for what is gone.
+func (w *world) forget() {
+	w.in.Kube = informers.NewSharedInformerFactory(w.kube, 0)
+	w.in.Metadata = metadatainformer.NewSharedInformerFactory(w.metadata, 0)
 }
 
 // users are the Secrets or ConfigMaps there are.
@@ -295,53 +302,45 @@ func TestAnErrorShowsInThePhase(t *testing.T) {
 	}
 }
 
-func TestWhatADeploymentComesTo(t *testing.T) {
-	autoscaled := func(app *v1alpha1.App) {
-		app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 9}
+func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
+	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		app    *v1alpha1.App
-		wanted int32
-		change func(*appsv1.Deployment)
-		phase  v1alpha1.AppPhase
-		reason string
-	}{
-		"rolled out and available":                {example(), 3, func(*appsv1.Deployment) {}, v1alpha1.AppReady, "Available"},
-		"scaled to zero":                          {example(), 0, func(*appsv1.Deployment) {}, v1alpha1.AppReady, "Available"},
-		"changed, and not seen by its controller": {example(), 3, func(d *appsv1.Deployment) { d.Generation = 2 }, v1alpha1.AppDeploying, "RollingOut"},
-		"with old Pods left":                      {example(), 3, func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, v1alpha1.AppDeploying, "RollingOut"},
-		"with new Pods to come":                   {example(), 3, func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Replicas = 2, 2 }, v1alpha1.AppDeploying, "RollingOut"},
-		"with a Pod that has become unavailable":  {example(), 3, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, v1alpha1.AppDeploying, "PodsUnavailable"},
-		"being scaled up by its autoscaler":       {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady, "Available"},
-		"below its autoscaler's minimum":          {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying, "PodsUnavailable"},
-		"past its deadline": {example(), 3, func(d *appsv1.Deployment) {
-			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, deadlineExceeded
-		}, v1alpha1.AppFailed, "ProgressDeadlineExceeded"},
-		"whose Pods are refused": {example(), 3, func(d *appsv1.Deployment) {
-			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"})
-		}, v1alpha1.AppFailed, "FailedCreate"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOutOf(c.wanted)}
-			d.Status.ObservedGeneration = 1
-			c.change(d)
-			got := verdictOf(c.app, d)
-			controllertest.Equal(t, "phase", c.phase, got.phase)
-			controllertest.Equal(t, "reason", c.reason, got.reason)
-		})
+	w.rollOut()
+	if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "db-credentials", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	if err := w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	before := len(w.journal.Writes())
+	if _, err := w.pass(); err == nil {
+		t.Error("nothing is missing")
+	}
+	controllertest.Equal(t, "writes", []string{"create services default/web", updateStatus}, w.journal.Writes()[before:])
+	controllertest.Equal(t, "phase", v1alpha1.AppPending, w.app().Status.Phase)
 }
 
-func TestNumbersMoveWithThePhaseOrAReason(t *testing.T) {
-	app := example()
-	for _, step := range []struct {
-		ready int32
-		want  int32
-	}{{1, 1}, {2, 1}, {3, 3}} {
-		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOutOf(3)}
-		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
-		setRollout(app, d)
-		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)
+func TestAnAutoscalerDoesNotBeginAtZero(t *testing.T) {
+	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	app := w.app()
+	app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
+	if _, err := w.windlass.WindlassV1alpha1().Apps("default").Update(t.Context(), app, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // after the second pass the number is the autoscaler's
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "replicas", 2, *w.deployment().Spec.Replicas)
+	}
+	if strings.Contains(w.deployment().Annotations[children.RecordAnnotation], `"replicas"`) {
+		t.Error("the number is still the App's")
 	}
 }
 

@@ -95,7 +95,10 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	}
 	pod := corev1.PodSpec{
 		ServiceAccountName: app.Spec.ServiceAccountName,
-		ImagePullSecrets:   app.Spec.ImagePullSecrets,
+		// The API server fills the older name in, and would bring the account back by
+		// it once it is no longer wanted.
+		DeprecatedServiceAccount: app.Spec.ServiceAccountName,
+		ImagePullSecrets:         app.Spec.ImagePullSecrets,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -46,6 +46,9 @@ const (
 func referencesOf(app *v1alpha1.App) []reference {
 	found := map[string]reference{}
 	add := func(kind, name string, optional *bool) {
+		if kind == kindConfigMap && name == app.Name && len(app.Spec.Config) > 0 {
+			return // the App's own, which is made of its spec
+		}
 		r := reference{kind, name, optional != nil && *optional}
 		if before, ok := found[r.String()]; ok {
 			r.optional = r.optional && before.optional
@@ -77,7 +80,8 @@ func referencesOf(app *v1alpha1.App) []reference {
 
 // input is one thing that the Pods were made for.
 type input struct {
-	// Version is the UID and resource version for which the digest was made.
+	// Version tells one version of the object from another: that for which the digest
+	// was made.
 	Version string `json:"version,omitempty"`
 	// Digest tells one content from another.
 	Digest string `json:"digest"`
@@ -112,9 +116,11 @@ func (in inputs) digest() string {
 
 const digestLength = 16
 
-// versionOf changes whenever the object does.
+// versionOf changes whenever the object does. It does not tell the UID, which is the
+// key of the digest.
 func versionOf(object metav1.Object) string {
-	return string(object.GetUID()) + "/" + object.GetResourceVersion()
+	sum := sha256.Sum256([]byte(string(object.GetUID()) + "/" + object.GetResourceVersion()))
+	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
 // digestOf tells one content of an object from another. The digest is keyed with the

@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -43,6 +44,8 @@ type pass struct {
 	app        *v1alpha1.App
 	owner      children.Owner
 	inputs     inputs
+	waiting    error              // for what the spec names and is not there
+	before     *appsv1.Deployment // as the cache has it, or nil
 	deployment *appsv1.Deployment // as it is after the step of that name
 }
 
@@ -66,11 +69,15 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controll
 			return controller.Result{}, err
 		}
 	}
-	setRollout(app, p.deployment)
-	return controller.Result{}, nil
+	setRollout(app, p.before, p.deployment)
+	if p.waiting != nil {
+		setBlocked(app, false, p.waiting)
+	}
+	return controller.Result{}, p.waiting
 }
 
-// dependencies finds out what the Pods are made for, and waits for what is missing.
+// dependencies finds out what the Pods are made for, and waits for what is missing. A
+// Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
 // An input whose version is the one that the Deployment knows is not read.
 func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	p.inputs = inputs{}
@@ -79,7 +86,7 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	}
 	var before inputs
 	if d, err := r.deployments.Cached(p.app.Namespace, p.app.Name); err == nil {
-		before = inputsFrom(d.Annotations[inputsAnnotation])
+		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
 	}
 	present, missing := []reference{}, []string{}
 	for _, ref := range referencesOf(p.app) {
@@ -93,7 +100,11 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 		}
 	}
 	if len(missing) > 0 {
-		return controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+		if p.before == nil || !p.owner.Owns(p.before) {
+			return p.waiting
+		}
+		return nil
 	}
 	for _, ref := range present {
 		in, err := r.input(ctx, ref, p.app.Namespace, before)
@@ -134,10 +145,18 @@ func (r *reconciler) pruneConfigMap(ctx context.Context, p *pass) error {
 }
 
 func (r *reconciler) deployment(ctx context.Context, p *pass) error {
-	d, err := r.deployments.Ensure(ctx, p.owner, desiredDeployment(p.app, p.inputs), func(first *appsv1.Deployment) {
-		if p.app.Spec.Autoscaling != nil {
-			replicas := least(p.app)
-			first.Spec.Replicas = &replicas
+	if p.waiting != nil {
+		p.deployment = p.before
+		return nil
+	}
+	want := desiredDeployment(p.app, p.inputs)
+	scaled := p.app.Spec.Autoscaling != nil
+	if scaled && p.before != nil && ptr.Deref(p.before.Spec.Replicas, 1) == 0 {
+		want.Spec.Replicas = ptr.To(least(p.app)) // an autoscaler does not begin at 0
+	}
+	d, err := r.deployments.Ensure(ctx, p.owner, want, func(first *appsv1.Deployment) {
+		if scaled {
+			first.Spec.Replicas = ptr.To(least(p.app))
 		}
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -23,6 +24,7 @@ const (
 // Reasons of a Deployment's conditions (k8s.io/kubernetes, deployment controller).
 const (
 	rolledOut        = "NewReplicaSetAvailable"
+	paused           = "DeploymentPaused"
 	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
@@ -44,10 +46,13 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	}
 }
 
-// setRollout says how far the Deployment has come. While it is on its way the numbers
-// of Pods move only with the phase or a reason, so that a rollout of many Pods is
-// not as many writes.
-func setRollout(app *v1alpha1.App, d *appsv1.Deployment) {
+// setRollout says how far the Deployment has come from what it was before this pass.
+// While it is on its way the numbers of Pods move only with the phase or a reason, so
+// that a rollout of many Pods is not as many writes.
+func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
+	if stillReady(app, was, d) {
+		return
+	}
 	list := &app.Status.Conditions
 	before := ptr.Deref(conditions.Find(*list, conditions.Ready), metav1.Condition{})
 	switch v := verdictOf(app, d); v.phase {
@@ -76,6 +81,13 @@ func setRollout(app *v1alpha1.App, d *appsv1.Deployment) {
 	}
 }
 
+// stillReady tells whether only the metadata of a Deployment has changed that was
+// Ready: its generation moves by that too, and its controller has yet to say so.
+func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
+	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
+		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)
+}
+
 // verdict is what a Deployment comes to.
 type verdict struct {
 	phase           v1alpha1.AppPhase
@@ -95,17 +107,21 @@ func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
 	if app.Spec.Autoscaling != nil {
 		wanted = min(wanted, least(app))
 	}
+	// Without a deadline there is no condition, and while it is paused it says nothing.
+	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
+	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= wanted
+	available := d.Status.AvailableReplicas >= wanted
 	switch {
 	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
 		return verdict{v1alpha1.AppFailed, progressing.Reason, progressing.Message}
+	case replaced && available:
+		return verdict{v1alpha1.AppReady, reasonAvailable, "The newest Pods are rolled out and available."}
 	case failure.Status == corev1.ConditionTrue:
 		return verdict{v1alpha1.AppFailed, failure.Reason, failure.Message}
-	case progressing.Reason != rolledOut, d.Status.UpdatedReplicas < d.Status.Replicas, d.Status.UpdatedReplicas < wanted:
-		return rolling
-	case d.Status.AvailableReplicas < wanted:
+	case replaced:
 		return verdict{v1alpha1.AppDeploying, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l app.kubernetes.io/instance=" + app.Name + "`."}
 	default:
-		return verdict{v1alpha1.AppReady, reasonAvailable, "The newest Pods are rolled out and available."}
+		return rolling
 	}
 }
 

@@ -55,6 +55,9 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 				return ingresses.Lister().Ingresses(ns).Get(name)
 			},
 			Client: func(ns string) children.Client[*networkingv1.Ingress] { return kube.NetworkingV1().Ingresses(ns) },
+			// The API server gives a class to a new Ingress alone: one that lost its own would
+			// be served by nobody.
+			Yielded: [][]string{{"spec", "ingressClassName"}},
 		},
 		autoscalers: children.Type[*autoscalingv2.HorizontalPodAutoscaler]{
 			Kind: "HorizontalPodAutoscaler", Guard: guard, Store: autoscalers.Informer().GetStore(),

@@ -127,6 +127,8 @@ type AppSpec struct {
 	// is pulled.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(secret, secret.name != '')",message="a Secret in imagePullSecrets needs a name"
 	// +listType=map
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
@@ -150,7 +152,8 @@ type AppIngress struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('//') && !self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="path may not have empty segments, '.' or '..'"
 	Path string `json:"path,omitempty"`
 
-	// className is the IngressClass. Defaults to the cluster's.
+	// className is the IngressClass. Defaults to the cluster's when the Ingress is
+	// made; when it is taken out later, the Ingress keeps the one it has.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

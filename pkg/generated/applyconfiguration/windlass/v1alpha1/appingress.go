@@ -11,7 +11,8 @@ type AppIngressApplyConfiguration struct {
 	Host *string `json:"host,omitempty"`
 	// path is the prefix of the paths that lead here.
 	Path *string `json:"path,omitempty"`
-	// className is the IngressClass. Defaults to the cluster's.
+	// className is the IngressClass. Defaults to the cluster's when the Ingress is
+	// made; when it is taken out later, the Ingress keeps the one it has.
 	ClassName *string `json:"className,omitempty"`
 	// tlsSecretName is the Secret with the certificate for host. It may come
 	// later, as from a certificate controller. Without it the App is reached
