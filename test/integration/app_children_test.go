@@ -367,12 +367,27 @@ func TestANameThatIsTakenIsLeftAlone(t *testing.T) {
 				if diff := cmp.Diff(settled, asWritten(child(t, client, resource, namespace, "shop"))); diff != "" {
 					t.Errorf("their object (-before +after):\n%s", diff)
 				}
+				if owned {
+					deleteApp(t, namespace)
+					if diff := cmp.Diff(settled, asWritten(child(t, client, resource, namespace, "shop"))); diff != "" {
+						t.Errorf("their object once the App is gone (-before +after):\n%s", diff)
+					}
+					return
+				}
 				if err := client.Resource(resource).Namespace(namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				shared.AppIn(t, namespace, "shop", v1alpha1.AppReady) // at its next look
 			})
 		}
+	}
+}
+
+// deleteApp deletes the App "shop", and returns when it and its children are gone.
+func deleteApp(t *testing.T, namespace string) {
+	t.Helper()
+	if _, err := shared.Kubectl(t.Context(), "", "delete", "app", "shop", "-n", namespace, "--cascade=foreground", "--timeout=100s"); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -83,3 +83,50 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 		t.Errorf("its log tells of something forbidden:\n%s", controller.log.String())
 	}
 }
+
+// cnatDefinition is the CustomResourceDefinition that users of cnat have.
+const cnatDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ats.cnat.programming-kubernetes.info}
+spec:
+  group: cnat.programming-kubernetes.info
+  names: {kind: At, listKind: AtList, plural: ats, singular: at}
+  scope: Namespaced
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {schedule: {type: string}, command: {type: string}}}
+          status: {type: object, properties: {phase: {type: string}}}
+`
+
+func TestAtsOfCnatThatAreStoredAlreadyRun(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := func(input string, args ...string) {
+		t.Helper()
+		if _, err := p.Kubectl(t.Context(), input, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const crd = "crd/ats.cnat.programming-kubernetes.info"
+	kubectl("", "delete", crd, "--timeout=60s")
+	kubectl(cnatDefinition, "apply", "-f", "-")
+	kubectl("", "wait", "--for=condition=Established", crd, "--timeout=60s")
+	kubectl(`{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"old"},"spec":{"schedule":"2020-01-01T00:00:00Z","command":"echo Hello"}}`,
+		"create", "-n", "default", "-f", "-")
+	kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crds"))
+	controller := launch(t, p.Cluster)
+	defer controller.terminate()
+	p.InPhase(t, "default", "old", v1.AtDone)
+}

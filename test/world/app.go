@@ -32,7 +32,7 @@ func Everything() v1alpha1.AppSpec {
 		Ingress:     &v1alpha1.AppIngress{Host: "shop.example.com", Path: "/shop", ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls"},
 		Autoscaling: &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70)},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
 		},
 		Probe:              &v1alpha1.AppProbe{Path: "/healthz"},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -82,7 +83,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 		Env:       environment(app),
 		EnvFrom:   app.Spec.EnvFrom,
 		Ports:     []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
-		Resources: app.Spec.Resources,
+		Resources: rounded(app.Spec.Resources),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -112,6 +113,19 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	}
 	pod.Containers = []corev1.Container{container}
 	return pod
+}
+
+// rounded is what the API server makes of quantities below a thousandth, so that
+// they are what is there.
+func rounded(resources corev1.ResourceRequirements) corev1.ResourceRequirements {
+	resources = *resources.DeepCopy()
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		for name, quantity := range list {
+			quantity.RoundUp(resource.Milli)
+			list[name] = quantity
+		}
+	}
+	return resources
 }
 
 // connection is how libpq and others find a database: variable and key of the
