@@ -112,8 +112,8 @@ func (e *Events) flush(ctx context.Context) {
 	}
 }
 
-// write creates the event, trying again only if no answer came: the name is
-// fixed, so that a lost answer makes no second event.
+// write creates the event. It tries again if no answer came or the API server was in
+// trouble: the name is fixed, so that a lost answer makes no second event.
 func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
@@ -125,11 +125,22 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 				err = nil
 			}
 			refused = err
-			return err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown, nil
+			return err == nil || !passing(err), nil
 		})
 	if refused != nil || unanswered != nil {
 		eventsDropped.Inc()
 		klog.FromContext(ctx).V(2).Info("Dropped an event", "object", klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", refused)
+	}
+}
+
+// passing tells whether a request may succeed if it is sent again as it is.
+func passing(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,
+		metav1.StatusReasonTooManyRequests, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -182,7 +182,10 @@ func TestEventThatIsNotWrittenAtOnce(t *testing.T) {
 			[]error{away, apierrors.NewAlreadyExists(eventResource, "a")}, 2, 0,
 		},
 		"without an answer it is tried again": {[]error{away, away, away}, 4, 0},
-		"but not for ever":                    {[]error{away, away, away, away}, 4, 1},
+		"after an error of the server, too": {
+			[]error{apierrors.NewInternalError(away), apierrors.NewTooManyRequests("slowly", 1), apierrors.NewServiceUnavailable("soon")}, 4, 0,
+		},
+		"but not for ever": {[]error{away, away, away, away}, 4, 1},
 		"one that is refused is dropped": {
 			[]error{apierrors.NewForbidden(eventResource, "a", errors.New("the namespace is being terminated"))}, 1, 1,
 		},
