@@ -45,7 +45,7 @@ func example(changes ...func(*v1alpha1.App)) *v1alpha1.App {
 
 // world is fake servers with an App, and with Secrets and ConfigMaps of the user's.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	metadata *fake.FakeMetadataClient
@@ -54,7 +54,7 @@ type world struct {
 	events   *controllertest.Recorder
 }
 
-func newWorld(t *testing.T, app *v1alpha1.App, users ...runtime.Object) *world {
+func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
 	t.Helper()
 	scheme := fake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -82,6 +82,12 @@ func (w *world) clients() Clients { return Clients{Kube: w.kube, Windlass: w.win
 // pass does one pass for the App, with caches that hold what the servers have.
 func (w *world) pass() (controller.Result, error) {
 	w.t.Helper()
+	return w.fill().Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
+}
+
+// fill fills the caches with what the servers have, and returns what does a pass.
+func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
+	w.t.Helper()
 	refs := newReferences(w.kube.CoreV1(), w.in.Metadata)
 	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
@@ -96,7 +102,7 @@ func (w *world) pass() (controller.Result, error) {
 			controllertest.Load(w.t, informer.GetStore(), metadataOf(object))
 		}
 	}
-	return pipeline.Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
+	return pipeline
 }
 
 // forget empties the caches, for what is gone.
@@ -422,5 +428,22 @@ func TestWhereAnAppIsReached(t *testing.T) {
 		"https://a.example.com/b": {Host: "a.example.com", Path: "/b", TLSSecretName: "tls"},
 	} {
 		controllertest.Equal(t, "url", want, urlOf(example(func(app *v1alpha1.App) { app.Spec.Ingress = ingress })))
+	}
+}
+
+func BenchmarkAPassAtRest(b *testing.B) {
+	w := newWorld(b, example())
+	for range 3 {
+		if _, err := w.pass(); err != nil {
+			b.Fatal(err)
+		}
+		w.rollOut()
+	}
+	pipeline, key := w.fill(), controller.Key{Namespace: "default", Name: "web"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := pipeline.Sync(b.Context(), key); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
