@@ -5,8 +5,6 @@ package integration
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -114,166 +111,6 @@ func TestADeletedChildIsMadeAgain(t *testing.T) {
 		}
 	}
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
-}
-
-// TestDriftIsPutRightInOneWrite changes every field that the operator sets, on every
-// child, one at a time.
-func TestDriftIsPutRightInOneWrite(t *testing.T) {
-	t.Parallel()
-	namespace, client := shared.NewNamespace(t), dynamicClient(t)
-	shared.MakeReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.Everything())
-	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
-	fields, refused := 0, 0
-	for _, resource := range childTypes {
-		before := child(t, client, resource, namespace, "shop")
-		for _, path := range wantedFields(t, before) {
-			if changeField(t, client, resource, before, path) {
-				fields++
-				putRight(t, client, resource, before, path)
-			} else {
-				refused++
-			}
-		}
-	}
-	if fields < 60 {
-		t.Errorf("only %d fields could be changed", fields)
-	}
-	// A patch that comes after somebody else's write is refused, and sent again.
-	patches := lines(t, shared.Cluster, func(r cluster.Request) bool {
-		return r.ObjectRef.Namespace == namespace && r.Verb == "patch" && r.ResponseStatus.Code < 300
-	})
-	if len(patches) != fields {
-		t.Errorf("%d changes took %d writes", fields, len(patches))
-	}
-	t.Logf("%d fields were changed and put right in one write each; %d are immutable", fields, refused)
-}
-
-// wantedFields are the paths of all values in a child's record, and of its data.
-func wantedFields(t *testing.T, object *unstructured.Unstructured) [][]any {
-	t.Helper()
-	var record map[string]any
-	if err := json.Unmarshal([]byte(object.GetAnnotations()[recordAnnotation]), &record); err != nil {
-		t.Fatalf("reading the record: %v", err)
-	}
-	if data, ok := object.Object["data"]; ok {
-		record["data"] = data
-	}
-	metadata := record["metadata"].(map[string]any)
-	// A name is no field to change, and whoever changes the owner says that the object
-	// is somebody else's.
-	for _, name := range []string{"name", "namespace", "ownerReferences"} {
-		delete(metadata, name)
-	}
-	var paths [][]any
-	var walk func(value any, path []any)
-	walk = func(value any, path []any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for key, inner := range value {
-				walk(inner, append(path[:len(path):len(path)], key))
-			}
-		case []any:
-			for i, inner := range value {
-				walk(inner, append(path[:len(path):len(path)], i))
-			}
-		default:
-			paths = append(paths, path)
-		}
-	}
-	walk(record, nil)
-	return paths
-}
-
-// changeField changes one field of a child, as somebody else. It is false if the API
-// server does not allow that, or undoes it.
-func changeField(t *testing.T, client dynamic.Interface, resource schema.GroupVersionResource, before *unstructured.Unstructured, path []any) bool {
-	t.Helper()
-	for {
-		object := child(t, client, resource, before.GetNamespace(), before.GetName())
-		if _, ok := alter(object.Object, path); !ok {
-			t.Fatalf("%s has no field %v", resource.Resource, path)
-		}
-		changed, err := client.Resource(resource).Namespace(object.GetNamespace()).Update(t.Context(), object, metav1.UpdateOptions{})
-		switch {
-		case apierrors.IsConflict(err):
-			continue
-		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
-			return false
-		case err != nil:
-			t.Fatalf("changing %v of %s: %v", path, resource.Resource, err)
-		}
-		return !cmp.Equal(asWritten(before), asWritten(changed)) // an alias may have no say
-	}
-}
-
-// alter gives the value at path another of its type. Where that is the key by which
-// an item of a list is known, the item is taken out: another key would be another
-// item, which is none of the operator's business.
-func alter(value any, path []any) (altered any, ok bool) {
-	switch at := value.(type) {
-	case map[string]any:
-		key := path[0].(string)
-		inner, found := at[key]
-		if !found {
-			return value, false
-		}
-		if len(path) == 1 {
-			at[key] = another(key, inner)
-			return at, true
-		}
-		at[key], ok = alter(inner, path[1:])
-		return at, ok
-	case []any:
-		n := path[0].(int)
-		switch {
-		case n >= len(at):
-			return value, false
-		case len(path) == 1:
-			at[n] = another("", at[n])
-			return at, true
-		case len(path) == 2 && slices.Contains([]any{"name", "containerPort", "mountPath", "port"}, path[1]):
-			return slices.Delete(at, n, n+1), true
-		}
-		at[n], ok = alter(at[n], path[1:])
-		return at, ok
-	default:
-		return value, false
-	}
-}
-
-// others are values that mean something else and are as valid.
-var others = map[string]any{
-	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else", "apiVersion": "extensions/v1",
-	"targetPort": int64(1234), "host": "else.example.com", "maxUnavailable": int64(2), "key": "else",
-}
-
-func another(key string, value any) any {
-	if other, ok := others[key]; ok && other != value {
-		return other
-	}
-	switch value := value.(type) {
-	case string:
-		return value + "x"
-	case bool:
-		return !value
-	case int64:
-		return value + 1
-	case float64:
-		return value + 1
-	default:
-		return nil
-	}
-}
-
-// putRight waits until a child is as before, and counts what that took.
-func putRight(t *testing.T, client dynamic.Interface, resource schema.GroupVersionResource, before *unstructured.Unstructured, path []any) {
-	t.Helper()
-	var diff string
-	world.Eventually(t, fmt.Sprintf("%v of %s to be put right", path, resource.Resource), func(context.Context) (bool, error) {
-		diff = cmp.Diff(asWritten(before), asWritten(child(t, client, resource, before.GetNamespace(), before.GetName())))
-		return diff == "", nil
-	})
 }
 
 // TestWhatExcludesOursIsTakenOut has others set fields beside which the API server
