@@ -64,7 +64,7 @@ type controllers struct {
 // kinds returns a controller for every kind. This is the one place that names
 // them.
 func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *options) (controllers, error) {
-	ats, err := at.New(c.kube, c.windlass, f.kube, f.windlass, events, at.Options{DefaultImage: o.atImage})
+	ats, err := at.New(at.Clients{Kube: c.kube, Windlass: c.windlass}, at.Informers{Kube: f.kube, Windlass: f.windlass}, events, at.Options{DefaultImage: o.atImage})
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of At: %w", err)
 	}

@@ -19,6 +19,7 @@
 //	outcome                what the engine does
 //	Result{}, nil          forgets the backoff; waits for events, or for the periodic check
 //	RequeueAfter > 0, nil  forgets the backoff; comes back after exactly that long
+//	... with Check         the same, but behind what users do
 //	an error               backoff per key: 1 s, 2 s, 4 s … 5 min; logged once; Ready=False
 //	a conflict (409)       quiet, fast retry; no event, no error log, no status
 //	WaitFor                Ready=False; retried after its time and when a dependency changes

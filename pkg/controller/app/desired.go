@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
 const (
@@ -76,18 +76,15 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 // desiredPod passes Pod Security "restricted".
 func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	container := corev1.Container{
-		Name:      containerName,
-		Image:     app.Spec.Image,
-		Command:   app.Spec.Command,
-		Args:      app.Spec.Args,
-		Env:       environment(app),
-		EnvFrom:   app.Spec.EnvFrom,
-		Ports:     []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
-		Resources: rounded(app.Spec.Resources),
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		Name:            containerName,
+		Image:           app.Spec.Image,
+		Command:         app.Spec.Command,
+		Args:            app.Spec.Args,
+		Env:             environment(app),
+		EnvFrom:         app.Spec.EnvFrom,
+		Ports:           []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
+		Resources:       pods.Rounded(app.Spec.Resources),
+		SecurityContext: pods.RestrictedContainer(),
 	}
 	if probe := app.Spec.Probe; probe != nil {
 		container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
@@ -100,10 +97,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 		// it once it is no longer wanted.
 		DeprecatedServiceAccount: app.Spec.ServiceAccountName,
 		ImagePullSecrets:         app.Spec.ImagePullSecrets,
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   ptr.To(true),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
+		SecurityContext:          pods.Restricted(),
 	}
 	if len(app.Spec.Config) > 0 {
 		container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
@@ -113,19 +107,6 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	}
 	pod.Containers = []corev1.Container{container}
 	return pod
-}
-
-// rounded is what the API server makes of quantities below a thousandth, so that
-// they are what is there.
-func rounded(resources corev1.ResourceRequirements) corev1.ResourceRequirements {
-	resources = *resources.DeepCopy()
-	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
-		for name, quantity := range list {
-			quantity.RoundUp(resource.Milli)
-			list[name] = quantity
-		}
-	}
-	return resources
 }
 
 // connection is how libpq and others find a database: variable and key of the

@@ -88,11 +88,11 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	if d, err := r.deployments.Cached(p.app.Namespace, p.app.Name); err == nil {
 		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
 	}
-	present, missing := []reference{}, []string{}
-	for _, ref := range referencesOf(p.app) {
-		switch _, err := r.known(ref, p.app.Namespace); {
+	present, missing, refs := map[reference]metav1.Object{}, []string{}, referencesOf(p.app)
+	for _, ref := range refs {
+		switch known, err := r.known(ref, p.app.Namespace); {
 		case err == nil:
-			present = append(present, ref)
+			present[ref] = known
 		case !apierrors.IsNotFound(err):
 			return fmt.Errorf("reading %s %s/%s from the cache: %w", ref.kind, p.app.Namespace, ref.name, err)
 		case !ref.optional:
@@ -106,26 +106,22 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 		}
 		return nil
 	}
-	for _, ref := range present {
-		in, err := r.input(ctx, ref, p.app.Namespace, before)
+	for _, ref := range refs {
+		known, ok := present[ref]
+		if !ok {
+			continue // it is optional
+		}
+		if in, ok := before[ref.String()]; ok && in.Version == versionOf(known) {
+			p.inputs[ref.String()] = in
+			continue
+		}
+		in, err := r.read(ctx, ref, p.app.Namespace)
 		if err != nil {
 			return fmt.Errorf("reading %s %s/%s: %w", ref.kind, p.app.Namespace, ref.name, err)
 		}
 		p.inputs[ref.String()] = in
 	}
 	return nil
-}
-
-// input is what the Pods are made for, of one reference.
-func (r *reconciler) input(ctx context.Context, ref reference, namespace string, before inputs) (input, error) {
-	known, err := r.known(ref, namespace)
-	if err != nil {
-		return input{}, err
-	}
-	if in, ok := before[ref.String()]; ok && in.Version == versionOf(known) {
-		return in, nil
-	}
-	return r.read(ctx, ref, namespace)
 }
 
 func (r *reconciler) configMap(ctx context.Context, p *pass) error {

@@ -55,11 +55,11 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	}
 	list := &app.Status.Conditions
 	before := ptr.Deref(conditions.Find(*list, conditions.Ready), metav1.Condition{})
-	switch v := verdictOf(app, d); v.phase {
+	v := verdictOf(app, d)
+	switch v.phase {
 	case v1alpha1.AppReady:
 		conditions.True(list, conditions.Ready, v.reason, v.message)
 		conditions.False(list, conditions.Progressing, v.reason, v.message)
-		app.Status.Phase = v.phase
 	case v1alpha1.AppFailed:
 		conditions.False(list, conditions.Ready, v.reason, v.message)
 		conditions.True(list, conditions.Degraded, v.reason, v.message)
@@ -69,12 +69,11 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 		} else {
 			conditions.True(list, conditions.Progressing, v.reason, v.message)
 		}
-		app.Status.Phase = v.phase
 	default:
 		conditions.False(list, conditions.Ready, v.reason, v.message)
 		conditions.True(list, conditions.Progressing, v.reason, v.message)
-		app.Status.Phase = v.phase
 	}
+	app.Status.Phase = v.phase
 	after := conditions.Find(*list, conditions.Ready)
 	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
 		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas

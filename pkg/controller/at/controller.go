@@ -3,17 +3,15 @@
 package at
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
@@ -31,27 +29,32 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// New returns the controller of At. kubeInformers select the label
-// app.kubernetes.io/managed-by=windlass. The informers are started by the caller,
-// after New and before the controller runs.
-func New(
-	kube kubernetes.Interface,
-	cnat versioned.Interface,
-	kubeInformers informers.SharedInformerFactory,
-	cnatInformers externalversions.SharedInformerFactory,
-	events controller.EventRecorder,
-	opts Options,
-) (*controller.Controller, error) {
+// Clients are what an At's controller talks to the API server with.
+type Clients struct {
+	Kube     kubernetes.Interface
+	Windlass versioned.Interface
+}
+
+// Informers are the caches. They are started by the caller, after New and before
+// the controller runs.
+type Informers struct {
+	// Kube selects the label app.kubernetes.io/managed-by=windlass.
+	Kube     informers.SharedInformerFactory
+	Windlass externalversions.SharedInformerFactory
+}
+
+// New returns the controller of At.
+func New(clients Clients, in Informers, events controller.EventRecorder, opts Options) (*controller.Controller, error) {
 	if opts.DefaultImage == "" {
 		opts.DefaultImage = DefaultImage
 	}
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	ats := cnatInformers.Cnat().V1().Ats()
-	pods := kubeInformers.Core().V1().Pods()
-	if err := pods.Informer().SetTransform(trimPod); err != nil {
-		return nil, fmt.Errorf("trimming the cache of Pods: %w", err)
+	ats := in.Windlass.Cnat().V1().Ats()
+	watched, err := pods.Watched(in.Kube)
+	if err != nil {
+		return nil, err
 	}
 	queue := controller.NewQueue("at", opts.Clock)
 	guard := controller.NewGuard()
@@ -59,14 +62,14 @@ func New(
 		Get: func(key controller.Key) (*v1.At, error) {
 			return ats.Lister().Ats(key.Namespace).Get(key.Name)
 		},
-		Client: func(namespace string) controller.Client[*v1.At] { return cnat.CnatV1().Ats(namespace) },
+		Client: func(namespace string) controller.Client[*v1.At] { return clients.Windlass.CnatV1().Ats(namespace) },
 		Store:  ats.Informer().GetStore(),
 		Reconciler: &reconciler{
-			ats:   cnat.CnatV1(),
-			pods:  kube.CoreV1(),
-			cache: pods.Lister(),
+			ats:   clients.Windlass.CnatV1(),
+			pods:  clients.Kube.CoreV1(),
+			cache: watched.Lister(),
 			created: func(key controller.Key, pod *corev1.Pod) {
-				guard.Wrote(key, pods.Informer().GetStore(), pod.ResourceVersion)
+				guard.Wrote(key, watched.Informer().GetStore(), pod.ResourceVersion)
 			},
 			image:  opts.DefaultImage,
 			clock:  opts.Clock,
@@ -78,42 +81,6 @@ func New(
 	}
 	c := controller.New("at", queue, pipeline.Sync)
 	c.Watch(ats.Informer(), controller.Self(queue))
-	c.Watch(pods.Informer(), controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace))
+	c.Watch(watched.Informer(), controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace))
 	return c, nil
-}
-
-// trimPod keeps of a cached Pod what this package reads: who controls it, which
-// attempt it is, how its container fares, and since when.
-func trimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
-	trimmed := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:         pod.Namespace,
-			Name:              pod.Name,
-			UID:               pod.UID,
-			ResourceVersion:   pod.ResourceVersion,
-			CreationTimestamp: pod.CreationTimestamp,
-			DeletionTimestamp: pod.DeletionTimestamp,
-			Labels:            pod.Labels,
-			OwnerReferences:   pod.OwnerReferences,
-		},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message},
-	}
-	if attempt, ok := pod.Annotations[attemptAnnotation]; ok {
-		trimmed.Annotations = map[string]string{attemptAnnotation: attempt}
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady || condition.Type == corev1.DisruptionTarget {
-			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
-		}
-	}
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == containerName {
-			trimmed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: status.Name, State: status.State}}
-		}
-	}
-	return trimmed, nil
 }

@@ -104,7 +104,7 @@ func TestNew(t *testing.T) {
 	w := newWorld(t, noon, false)
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
 	kubeInformers := informers.NewSharedInformerFactory(w.kube, 0)
-	c, err := New(w.kube, w.cnat, kubeInformers, cnatInformers, w.events, Options{DefaultImage: "tool:1", Clock: clocktesting.NewFakeClock(noon)})
+	c, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clocktesting.NewFakeClock(noon)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,21 +151,8 @@ func TestNewNeedsInformersThatHaveNotStarted(t *testing.T) {
 	defer kubeInformers.Shutdown()
 	defer cancel()
 	w.eventually("the informer", pods.HasSynced)
-	_, err := New(w.kube, w.cnat, kubeInformers, externalversions.NewSharedInformerFactory(w.cnat, 0), w.events, Options{})
+	_, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, externalversions.NewSharedInformerFactory(w.cnat, 0)}, w.events, Options{})
 	if err == nil {
 		t.Error("Pods that are in the cache as they came were not refused")
 	}
-}
-
-func TestTrimmingIsForPodsAlone(t *testing.T) {
-	at := example()
-	if got, err := trimPod(at); err != nil || got != any(at) {
-		t.Errorf("an object that is no Pod became %v, %v", got, err)
-	}
-	once, _ := trimPod(pod(ended(3), evicted, refused))
-	twice, err := trimPod(once)
-	if err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "a Pod trimmed twice", once, twice)
 }

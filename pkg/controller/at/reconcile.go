@@ -14,6 +14,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 	cnatclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 )
 
@@ -112,7 +113,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	if why := blockedStart(pod); why != "" {
+	if why := pods.BlockedStart(pods.StatusOf(pod, containerName)); why != "" {
 		setNotStarting(at, why)
 	}
 	left, limited := remaining(at, now)

@@ -10,6 +10,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
 // Retries wait as those of a Job: 10 s, 20 s, 40 s … 6 min.
@@ -134,29 +135,7 @@ func endTime(pod *corev1.Pod) time.Time {
 }
 
 func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == containerName {
-			return status.State.Terminated
-		}
-	}
-	return nil
-}
-
-// blockedStart is why the container cannot start, or empty. The kubelet swings
-// between two words for the same trouble with an image; one is enough.
-func blockedStart(pod *corev1.Pod) string {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name != containerName || status.State.Waiting == nil {
-			continue
-		}
-		switch reason := status.State.Waiting.Reason; reason {
-		case "ErrImagePull":
-			return "ImagePullBackOff"
-		case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError":
-			return reason
-		}
-	}
-	return ""
+	return pods.StatusOf(pod, containerName).State.Terminated
 }
 
 // stamp is t as the API server stores it: whole seconds, in UTC.

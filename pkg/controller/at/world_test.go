@@ -25,6 +25,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 	cnatfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	cnatlisters "windlass.dev/windlass/pkg/generated/listers/cnat/v1"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // test wants them, and a controller whose passes the test calls.
 type world struct {
 	t         *testing.T
-	trim      bool // whether cached Pods go through trimPod
+	trim      bool // whether cached Pods go through pods.Trim
 	kube      *kubefake.Clientset
 	cnat      *cnatfake.Clientset
 	ats, pods cache.Indexer
@@ -148,16 +149,16 @@ func (w *world) put(tracker clienttesting.ObjectTracker, objects ...runtime.Obje
 
 // cachePods fills the cache of Pods as the informer would: with what the label
 // selects.
-func (w *world) cachePods(pods ...*corev1.Pod) {
+func (w *world) cachePods(some ...*corev1.Pod) {
 	w.t.Helper()
-	for _, p := range pods {
+	for _, p := range some {
 		if p.Labels[controller.ManagedByLabel] != controller.ManagedByWindlass {
 			continue
 		}
 		var object any = p
 		if w.trim {
 			var err error
-			if object, err = trimPod(p); err != nil {
+			if object, err = pods.Trim(p); err != nil {
 				w.t.Fatal(err)
 			}
 		}

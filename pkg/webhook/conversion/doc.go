@@ -8,8 +8,9 @@
 //	spec.schedule                spec.schedule, as it is
 //	spec.command: a line X       spec.command: ["/bin/sh", "-c", X], no args
 //	status.phase: PENDING …      status.phase: Pending …
+//	all other fields of status   the same, as they are
 //
-// All else that v1 says rides through v1alpha1 in one annotation; see
+// What else v1 says in its spec rides through v1alpha1 in one annotation; see
 // Annotation. Values that are not translated keep the bytes they came in, so
 // that a field which this code has never heard of survives as well.
 package conversion
