@@ -143,6 +143,9 @@ func (p *Pipeline[T]) pass(ctx context.Context, key Key, current T, step func(co
 	conditions.Begin(obj.StatusConditions())
 	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
 	o := classify(result, err)
+	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
+		return obj, result, nil // it goes now, and its status with it
+	}
 	if statusErr := p.writeStatus(ctx, key, current, obj, o); statusErr != nil {
 		if o.retry != backoff {
 			return obj, Result{}, statusErr
@@ -172,7 +175,6 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if err != nil {
 		return fmt.Errorf("writing the status of %s: %w", key, err)
 	}
-	obj.SetResourceVersion(updated.GetResourceVersion()) // the finalizer may be removed next
 	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
 	p.announce(current, obj, o.err != nil)
 	return nil

@@ -190,7 +190,9 @@ func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
 			b.wantConditions(test.conditions...)
 
 			kind.finalize = nil
+			b.takeWrites()
 			b.mustPass()
+			b.wantWrites("finalizers default/a []") // and no status of what is gone
 			if b.get(theToy) != nil {
 				t.Error("the object is not let go after a clean Finalize")
 			}
