@@ -12,4 +12,7 @@
 // right, what is no longer wanted is taken out, and what others set stays. Of
 // ConfigMaps and Secrets the data is wholly the owner's: it is compared with what
 // is there, and never recorded.
+//
+// Children go with their owner by garbage collection, but for those of a Type that
+// Outlives it.
 package children

@@ -66,27 +66,58 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 		kind, live.GetNamespace(), live.GetName(), whose, kind, o.Kind.Kind)), conflictRecheck)
 }
 
+// madeForAnnotation on a child that outlives its owner says whom it was made for, as
+// Kind/name.
+const madeForAnnotation = "windlass.dev/made-for"
+
+func (o Owner) mark() string { return o.Kind.Kind + "/" + o.GetName() }
+
+// owns tells whether a child is this owner's. One that outlives its owners is if
+// nobody controls it, and its mark or its record says so.
+func (t *Type[T]) owns(owner Owner, child T) bool {
+	if !t.Outlives {
+		return owner.Owns(child)
+	}
+	marked := func(object metav1.Object) bool { return object.GetAnnotations()[madeForAnnotation] == owner.mark() }
+	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
+}
+
 // owned is a copy of a child with what every child bears.
-func owned[T Object](owner Owner, child T) T {
+func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
-	child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
 	labels := maps.Clone(child.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[controller.ManagedByLabel] = controller.ManagedByWindlass
 	child.SetLabels(labels)
+	if !t.Outlives {
+		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
+		return child
+	}
+	annotations := maps.Clone(child.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[madeForAnnotation] = owner.mark()
+	child.SetAnnotations(annotations)
 	return child
 }
 
 // recordedOwner is the UID of the owner for which a child was last written.
 func recordedOwner(child metav1.Object) types.UID {
-	var record metav1.PartialObjectMetadata
-	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {
-		return ""
-	}
-	if ref := metav1.GetControllerOfNoCopy(&record); ref != nil {
+	if ref := metav1.GetControllerOfNoCopy(recordOn(child)); ref != nil {
 		return ref.UID
 	}
 	return ""
+}
+
+// recordOn is the metadata in a child's record. One that somebody has broken says
+// nothing.
+func recordOn(child metav1.Object) metav1.Object {
+	var record metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {
+		return &metav1.PartialObjectMetadata{}
+	}
+	return &record
 }

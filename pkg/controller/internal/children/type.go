@@ -26,7 +26,7 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type is one type of children. All fields but Yielded are required.
+// Type is one type of children. All fields down to Guard are required.
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
@@ -43,6 +43,13 @@ type Type[T Object] struct {
 	// longer wanted they keep their value: spec.replicas is the autoscaler's from
 	// then on.
 	Yielded [][]string
+	// Keep, if it is set, changes want, a copy, so that it says of the live child what
+	// that may not lose: a password that was made once.
+	Keep func(want, live T)
+	// Outlives says that the children stay when their owner goes. They bear no owner
+	// reference, so that garbage collection leaves them, but a mark of whom they were
+	// made for: an owner of the same kind and name takes them up again.
+	Outlives bool
 }
 
 // Ensure makes the child what is wanted, and returns it as it is then. A child that
@@ -72,7 +79,7 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
-	if !owner.Owns(live) || live.GetDeletionTimestamp() != nil {
+	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := live.GetUID()
@@ -84,7 +91,7 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 }
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	first, err := recorded(owned(owner, want))
+	first, err := recorded(t.owned(owner, want))
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
@@ -113,13 +120,17 @@ func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 }
 
 func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
-	if !owner.Owns(live) {
+	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
 	}
-	patch, err := t.patch(owned(owner, want), live)
+	want = t.owned(owner, want)
+	if t.Keep != nil {
+		t.Keep(want, live)
+	}
+	patch, err := t.patch(want, live)
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
 	}
