@@ -17,6 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/app"
 	"windlass.dev/windlass/pkg/controller/at"
+	"windlass.dev/windlass/pkg/controller/database"
 	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
@@ -73,9 +74,14 @@ func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of App: %w", err)
 	}
+	databases, err := database.New(database.Clients{Kube: c.kube, Windlass: c.windlass},
+		database.Informers{Kube: f.kube, Windlass: f.windlass}, events, clock.RealClock{})
+	if err != nil {
+		return controllers{}, fmt.Errorf("making the controller of Database: %w", err)
+	}
 	return controllers{
-		all:         []*controller.Controller{ats, apps},
-		unconverted: []*controller.Controller{apps},
+		all:         []*controller.Controller{ats, apps, databases},
+		unconverted: []*controller.Controller{apps, databases},
 	}, nil
 }
 

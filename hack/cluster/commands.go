@@ -71,6 +71,13 @@ func (c *cluster) run(daemon bool) (err error) {
 		}
 		return err
 	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := simulateVolumes(ctx, client); err != nil {
+		return err
+	}
 	fmt.Println("ready")
 	if err := os.WriteFile(c.path("ready"), nil, 0o600); err != nil {
 		return err

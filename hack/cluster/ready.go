@@ -34,7 +34,8 @@ func (c *cluster) serving(ctx context.Context) error {
 	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// usable makes the simulated node, and tells whether Pods can be made and run.
+// usable makes the simulated node and the StorageClasses, and tells whether Pods can
+// be made and run.
 func (c *cluster) usable(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -49,6 +50,9 @@ func (c *cluster) usable(ctx context.Context) error {
 		}}, metav1.CreateOptions{})
 	}
 	if err != nil {
+		return err
+	}
+	if err := ensureClasses(ctx, client); err != nil {
 		return err
 	}
 	for _, taint := range node.Spec.Taints {

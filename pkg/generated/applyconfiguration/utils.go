@@ -6,7 +6,6 @@ import (
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -49,8 +48,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppStatus"):
 		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("Database"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseReference"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseReferenceApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseSpec"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseSpecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseStatus"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseStorage"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseStorageApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
+		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 
 	}
 	return nil

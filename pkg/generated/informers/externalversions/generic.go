@@ -7,7 +7,6 @@ import (
 
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -50,6 +49,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=windlass.dev, Version=v1alpha1
 	case windlassv1alpha1.SchemeGroupVersion.WithResource("apps"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Apps().Informer()}, nil
+	case windlassv1alpha1.SchemeGroupVersion.WithResource("databases"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Databases().Informer()}, nil
 
 	}
 

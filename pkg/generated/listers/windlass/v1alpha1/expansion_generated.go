@@ -9,3 +9,11 @@ type AppListerExpansion interface{}
 // AppNamespaceListerExpansion allows custom methods to be added to
 // AppNamespaceLister.
 type AppNamespaceListerExpansion interface{}
+
+// DatabaseListerExpansion allows custom methods to be added to
+// DatabaseLister.
+type DatabaseListerExpansion interface{}
+
+// DatabaseNamespaceListerExpansion allows custom methods to be added to
+// DatabaseNamespaceLister.
+type DatabaseNamespaceListerExpansion interface{}

@@ -10,6 +10,8 @@ import (
 type Interface interface {
 	// Apps returns a AppInformer.
 	Apps() TypedAppInformer
+	// Databases returns a DatabaseInformer.
+	Databases() TypedDatabaseInformer
 }
 
 type version struct {
@@ -26,4 +28,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Apps returns a TypedAppInformer.
 func (v *version) Apps() TypedAppInformer {
 	return &appInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// Databases returns a TypedDatabaseInformer.
+func (v *version) Databases() TypedDatabaseInformer {
+	return &databaseInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

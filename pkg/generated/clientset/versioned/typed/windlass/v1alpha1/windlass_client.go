@@ -6,7 +6,6 @@ import (
 	http "net/http"
 
 	rest "k8s.io/client-go/rest"
-
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	scheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )
@@ -14,6 +13,7 @@ import (
 type WindlassV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AppsGetter
+	DatabasesGetter
 }
 
 // WindlassV1alpha1Client is used to interact with features provided by the windlass.dev group.
@@ -23,6 +23,10 @@ type WindlassV1alpha1Client struct {
 
 func (c *WindlassV1alpha1Client) Apps(namespace string) AppInterface {
 	return newApps(c, namespace)
+}
+
+func (c *WindlassV1alpha1Client) Databases(namespace string) DatabaseInterface {
+	return newDatabases(c, namespace)
 }
 
 // NewForConfig creates a new WindlassV1alpha1Client for the given config.

@@ -5,7 +5,6 @@ package fake
 import (
 	rest "k8s.io/client-go/rest"
 	testing "k8s.io/client-go/testing"
-
 	v1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
@@ -15,6 +14,10 @@ type FakeWindlassV1alpha1 struct {
 
 func (c *FakeWindlassV1alpha1) Apps(namespace string) v1alpha1.AppInterface {
 	return newFakeApps(c, namespace)
+}
+
+func (c *FakeWindlassV1alpha1) Databases(namespace string) v1alpha1.DatabaseInterface {
+	return newFakeDatabases(c, namespace)
 }
 
 // RESTClient returns a RESTClient that is used to communicate

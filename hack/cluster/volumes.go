@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	provisioner   = "windlass.dev/simulated"
+	provisionedBy = "pv.kubernetes.io/provisioned-by"
+	// volumesAgain is how often what failed is tried again.
+	volumesAgain = time.Second
+)
+
+// classes are the StorageClasses, and whether their volumes can grow.
+var classes = map[string]bool{"standard": true, "fixed": false}
+
+// ensureClasses makes the StorageClasses; standard is the default.
+func ensureClasses(ctx context.Context, client kubernetes.Interface) error {
+	for name, grows := range classes {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, AllowVolumeExpansion: &grows}
+		if name == "standard" {
+			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+		}
+		if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// simulateVolumes gives each claim of the classes a volume, in name alone, lets it
+// grow, and takes it away when it is released, until ctx ends. What fails is tried
+// again with the next resync.
+func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
+	factory := informers.NewSharedInformerFactory(client, volumesAgain)
+	keep := func(try func(obj any) error) cache.ResourceEventHandler {
+		attempt := func(obj any) {
+			if err := try(obj); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "volumes:", err)
+			}
+		}
+		return cache.ResourceEventHandlerFuncs{AddFunc: attempt, UpdateFunc: func(_, obj any) { attempt(obj) }}
+	}
+	_, err1 := factory.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(keep(func(obj any) error {
+		return fill(ctx, client, obj.(*corev1.PersistentVolumeClaim))
+	}))
+	_, err2 := factory.Core().V1().PersistentVolumes().Informer().AddEventHandler(keep(func(obj any) error {
+		return release(ctx, client, obj.(*corev1.PersistentVolume))
+	}))
+	factory.Start(ctx.Done())
+	return errors.Join(err1, err2)
+}
+
+// fill makes the volume of a claim, or makes it as large as the claim asks for.
+func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) error {
+	class := claim.Spec.StorageClassName
+	if class == nil || claim.DeletionTimestamp != nil {
+		return nil
+	}
+	if _, ours := classes[*class]; !ours {
+		return nil
+	}
+	wanted := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if claim.Spec.VolumeName == "" {
+		_, err := client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{provisionedBy: provisioner}},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: *class, AccessModes: claim.Spec.AccessModes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				Capacity:               corev1.ResourceList{corev1.ResourceStorage: wanted},
+				ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+			},
+		}, metav1.CreateOptions{})
+		return unless(err, apierrors.IsAlreadyExists)
+	}
+	if has := claim.Status.Capacity[corev1.ResourceStorage]; claim.Status.Phase != corev1.ClaimBound || wanted.Cmp(has) <= 0 {
+		return nil
+	}
+	volume, err := client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		return unless(err, apierrors.IsNotFound)
+	}
+	volume.Spec.Capacity[corev1.ResourceStorage] = wanted
+	if _, err := client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
+		return unless(err, apierrors.IsConflict)
+	}
+	claim = claim.DeepCopy()
+	claim.Status.Capacity[corev1.ResourceStorage] = wanted
+	_, err = client.CoreV1().PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	return unless(err, apierrors.IsConflict, apierrors.IsNotFound)
+}
+
+// release takes a volume away whose claim is gone.
+func release(ctx context.Context, client kubernetes.Interface, volume *corev1.PersistentVolume) error {
+	if volume.Annotations[provisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased || volume.DeletionTimestamp != nil {
+		return nil
+	}
+	return unless(client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{}), apierrors.IsNotFound)
+}
+
+// unless is err, but for what may happen.
+func unless(err error, expected ...func(error) bool) error {
+	if slices.ContainsFunc(expected, func(is func(error) bool) bool { return is(err) }) {
+		return nil
+	}
+	return err
+}

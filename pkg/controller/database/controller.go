@@ -1,0 +1,96 @@
+// Package database runs PostgreSQL: it takes a Database to Secret, Service, volume
+// claim and StatefulSet, and keeps them so. The password is made once and then is
+// what the Secret says; the claim outlives the Database unless that says otherwise.
+package database
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+)
+
+const (
+	// recheckAfter is when a Database is compared with its children without an event.
+	recheckAfter = 10 * time.Minute
+	// finalizerName holds a Database until its volume is dealt with.
+	finalizerName = "windlass.dev/database"
+)
+
+// Clients are what a Database's controller talks to the API server with.
+type Clients struct {
+	Kube     kubernetes.Interface
+	Windlass versioned.Interface
+}
+
+// Informers are the caches. They are started by the caller, after New and before
+// the controller runs.
+type Informers struct {
+	// Kube selects the label app.kubernetes.io/managed-by=windlass.
+	Kube     informers.SharedInformerFactory
+	Windlass externalversions.SharedInformerFactory
+}
+
+// New returns the controller of Database.
+func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
+	watched, err := pods.Watched(in.Kube)
+	if err != nil {
+		return nil, err
+	}
+	databases := in.Windlass.Windlass().V1alpha1().Databases()
+	queue := controller.NewQueue("database", clk)
+	c := controller.New("database", queue, newPipeline(clients, in, events, clk).Sync)
+	c.Watch(databases.Informer(), controller.Self(queue))
+	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("Database").GroupKind(), meta.RESTScopeNameNamespace)
+	for _, informer := range childInformers(in.Kube) {
+		c.Watch(informer, owner)
+	}
+	c.Watch(in.Kube.Core().V1().PersistentVolumeClaims().Informer(), controller.Referrer(queue, claimants))
+	c.Watch(watched.Informer(), controller.Referrer(queue, runners))
+	return c, nil
+}
+
+// newPipeline returns what does a pass.
+func newPipeline(clients Clients, in Informers, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.Database] {
+	databases, guard := in.Windlass.Windlass().V1alpha1().Databases(), controller.NewGuard()
+	r := newReconciler(clients.Kube, in.Kube, guard)
+	r.databases = clients.Windlass.WindlassV1alpha1()
+	return &controller.Pipeline[*v1alpha1.Database]{
+		Get: func(key controller.Key) (*v1alpha1.Database, error) {
+			return databases.Lister().Databases(key.Namespace).Get(key.Name)
+		},
+		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
+			return clients.Windlass.WindlassV1alpha1().Databases(namespace)
+		},
+		Store:         databases.Informer().GetStore(),
+		Reconciler:    r,
+		FinalizerName: finalizerName,
+		RecheckAfter:  recheckAfter,
+		Guard:         guard,
+		Events:        events,
+		Clock:         clk,
+	}
+}
+
+// claimants is the Database of a claim, which bears its name.
+func claimants(claim metav1.Object) []controller.Key {
+	return []controller.Key{{Namespace: claim.GetNamespace(), Name: claim.GetName()}}
+}
+
+// runners is the Database of a Pod, which bears its labels.
+func runners(pod metav1.Object) []controller.Key {
+	labels := pod.GetLabels()
+	if labels[nameLabel] != nameLabelValue {
+		return nil
+	}
+	return []controller.Key{{Namespace: pod.GetNamespace(), Name: labels[instanceLabel]}}
+}

@@ -1,0 +1,263 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+const (
+	updateStatus = "update databases/status default/shop"
+	patchClaim   = "patch persistentvolumeclaims default/shop"
+	patchSecret  = "patch secrets default/shop-credentials"
+	patchSet     = "patch statefulsets default/shop"
+)
+
+func grown(size string) func(*v1alpha1.Database) {
+	return func(db *v1alpha1.Database) { db.Spec.Storage.Size = resource.MustParse(size) }
+}
+
+func TestWhatADatabaseMakes(t *testing.T) {
+	w := newWorld(t, example(func(db *v1alpha1.Database) { db.Finalizers = nil }))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "writes", []string{
+		"patch databases default/shop", // the finalizer, before all else
+		"create secrets default/shop-credentials", "create services default/shop", "create persistentvolumeclaims default/shop", "create statefulsets default/shop",
+		updateStatus,
+	}, w.journal.Writes())
+	status := w.db().Status
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, status.Phase)
+	controllertest.Equal(t, "binding", &v1alpha1.SecretBinding{Name: "shop-credentials"}, status.Binding)
+	controllertest.Equal(t, "storage", "1Gi", status.Storage.String())
+	if claim := w.claim(); len(claim.OwnerReferences) > 0 {
+		t.Errorf("garbage collection would take the claim: %v", claim.OwnerReferences)
+	}
+	w.comeUp()
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, w.db().Status.Phase)
+	before := len(w.journal.Writes())
+	result, err := w.pass()
+	if err != nil || !result.Check || result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
+		t.Errorf("a pass at rest ended with %+v, %v", result, err)
+	}
+	controllertest.Equal(t, "writes at rest", nil, w.journal.Writes()[before:])
+}
+
+func TestTheVolume(t *testing.T) {
+	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Database)
+		others func(*corev1.PersistentVolumeClaim)
+		refuse error
+		writes []string
+		size   string
+		reason string
+	}{
+		"grows":                                  {change: grown("2Gi"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available"},
+		"stays larger than is wanted":            {others: size("5Gi"), writes: []string{patchClaim, updateStatus}, size: "5Gi", reason: "Available"},
+		"that is not there yet does not grow":    {change: grown("2Gi"), others: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending }, writes: []string{updateStatus}, size: "1Gi", reason: "Available"},
+		"that cannot grow stays, and it says so": {change: grown("2Gi"), refuse: refused, writes: []string{patchClaim, updateStatus}, size: "1Gi", reason: "StorageCannotGrow"},
+		"that cannot grow holds up nothing else": {
+			change: func(db *v1alpha1.Database) { grown("2Gi")(db); db.Spec.Image = "postgres:17.6" }, refuse: refused,
+			writes: []string{patchClaim, patchSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
+		},
+		"of another class stays, and it says so": {
+			change: func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{patchClaim, updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+		},
+		"that is gone is told of": {
+			others: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{updateStatus}, size: "1Gi", reason: "VolumeLost",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := up(t)
+			if c.change != nil {
+				w.change(c.change)
+			}
+			if c.others != nil {
+				claim := w.claim()
+				c.others(claim)
+				w.update("persistentvolumeclaims", claim)
+			}
+			if c.refuse != nil {
+				w.journal.FailNext("patch", "persistentvolumeclaims", c.refuse)
+			}
+			before := len(w.journal.Writes())
+			_, err := w.pass()
+			controllertest.Equal(t, "it is said", c.reason == "StorageCannotGrow" || c.reason == "StorageClassMismatch", err != nil)
+			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
+			controllertest.Equal(t, "size", c.size, sizeOf(w.claim()).String())
+			controllertest.Equal(t, "status.storage", c.size, w.db().Status.Storage.String())
+			controllertest.Equal(t, "class", "standard", *w.claim().Spec.StorageClassName)
+			controllertest.Equal(t, "reason", c.reason, reason(w.db()))
+		})
+	}
+}
+
+func size(quantity string) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(quantity)
+	}
+}
+
+func reason(db *v1alpha1.Database) string {
+	for _, c := range db.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+func TestAVolumeIsTakenUpByTheNextOfTheName(t *testing.T) {
+	w := up(t)
+	left := w.claim()
+	again := newWorld(t, example(func(db *v1alpha1.Database) { db.UID = "another-uid" }), left)
+	if _, err := again.pass(); err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range again.journal.Writes() {
+		if strings.Contains(write, "persistentvolumeclaims") {
+			t.Errorf("the claim cost a write: %s", write)
+		}
+	}
+	controllertest.Equal(t, "claim", left.UID, again.claim().UID)
+
+	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs"}}
+	foreign := newWorld(t, example(), theirs)
+	if _, err := foreign.pass(); err == nil {
+		t.Error("a claim of somebody else's was taken up")
+	}
+	controllertest.Equal(t, "reason", "NameConflict", reason(foreign.db()))
+	controllertest.Equal(t, "their claim", theirs, foreign.claim())
+}
+
+func TestTheVolumeOfADeletedDatabase(t *testing.T) {
+	const remove, release = "delete persistentvolumeclaims default/shop", "patch databases default/shop"
+	deleted := func(policy v1alpha1.DeletionPolicy, finalizers ...string) func(*v1alpha1.Database) {
+		return func(db *v1alpha1.Database) {
+			db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, policy
+			db.Finalizers = append(db.Finalizers, finalizers...)
+		}
+	}
+	for name, c := range map[string]struct {
+		cached, live func(*v1alpha1.Database)
+		gone         bool // the claim, already
+		writes       []string
+	}{
+		"stays with Retain": {cached: deleted(v1alpha1.DeletionRetain), writes: []string{release}},
+		"goes with Delete":  {cached: deleted(v1alpha1.DeletionDelete), writes: []string{remove, release}},
+		"stays if the last word, which the cache does not have yet, is Retain": {
+			cached: deleted(v1alpha1.DeletionDelete), live: func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain }, writes: []string{release},
+		},
+		"stays if another Database has the name by now": {
+			cached: deleted(v1alpha1.DeletionDelete), live: func(db *v1alpha1.Database) { db.UID = "another-uid" }, writes: []string{release},
+		},
+		"stays with the other children that are orphaned": {cached: deleted(v1alpha1.DeletionDelete, metav1.FinalizerOrphanDependents), writes: []string{release}},
+		"may be gone already":                             {cached: deleted(v1alpha1.DeletionDelete), gone: true, writes: []string{release}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := up(t)
+			w.change(c.cached)
+			if c.gone {
+				if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", "shop"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.forget()
+			pipeline, before := w.fill(), len(w.journal.Writes())
+			if c.live != nil {
+				w.change(c.live)
+			}
+			if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
+		})
+	}
+}
+
+// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server not answer.
+func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
+	w := up(t)
+	w.change(func(db *v1alpha1.Database) {
+		db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, v1alpha1.DeletionDelete
+	})
+	w.forget()
+	pipeline := w.fill()
+	w.journal.FailNext("get", "databases", errors.New("no answer"))
+	if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil {
+		t.Error("the pass ended well")
+	}
+	w.claim()
+}
+
+// TestNew has a controller with informers, whose clock stands still: what happens
+// comes of events.
+func TestNew(t *testing.T) {
+	w := newWorld(t, example())
+	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "name", "database", c.Name())
+	ctx, cancel := context.WithCancel(t.Context())
+	w.in.Kube.Start(ctx.Done())
+	w.in.Windlass.Start(ctx.Done())
+	stopped := make(chan error, 1)
+	go func() { stopped <- c.Run(ctx, 2) }()
+	defer func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Errorf("the controller ended with: %v", err)
+		}
+		w.in.Kube.Shutdown()
+		w.in.Windlass.Shutdown()
+	}()
+	w.eventually("its StatefulSet", func() bool {
+		_, err := w.kube.AppsV1().StatefulSets("default").Get(ctx, "shop", metav1.GetOptions{})
+		return err == nil && w.db().Status.Phase == v1alpha1.DatabaseDeploying
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "shop-0", Labels: w.statefulSet().Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{{UID: w.statefulSet().UID, Controller: ptr.To(true)}},
+		},
+		Status: blocked("ImagePullBackOff"),
+	}
+	if _, err := w.kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("what the Pod says", func() bool { return reason(w.db()) == "ImagePullBackOff" })
+	claim := w.claim()
+	claim.Status.Phase = corev1.ClaimLost
+	if _, err := w.kube.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("what the claim says", func() bool { return reason(w.db()) == "VolumeLost" })
+}
+
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		w.t.Fatalf("waiting for %s: %v", what, err)
+	}
+}

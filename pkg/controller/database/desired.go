@@ -1,0 +1,118 @@
+package database
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+const (
+	nameLabel      = "app.kubernetes.io/name"
+	nameLabelValue = "database"
+	instanceLabel  = "app.kubernetes.io/instance"
+
+	portName = "postgresql"
+	port     = 5432
+
+	// digestAnnotation on the Pod is a digest of the password that it was made for.
+	// Another one replaces the Pod.
+	digestAnnotation = "windlass.dev/password-digest"
+)
+
+// selectorOf are the labels by which the Pod of a Database is told. They never
+// change: a StatefulSet's selector is immutable.
+func selectorOf(db *v1alpha1.Database) map[string]string {
+	return map[string]string{nameLabel: nameLabelValue, instanceLabel: db.Name}
+}
+
+// metaOf is what all children have. They bear the Database's labels too, so that
+// whoever selects by these finds them.
+func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
+	labels := maps.Clone(db.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, selectorOf(db))
+	return metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: labels}
+}
+
+func desiredService(db *v1alpha1.Database) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metaOf(db),
+		Spec: corev1.ServiceSpec{
+			Selector: selectorOf(db),
+			Ports:    []corev1.ServicePort{{Name: portName, Port: port, TargetPort: intstr.FromString(portName)}},
+		},
+	}
+}
+
+// desiredClaim is made here and not by the StatefulSet, since what a StatefulSet says
+// of claims is immutable, and it would take up any claim that has the name.
+func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metaOf(db),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: db.Spec.Storage.StorageClassName,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: db.Spec.Storage.Size}},
+		},
+	}
+}
+
+// keepVolume keeps what a volume cannot change: its class, and a size above what is
+// wanted. Before it is there it cannot grow either.
+func keepVolume(want, live *corev1.PersistentVolumeClaim) {
+	if size := sizeOf(live); sizeOf(want).Cmp(*size) < 0 || live.Status.Phase == corev1.ClaimPending {
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = *size
+	}
+	if want.Spec.StorageClassName != nil {
+		want.Spec.StorageClassName = live.Spec.StorageClassName
+	}
+}
+
+// sizeOf is what a claim asks for.
+func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return &size
+}
+
+// checkClass returns a Terminal error for a volume that an earlier Database has left
+// in another class.
+func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) error {
+	wanted, is := db.Spec.Storage.StorageClassName, ptr.Deref(claim.Spec.StorageClassName, "")
+	if wanted == nil || *wanted == is {
+		return nil
+	}
+	return controller.Terminal(controller.WithReason(reasonOtherClass, fmt.Errorf(
+		"the claim %s that an earlier Database has left is of class %q, not %q; make this Database anew with that class, or delete the claim and its data",
+		claim.Name, is, *wanted)))
+}
+
+// desiredStatefulSet runs one Pod. Parallel lets a Pod that does not start be replaced
+// by one of a later template, for which OrderedReady would wait for ever.
+func desiredStatefulSet(db *v1alpha1.Database, passwordDigest string) *appsv1.StatefulSet {
+	labels := selectorOf(db)
+	labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the Pod is in the cache
+	return &appsv1.StatefulSet{
+		ObjectMeta: metaOf(db),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:            ptr.To[int32](1),
+			ServiceName:         db.Name,
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector:            &metav1.LabelSelector{MatchLabels: selectorOf(db)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{digestAnnotation: passwordDigest}},
+				Spec:       desiredPod(db),
+			},
+		},
+	}
+}

@@ -1,0 +1,40 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Finalize implements controller.Finalizer: it deletes the claim if the Database says
+// so. The rest goes by garbage collection, and the claim's volume once no Pod has it.
+//
+// A Database that is deleted with its children orphaned leaves the claim with them.
+func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
+	if !deletesData(db) {
+		return controller.Result{}, nil
+	}
+	if _, err := r.claims.Cached(db.Namespace, db.Name); apierrors.IsNotFound(err) {
+		return controller.Result{}, nil
+	}
+	// No precondition of the claim's deletion can say what the Database says now, and the
+	// cache may be behind.
+	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || !deletesData(live)) {
+		return controller.Result{}, nil
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading Database %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
+	}
+	return controller.Result{}, r.claims.Prune(ctx, newPass(db).owner, db.Name)
+}
+
+func deletesData(db *v1alpha1.Database) bool {
+	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+}

@@ -1,0 +1,134 @@
+package database
+
+import (
+	_ "embed"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
+)
+
+const (
+	containerName = "postgresql"
+	defaultImage  = "postgres:" // and the version
+	postgresUser  = 999         // of Docker's official Debian images
+
+	dataVolume        = "data"
+	dataPath          = "/var/lib/postgresql/data"
+	runVolume         = "run"
+	runPath           = "/var/run/postgresql"
+	sharedVolume      = "shared-memory"
+	sharedPath        = "/dev/shm"
+	credentialsVolume = "credentials"
+	credentialsPath   = "/etc/windlass/credentials"
+
+	// gracePeriodSeconds is how long PostgreSQL may take to shut down. Killed later, it
+	// recovers at the next start.
+	gracePeriodSeconds = 120
+
+	readinessPeriodSeconds = 5
+	// A machine that is slow to run a probe is no reason to start PostgreSQL anew.
+	livenessPeriodSeconds = 10
+	livenessFailures      = 6
+	probeTimeoutSeconds   = 10
+)
+
+// startScript is run by the shell, with the server's arguments.
+//
+//go:embed start.sh
+var startScript string
+
+// Scripts of probes, and of the end.
+const (
+	// isReady is true while TCP connections are taken.
+	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
+	// isCurrent is false when the mounted password is not the one that the server was
+	// started with: the Secret has changed, and the Pod was made before the kubelet knew.
+	// Then the container is started again.
+	isCurrent = `[ ! -e "$PGHOST/password.sum" ] || [ "$(sha256sum <"$PASSWORD_FILE")" = "$(cat "$PGHOST/password.sum")" ]`
+	// shutDown has the server end its connections, whatever signal the image names: with
+	// SIGTERM it waits until they end by themselves.
+	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
+)
+
+// desiredPod passes Pod Security "restricted".
+func desiredPod(db *v1alpha1.Database) corev1.PodSpec {
+	security := pods.Restricted()
+	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
+	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // or each mount would touch every file
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
+		AutomountServiceAccountToken:  ptr.To(false),
+		SecurityContext:               security,
+		Containers:                    []corev1.Container{desiredContainer(db)},
+		Volumes: []corev1.Volume{
+			{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name}}},
+			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			// Without this there are 64 MB, too few for parallel queries.
+			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			{Name: credentialsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: secretName(db), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: keyPassword, Path: keyPassword}},
+			}}},
+		},
+	}
+}
+
+func desiredContainer(db *v1alpha1.Database) corev1.Container {
+	security := pods.RestrictedContainer()
+	security.ReadOnlyRootFilesystem = ptr.To(true)
+	image := db.Spec.Image
+	if image == "" {
+		image = defaultImage + db.Spec.Version
+	}
+	return corev1.Container{
+		Name:    containerName,
+		Image:   image,
+		Command: []string{"sh", "-c", startScript, "postgres"},
+		Args:    serverArgs(db),
+		Env: []corev1.EnvVar{
+			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // below the volume's own directory, which may hold lost+found
+			{Name: "PGHOST", Value: runPath},
+			{Name: "PGPORT", Value: strconv.Itoa(port)},
+			{Name: "PGUSER", Value: "postgres"}, // for `kubectl exec … -- psql`
+			{Name: "PGDATABASE", Value: literal(db.Spec.DatabaseName)},
+			{Name: "OWNER", Value: literal(db.Spec.Owner)},
+			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + keyPassword},
+			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
+		},
+		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
+		Resources:      pods.Rounded(db.Spec.Resources),
+		ReadinessProbe: &corev1.Probe{ProbeHandler: shell(isReady), PeriodSeconds: readinessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds},
+		LivenessProbe:  &corev1.Probe{ProbeHandler: shell(isCurrent), PeriodSeconds: livenessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds, FailureThreshold: livenessFailures},
+		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: shell(shutDown).Exec}},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: dataVolume, MountPath: dataPath},
+			{Name: runVolume, MountPath: runPath},
+			{Name: sharedVolume, MountPath: sharedPath},
+			{Name: credentialsVolume, MountPath: credentialsPath, ReadOnly: true},
+		},
+		SecurityContext: security,
+	}
+}
+
+// serverArgs are the user's parameters and then, since the last one counts, those that
+// are not the user's to set.
+func serverArgs(db *v1alpha1.Database) []string {
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(db.Spec.Parameters)) {
+		args = append(args, "-c", name+"="+literal(string(db.Spec.Parameters[name])))
+	}
+	return append(args, "-c", "listen_addresses=*", "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories="+runPath)
+}
+
+// literal is a text in which the kubelet does not look for $(VARIABLES).
+func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+func shell(script string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}
+}

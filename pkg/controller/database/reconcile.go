@@ -1,0 +1,121 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+)
+
+// growthRetry is how often a volume is asked to grow that could not: its class may
+// allow that meanwhile.
+const growthRetry = 5 * time.Minute
+
+// reconciler is the kind Database.
+type reconciler struct {
+	secrets      children.Type[*corev1.Secret]
+	services     children.Type[*corev1.Service]
+	claims       children.Type[*corev1.PersistentVolumeClaim]
+	statefulSets children.Type[*appsv1.StatefulSet]
+
+	// pod reads from the cache.
+	pod func(namespace, name string) (*corev1.Pod, error)
+	// databases reads a Database before its data is deleted.
+	databases windlassclient.DatabasesGetter
+}
+
+// pass is what the steps of one pass hand on.
+type pass struct {
+	db          *v1alpha1.Database
+	owner       children.Owner
+	secret      *corev1.Secret
+	claim       *corev1.PersistentVolumeClaim
+	cannotGrow  error // of the claim, beside which all else is kept
+	statefulSet *appsv1.StatefulSet
+}
+
+func newPass(db *v1alpha1.Database) *pass {
+	return &pass{db: db, owner: children.Owner{Object: db, Kind: v1alpha1.SchemeGroupVersion.WithKind("Database")}}
+}
+
+// Reconcile implements controller.Reconciler. A step that fails ends the pass, so
+// that nothing is made whose needs are not met.
+func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
+	p := newPass(db)
+	for _, step := range []func(context.Context, *pass) error{
+		r.credentials,
+		r.service,
+		r.volume,
+		r.server,
+	} {
+		if err := step(ctx, p); err != nil {
+			setBlocked(db, err)
+			return controller.Result{}, err
+		}
+	}
+	pod, err := r.podOf(p)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	setProgress(db, p.statefulSet, pod, p.claim)
+	if p.cannotGrow != nil {
+		setBlocked(db, p.cannotGrow)
+	}
+	return controller.Result{}, p.cannotGrow
+}
+
+// credentials makes the password, once.
+func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
+	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, newPassword()), nil); err != nil {
+		return err
+	}
+	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
+	return checkPassword(p.secret)
+}
+
+func (r *reconciler) service(ctx context.Context, p *pass) error {
+	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.db), nil)
+	return err
+}
+
+// volume makes the claim, or takes up the one that an earlier Database has left.
+func (r *reconciler) volume(ctx context.Context, p *pass) error {
+	claim, err := r.claims.Ensure(ctx, p.owner, desiredClaim(p.db), nil)
+	if err != nil && sizeOf(claim).Cmp(p.db.Spec.Storage.Size) < 0 && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) {
+		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
+			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", sizeOf(claim), err)), growthRetry)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	p.claim, p.db.Status.Storage = claim, sizeOf(claim)
+	return checkClass(p.db, claim)
+}
+
+// server has PostgreSQL run, and start anew when the password is another.
+func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
+	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, passwordDigest(p.secret)), nil)
+	return err
+}
+
+// podOf is the Pod of the StatefulSet, from the cache; nil if there is none.
+func (r *reconciler) podOf(p *pass) (*corev1.Pod, error) {
+	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
+	}
+	return pod, nil
+}

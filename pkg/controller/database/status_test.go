@@ -1,0 +1,95 @@
+package database
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// blocked is what the kubelet says of a container that waits for a reason.
+func blocked(reason string) corev1.PodStatus {
+	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
+}
+
+// crashed is what it says of one that has ended before.
+func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
+	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		Name: containerName, State: now,
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message}},
+	}}}
+}
+
+func TestVerdict(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	isUp := appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1}
+	unplaced := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}}
+	for name, c := range map[string]struct {
+		set    appsv1.StatefulSetStatus
+		pod    *corev1.PodStatus
+		before string // reason of Ready
+		want   string
+	}{
+		"with a ready Pod of the newest template is Ready": {set: isUp, want: "Ready Available PostgreSQL takes connections."},
+		"of which the StatefulSet is not seen yet is Deploying": {
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: "Deploying Starting PostgreSQL is being started."},
+		"with a ready Pod of an older template is Deploying": {
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: "Deploying Starting PostgreSQL is being started."},
+		"without a Pod is Deploying":          {want: "Deploying Starting PostgreSQL has no Pod yet; if that lasts, see `kubectl describe statefulset shop`."},
+		"whose Pod has no place is Deploying": {pod: &unplaced, want: "Deploying Unschedulable no room"},
+		"whose image cannot be pulled is Failed": {
+			pod: new(blocked("ErrImagePull")), want: "Failed ImagePullBackOff The container does not start; see `kubectl describe pod shop-0`."},
+		"whose container is being made is Deploying": {pod: new(blocked("ContainerCreating")), want: "Deploying Starting PostgreSQL is being started."},
+		"that crashes again and again is Failed, with what the start script says": {
+			pod: new(crashed(waiting, "The volume has data of PostgreSQL 15.")), want: "Failed CrashLoopBackOff The volume has data of PostgreSQL 15. See `kubectl logs shop-0 --previous`."},
+		"that crashes without a word is Failed": {
+			pod: new(crashed(waiting, "")), want: "Failed CrashLoopBackOff PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."},
+		"that runs between two crashes is Failed": {
+			pod: new(crashed(running, "")), before: "CrashLoopBackOff", want: "Failed CrashLoopBackOff PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."},
+		"that runs after its first crash is Deploying": {pod: new(crashed(running, "")), before: "Starting", want: "Deploying Starting PostgreSQL is being started."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, claim := example(), &corev1.PersistentVolumeClaim{}
+			conditions.False(&db.Status.Conditions, conditions.Ready, c.before, "")
+			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 2}, Status: c.set}
+			var pod *corev1.Pod
+			if c.pod != nil {
+				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop-0"}, Status: *c.pod}
+			}
+			v := verdictOf(db, set, pod, claim)
+			controllertest.Equal(t, "verdict", c.want, strings.Join([]string{string(v.phase), v.reason, v.message}, " "))
+		})
+	}
+}
+
+func TestAVolumeThatGrowsIsProgress(t *testing.T) {
+	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim)
+	controllertest.Equal(t, "conditions", []string{
+		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc shop`.", "Ready=True Available: PostgreSQL takes connections.",
+	}, controllertest.Conditions(db))
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
+}
+
+func TestThePodIsNotMisread(t *testing.T) {
+	if strings.Contains(startScript, "$$") {
+		t.Error("the kubelet would make one $ of two")
+	}
+	db := example(func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"search_path": `"$user", public`, "archive_command": "echo $(PGDATA)", "port": "1"}
+	})
+	controllertest.Equal(t, "arguments", []string{
+		"-c", "archive_command=echo $$(PGDATA)", "-c", "port=1", "-c", `search_path="$$user", public`,
+		"-c", "listen_addresses=*", "-c", "port=5432", "-c", "unix_socket_directories=/var/run/postgresql",
+	}, serverArgs(db))
+}
