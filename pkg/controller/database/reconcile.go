@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -31,6 +32,7 @@ type reconciler struct {
 	pod func(namespace, name string) (*corev1.Pod, error)
 	// databases reads a Database before its data is deleted.
 	databases windlassclient.DatabasesGetter
+	clock     clock.PassiveClock
 }
 
 // pass is what the steps of one pass hand on.
@@ -66,11 +68,11 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 	if err != nil {
 		return controller.Result{}, err
 	}
-	setProgress(db, p.statefulSet, pod, p.claim)
+	again := setProgress(db, p.statefulSet, pod, p.claim, r.clock.Now())
 	if p.cannotGrow != nil {
 		setBlocked(db, p.cannotGrow)
 	}
-	return controller.Result{}, p.cannotGrow
+	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
 }
 
 // credentials makes the password, once.

@@ -2,6 +2,7 @@ package database
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +40,10 @@ func setBlocked(db *v1alpha1.Database, err error) {
 	}
 }
 
-// setProgress says how far PostgreSQL has come.
-func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) {
+// setProgress says how far PostgreSQL has come, and when to look again, if positive.
+func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
 	list := &db.Status.Conditions
-	v := verdictOf(db, s, pod, claim)
+	v := verdictOf(db, s, pod, claim, now)
 	db.Status.Phase = v.phase
 	switch v.phase {
 	case v1alpha1.DatabaseReady:
@@ -60,42 +61,55 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 		conditions.False(list, conditions.Ready, v.reason, v.message)
 		conditions.True(list, conditions.Progressing, v.reason, v.message)
 	}
+	return v.again
 }
 
 // verdict is what the children come to.
 type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
+	again           time.Duration // when it may be another without an event
 }
 
-func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) verdict {
-	if claim.Status.Phase == corev1.ClaimLost {
-		return verdict{v1alpha1.DatabaseFailed, reasonVolumeLost, fmt.Sprintf("The volume behind claim %s is gone; see `kubectl describe pvc %s`.", claim.Name, claim.Name)}
+func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
+	starting := verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonStarting, message: fmt.Sprintf(
+		"PostgreSQL is being started; if that lasts, see `kubectl describe sts/%s pod/%s-0 pvc/%s`.", db.Name, db.Name, db.Name)}
+	failed := func(reason, format string, args ...any) verdict {
+		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: fmt.Sprintf(format, args...)}
 	}
-	if isUp(s) {
-		return verdict{v1alpha1.DatabaseReady, reasonAvailable, "PostgreSQL takes connections."}
-	}
-	if pod == nil {
-		return verdict{v1alpha1.DatabaseDeploying, reasonStarting, fmt.Sprintf("PostgreSQL has no Pod yet; if that lasts, see `kubectl describe statefulset %s`.", s.Name)}
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return failed(reasonVolumeLost, "The volume behind claim %s is gone; see `kubectl describe pvc %s`.", claim.Name, claim.Name)
+	case isUp(s):
+		return verdict{phase: v1alpha1.DatabaseReady, reason: reasonAvailable, message: "PostgreSQL takes connections."}
+	case pod == nil:
+		return starting
 	}
 	status := pods.StatusOf(pod, containerName)
 	if reason := pods.BlockedStart(status); reason != "" {
-		return verdict{v1alpha1.DatabaseFailed, reason, fmt.Sprintf("The container does not start; see `kubectl describe pod %s`.", pod.Name)}
+		return failed(reason, "The container does not start; see `kubectl describe pod %s`.", pod.Name)
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
 		message := ended.Message // of the start script, which says nothing secret
 		if message == "" {
 			message = fmt.Sprintf("PostgreSQL ended with exit code %d.", ended.ExitCode)
 		}
-		return verdict{v1alpha1.DatabaseFailed, reasonCrashing, fmt.Sprintf("%s See `kubectl logs %s --previous`.", message, pod.Name)}
+		return failed(reasonCrashing, "%s See `kubectl logs %s --previous`.", message, pod.Name)
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == reasonUnschedulable {
-			return verdict{v1alpha1.DatabaseDeploying, reasonUnschedulable, c.Message}
+		if c.Type != corev1.PodScheduled || c.Reason != reasonUnschedulable {
+			continue
+		}
+		// For a moment this is so with each volume that is made for its first Pod.
+		if starting.again = c.LastTransitionTime.Add(schedulingPatience).Sub(now); starting.again <= 0 {
+			return verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonUnschedulable, message: c.Message}
 		}
 	}
-	return verdict{v1alpha1.DatabaseDeploying, reasonStarting, "PostgreSQL is being started."}
+	return starting
 }
+
+// schedulingPatience is how long a Pod may be without a node before that is told.
+const schedulingPatience = time.Minute
 
 // isUp tells whether the Pod of the newest template is ready.
 func isUp(s *appsv1.StatefulSet) bool {
