@@ -48,11 +48,15 @@ clean: cluster-down ## Take the local cluster down, and remove all that was buil
 ##@ Check
 
 .PHONY: test
-test: prerequisites verify lint test-unit test-integration ## All checks and tests; needs only Go, git, make and gcc.
+test: prerequisites postgresql verify lint test-unit test-integration ## All checks and tests; needs only Go, git, make, gcc and PostgreSQL.
 
 .PHONY: prerequisites
 prerequisites:
 	@hack/prerequisites.sh
+
+.PHONY: postgresql
+postgresql:
+	@hack/postgresql.sh
 
 .PHONY: verify
 verify: prerequisites ## Check that generated files and go.mod are up to date.
@@ -70,7 +74,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
 
 .PHONY: test-integration
-test-integration: build bin/kubernetes ## Tests on a real API server, started from bin/kubernetes.
+test-integration: postgresql build bin/kubernetes ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'go test -race -count=1 -v -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_steps)'
 

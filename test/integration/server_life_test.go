@@ -1,0 +1,207 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+func TestPostgreSQLTakesWhatTheSecretSays(t *testing.T) {
+	t.Parallel()
+	const owner, database = `we"ird's $(PGPORT) \role`, `ap"p: 'd$$b'/?`
+	s := newServer(t, func(spec *v1alpha1.DatabaseSpec) {
+		spec.Owner, spec.DatabaseName = owner, database
+		// What may get in the way of the start script, or make the log tell more.
+		spec.Parameters = map[string]v1alpha1.ParameterValue{
+			"log_statement": "all", "debug_print_parse": "on", "log_min_error_statement": "debug5", "log_min_duration_statement": "0",
+			"default_transaction_read_only": "on", "password_encryption": "md5", "lock_timeout": "1", "search_path": "none",
+		}
+	})
+	var former []*corev1.Secret
+	works := func(when string) {
+		t.Helper()
+		credentials := shared.Credentials(t, s.namespace, "shop")
+		s.wants(t, "select 1", "1")
+		s.wants(t, "select current_user || ' in ' || current_database()", owner+" in "+database)
+		if got := s.psql(t, credentials); got != "1" {
+			t.Errorf("%s psql with pgpass gives %q", when, got)
+		}
+		for _, secret := range former {
+			s.refuses(t, secret)
+		}
+		for _, secret := range append(former, credentials) {
+			if strings.Contains(s.running.Log(), string(secret.Data["password"])) {
+				t.Errorf("%s the server's log has the password", when)
+			}
+		}
+	}
+	works("at its first start")
+	s.restart(t)
+	works("after a restart")
+
+	liveness := s.container(t).LivenessProbe
+	if err := s.running.Probe(t.Context(), liveness); err != nil {
+		t.Errorf("while the password is the Secret's the liveness probe fails: %v", err)
+	}
+	former = append(former, shared.Credentials(t, s.namespace, "shop"))
+	s.patchCredentials(t, `{"stringData":{"password":" a'b\"c\\d:e@f/g$h%41 ü "}}`)
+	// A Pod that was made before the kubelet knew finds the Secret changed under it.
+	s.pod.Write(t, "credentials", "password", shared.Credentials(t, s.namespace, "shop").Data["password"])
+	if err := s.running.Probe(t.Context(), liveness); err == nil {
+		t.Error("while the password is not the Secret's the liveness probe does not fail")
+	}
+	s.restart(t)
+	works("after the password was changed")
+
+	former = append(former, shared.Credentials(t, s.namespace, "shop"))
+	before := passwordDigest(t, s.namespace)
+	if err := shared.Kube.CoreV1().Secrets(s.namespace).Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.replaced(t, before)
+	s.restart(t)
+	works("after the Secret was deleted")
+}
+
+func TestDataStaysWhateverChanges(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	s.wants(t, "with made as (select 1) select count(*)::text from made", "1")
+	s.exec(t, "create table orders as select 1 as id")
+	change := func(change func(*v1alpha1.DatabaseSpec)) {
+		t.Helper()
+		shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) { change(&db.Spec) })
+		s.restart(t)
+	}
+	rows := func(want string) {
+		t.Helper()
+		s.wants(t, "select string_agg(id::text, ' ' order by id) from orders", want)
+	}
+
+	s.running.Kill()
+	s.start(t)
+	rows("1")
+
+	change(func(spec *v1alpha1.DatabaseSpec) {
+		spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "log_line_prefix": "$(PGDATA) $$ %m "}
+	})
+	rows("1")
+	s.wants(t, "select current_setting('work_mem') || ' ' || current_setting('log_line_prefix')", "9MB $(PGDATA) $$ %m ")
+
+	first := shared.Credentials(t, s.namespace, "shop")
+	change(func(spec *v1alpha1.DatabaseSpec) { spec.Owner = "clerk" })
+	s.exec(t, "insert into orders values (2)") // it owns the table now
+	rows("1 2")
+	s.refuses(t, first)
+
+	change(func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName = "archive" })
+	s.wants(t, "select count(*)::text from pg_tables where tablename = 'orders'", "0")
+	change(func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName, spec.Owner = "app", "app" })
+	rows("1 2")
+	s.exec(t, "drop table orders")
+}
+
+// exec carries out a statement as users of the newest Secret do.
+func (s *server) exec(t *testing.T, sql string) {
+	t.Helper()
+	connection, err := s.connect(t, shared.Credentials(t, s.namespace, "shop"))
+	if err != nil {
+		t.Fatalf("connecting: %v; the server's log:\n%s", err, s.running.Log())
+	}
+	defer connection.Close(context.Background())
+	if _, err := connection.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// TestAStartThatIsCutOffIsMadeGood kills the start script at all its stages: what it
+// does takes less than two seconds.
+func TestAStartThatIsCutOffIsMadeGood(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	for _, fresh := range []bool{true, false} {
+		for after := time.Duration(0); after < 2*time.Second; after += 190 * time.Millisecond {
+			s.running.Kill()
+			if fresh {
+				if err := os.RemoveAll(s.pod.Path("data")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.launch(t)
+			select {
+			case <-s.running.Ended():
+				t.Fatalf("it ended by itself: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
+			case <-time.After(after):
+			}
+			s.running.Kill()
+			s.start(t)
+			s.wants(t, "select 1", "1")
+		}
+	}
+}
+
+func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	s.running.Stop(t)
+	data := filepath.Join(s.pod.Path("data"), "pgdata")
+	ends := func(want string) {
+		t.Helper()
+		s.launch(t)
+		<-s.running.Ended()
+		if got := s.pod.TerminationMessage(); !strings.Contains(got, want) {
+			t.Errorf("it ended with %q, which does not say %q; its log:\n%s", got, want, s.running.Log())
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("PG_VERSION", "9\n")
+	ends("The volume has data of PostgreSQL 9, which PostgreSQL ")
+	write("PG_VERSION", string(version))
+
+	// The Pod's fsGroup opens what the volume has to the group whenever it is mounted.
+	if err := os.Chmod(data, 0o2770); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+	s.wants(t, "select 1", "1")
+	s.running.Stop(t)
+
+	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
+	})
+	ends("PostgreSQL does not start; its log says why.")
+	if !strings.Contains(s.running.Log(), `invalid value for parameter "shared_buffers"`) {
+		t.Errorf("the log does not say why:\n%s", s.running.Log())
+	}
+
+	if err := os.Rename(data, data+".theirs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("precious", "theirs")
+	ends("The volume has something else in ")
+	if text, err := os.ReadFile(filepath.Join(data, "precious")); err != nil || string(text) != "theirs" {
+		t.Errorf("what was there is %q: %v", text, err)
+	}
+}

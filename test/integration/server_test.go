@@ -1,0 +1,193 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/postgres"
+	"windlass.dev/windlass/test/world"
+)
+
+// server is the PostgreSQL of a Database "shop": what the operator puts into its Pod
+// runs on this machine. The simulated node runs a Pod of that name for show.
+type server struct {
+	namespace string
+	pod       *postgres.Pod
+	running   *postgres.Container
+}
+
+// newServer makes a Database of this machine's version, and starts what it is to run.
+func newServer(t *testing.T, change func(*v1alpha1.DatabaseSpec)) *server {
+	t.Helper()
+	programs, err := postgres.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := world.SmallestDatabase()
+	spec.Version = programs.Version
+	if change != nil {
+		change(&spec)
+	}
+	s := &server{namespace: shared.NewNamespace(t), pod: postgres.NewPod(t)}
+	shared.CreateDatabase(t, s.namespace, "shop", spec)
+	s.start(t)
+	return s
+}
+
+// container is what the operator wants to run, once it is content.
+func (s *server) container(t *testing.T) corev1.Container {
+	t.Helper()
+	shared.DatabaseIn(t, s.namespace, "shop", v1alpha1.DatabaseReady)
+	set, err := shared.Kube.AppsV1().StatefulSets(s.namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Spec.Template.Spec.Containers[0]
+}
+
+// launch starts the container and returns at once.
+func (s *server) launch(t *testing.T) {
+	t.Helper()
+	container := s.container(t)
+	s.pod.Write(t, "credentials", "password", shared.Credentials(t, s.namespace, "shop").Data["password"])
+	s.running = s.pod.Start(t, container)
+}
+
+// start starts the container, and returns when it is ready.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.launch(t)
+	s.ready(t)
+}
+
+func (s *server) ready(t *testing.T) {
+	t.Helper()
+	probe := s.container(t).ReadinessProbe
+	world.Eventually(t, "PostgreSQL to be ready", func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.running.Ended():
+			return false, fmt.Errorf("it ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
+		default:
+			return s.running.Probe(ctx, probe) == nil, nil
+		}
+	})
+}
+
+// restart replaces the Pod: the old one ends, and the next one is as the operator wants
+// it by now.
+func (s *server) restart(t *testing.T) {
+	t.Helper()
+	s.running.Stop(t)
+	s.start(t)
+}
+
+// connect connects with the uri of a Secret; the name in it is one of the cluster's.
+func (s *server) connect(t *testing.T, credentials *corev1.Secret) (*pgx.Conn, error) {
+	t.Helper()
+	config, err := pgx.ParseConfig(string(credentials.Data["uri"]))
+	if err != nil {
+		t.Fatalf("reading the uri: %v", err)
+	}
+	if want := "shop." + s.namespace + ".svc"; config.Host != want || config.Port != 5432 {
+		t.Errorf("the uri leads to %s:%d", config.Host, config.Port)
+	}
+	port, err := strconv.ParseUint(s.pod.Port, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = "127.0.0.1", uint16(port), nil, nil
+	return pgx.ConnectConfig(t.Context(), config)
+}
+
+// query asks as users of the newest Secret do, and returns the one value that comes.
+func (s *server) query(t *testing.T, sql string) string {
+	t.Helper()
+	connection, err := s.connect(t, shared.Credentials(t, s.namespace, "shop"))
+	if err != nil {
+		t.Fatalf("connecting: %v; the server's log:\n%s", err, s.running.Log())
+	}
+	defer connection.Close(context.Background())
+	var value any
+	if err := connection.QueryRow(t.Context(), sql).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return fmt.Sprint(value)
+}
+
+// wants fails the test unless a query gives a value.
+func (s *server) wants(t *testing.T, sql, want string) {
+	t.Helper()
+	if got := s.query(t, sql); got != want {
+		t.Errorf("%s gives %q, not %q", sql, got, want)
+	}
+}
+
+// refuses fails the test unless the server refuses what another Secret says.
+func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
+	t.Helper()
+	connection, err := s.connect(t, credentials)
+	if err == nil {
+		_ = connection.Close(context.Background())
+		t.Error("the server takes what it should not")
+	} else if !strings.Contains(err.Error(), "28P01") && !strings.Contains(err.Error(), "28000") { // invalid password, invalid authorization
+		t.Errorf("the server refuses with %v", err)
+	}
+}
+
+// patchCredentials changes the Secret as a user would, and waits until the operator has
+// seen to the rest.
+func (s *server) patchCredentials(t *testing.T, patch string) {
+	t.Helper()
+	before := passwordDigest(t, s.namespace)
+	patchSecret(t, s.namespace, "shop-credentials", patch)
+	s.replaced(t, before)
+}
+
+func (s *server) replaced(t *testing.T, before string) {
+	t.Helper()
+	world.Eventually(t, "the Pod to be replaced", func(context.Context) (bool, error) { return passwordDigest(t, s.namespace) != before, nil })
+}
+
+// passwordDigest is what replaces the Pod when it changes.
+func passwordDigest(t *testing.T, namespace string) string {
+	t.Helper()
+	set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Spec.Template.Annotations["windlass.dev/password-digest"]
+}
+
+// psql asks with the line for .pgpass in a Secret.
+func (s *server) psql(t *testing.T, credentials *corev1.Secret) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pgpass")
+	line := strings.Replace(string(credentials.Data["pgpass"]), string(credentials.Data["host"])+":5432:", "127.0.0.1:"+s.pod.Port+":", 1)
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	programs, err := postgres.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(programs.Dir, "psql"), "--no-password", "--no-psqlrc", "--tuples-only", "--no-align", "--command=select 1")
+	command.Env = []string{"PGPASSFILE=" + file, "PGHOST=127.0.0.1", "PGPORT=" + s.pod.Port, "PGUSER=" + string(credentials.Data["username"]), "PGDATABASE=" + string(credentials.Data["dbname"])}
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("psql: %v: %s", err, output)
+	}
+	return strings.TrimSpace(string(output))
+}

@@ -1,0 +1,94 @@
+package world
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// SmallestDatabase is the spec of a Database that says no more than it must.
+func SmallestDatabase() v1alpha1.DatabaseSpec {
+	return v1alpha1.DatabaseSpec{Version: "17", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi")}}
+}
+
+// EverythingOfDatabase is a spec that uses every field of Database.
+func EverythingOfDatabase() v1alpha1.DatabaseSpec {
+	return v1alpha1.DatabaseSpec{
+		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard")},
+		DatabaseName: "orders", Owner: "clerk", Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "search_path": `"$user", public`},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
+		},
+		DeletionPolicy: v1alpha1.DeletionDelete,
+	}
+}
+
+// CreateDatabase creates a Database.
+func (w *World) CreateDatabase(t *testing.T, namespace, name string, spec v1alpha1.DatabaseSpec) *v1alpha1.Database {
+	t.Helper()
+	db := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	db, err := w.Windlass.WindlassV1alpha1().Databases(namespace).Create(t.Context(), db, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating Database %s/%s: %v", namespace, name, err)
+	}
+	return db
+}
+
+// UpdateDatabase changes a Database, and returns it as it is then.
+func (w *World) UpdateDatabase(t *testing.T, namespace, name string, change func(*v1alpha1.Database)) *v1alpha1.Database {
+	t.Helper()
+	var db *v1alpha1.Database
+	Eventually(t, "Database "+name+" to be changed", func(ctx context.Context) (_ bool, err error) {
+		if db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return false, err
+		}
+		change(db)
+		db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Update(ctx, db, metav1.UpdateOptions{})
+		return err == nil, ignoreConflict(err)
+	})
+	return db
+}
+
+// DatabaseWith waits until the status of a Database's newest generation is as wanted.
+func (w *World) DatabaseWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.Database) bool) *v1alpha1.Database {
+	t.Helper()
+	var db *v1alpha1.Database
+	Eventually(t, "Database "+name+" to be "+what, func(ctx context.Context) (_ bool, err error) {
+		db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && db.Status.ObservedGeneration == db.Generation && wanted(db), err
+	})
+	return db
+}
+
+// DatabaseIn waits for a phase of the newest generation.
+func (w *World) DatabaseIn(t *testing.T, namespace, name string, phase v1alpha1.DatabasePhase) *v1alpha1.Database {
+	t.Helper()
+	return w.DatabaseWith(t, namespace, name, string(phase), func(db *v1alpha1.Database) bool { return db.Status.Phase == phase })
+}
+
+// DatabaseReason waits until the newest generation's condition Ready has a reason.
+func (w *World) DatabaseReason(t *testing.T, namespace, name, reason string) *v1alpha1.Database {
+	t.Helper()
+	return w.DatabaseWith(t, namespace, name, reason, func(db *v1alpha1.Database) bool {
+		ready := meta.FindStatusCondition(db.Status.Conditions, "Ready")
+		return ready != nil && ready.Reason == reason
+	})
+}
+
+// Credentials is the Secret to connect to a Database with.
+func (w *World) Credentials(t *testing.T, namespace, name string) *corev1.Secret {
+	t.Helper()
+	s, err := w.Kube.CoreV1().Secrets(namespace).Get(t.Context(), name+"-credentials", metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("reading the Secret of Database %s: %v", name, err)
+	}
+	return s
+}
