@@ -77,7 +77,18 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 }
 
+// highestVerbosity is the last at which client-go logs no bodies of requests, in which
+// Secrets are.
+const highestVerbosity = 7
+
 func (o *options) validate() error {
+	verbosity := uint32(o.logging.Verbosity)
+	for _, module := range o.logging.VModule {
+		verbosity = max(verbosity, uint32(module.Verbosity))
+	}
+	if verbosity > highestVerbosity {
+		return fmt.Errorf("--v and --vmodule must be at most %d: from %d on, the content of Secrets would be in the log", highestVerbosity, highestVerbosity+1)
+	}
 	if o.workers < 1 {
 		return fmt.Errorf("--workers must be at least 1, not %d", o.workers)
 	}
