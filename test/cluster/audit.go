@@ -17,6 +17,12 @@ type Request struct {
 	ObjectRef      ObjectRef
 	ResponseStatus struct{ Code int }
 	StageTimestamp time.Time // of the answer
+	Annotations    map[string]string
+}
+
+// Unauthorized tells whether the request was refused for want of rights.
+func (r Request) Unauthorized() bool {
+	return r.Annotations["authorization.k8s.io/decision"] == "forbid"
 }
 
 // ObjectRef is what a request was about.
@@ -31,6 +37,12 @@ func (r Request) String() string {
 		resource += "/" + r.ObjectRef.Subresource
 	}
 	return fmt.Sprintf("%s %s %s/%s", r.Verb, resource, r.ObjectRef.Namespace, r.ObjectRef.Name)
+}
+
+// AuditLog is all that the API server has noted of requests.
+func (c *Cluster) AuditLog() (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.dir, "audit.log"))
+	return string(text), err
 }
 
 // Requests returns the requests so far for which keep is true, in the order of

@@ -4,12 +4,9 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,52 +21,6 @@ import (
 
 // smallest is the spec of an App that names no more than it must.
 func smallest() v1alpha1.AppSpec { return v1alpha1.AppSpec{Image: "shop:1"} }
-
-func TestAnAppCostsOnePostPerChildAndAWritePerPhase(t *testing.T) {
-	t.Parallel()
-	namespace := shared.NewNamespace(t)
-	shared.MakeReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.Everything())
-	app := shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
-	if app.Status.URL != "https://shop.example.com/shop" || app.Status.ReadyReplicas != 2 || app.Status.Replicas != 2 {
-		t.Errorf("its status is %+v", app.Status)
-	}
-	want := []string{
-		"get configmaps " + namespace + "/settings",
-		"get secrets " + namespace + "/payment",
-		"get secrets " + namespace + "/shop-credentials",
-		"create configmaps " + namespace + "/shop",
-		"create deployments " + namespace + "/shop",
-		"create services " + namespace + "/shop",
-		"create ingresses " + namespace + "/shop",
-		"create horizontalpodautoscalers " + namespace + "/shop",
-		"create poddisruptionbudgets " + namespace + "/shop",
-		"update apps/status " + namespace + "/shop", // Deploying
-		"update apps/status " + namespace + "/shop", // Ready
-	}
-	slices.Sort(want[:3])
-	made := requests(t, namespace)
-	slices.Sort(made[:min(3, len(made))])
-	if diff := cmp.Diff(want, made); diff != "" {
-		t.Errorf("requests (-wanted +got):\n%s", diff)
-	}
-
-	// Each change of an annotation is an event, and so a pass.
-	for i := range 100 {
-		_, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Patch(t.Context(), "shop", types.MergePatchType,
-			fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatalf("touching the App: %v", err)
-		}
-	}
-	shared.CreateApp(t, namespace, "last", smallest())
-	shared.AppIn(t, namespace, "last", v1alpha1.AppReady)
-	for _, request := range requests(t, namespace)[len(want):] {
-		if !strings.HasSuffix(request, "/last") {
-			t.Errorf("an App at rest cost a further request: %s", request)
-		}
-	}
-}
 
 func TestAnAppWaitsForWhatItNames(t *testing.T) {
 	t.Parallel()
@@ -156,46 +107,6 @@ func TestReadyIsHonest(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared.AppWith(t, namespace, "shop", "scaled to three", func(app *v1alpha1.App) bool { return app.Status.ReadyReplicas == 3 })
-}
-
-func TestAnAppRunsWherePodsAreRestricted(t *testing.T) {
-	t.Parallel()
-	namespace := shared.NewNamespace(t)
-	if _, err := shared.Kubectl(t.Context(), "", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
-		t.Fatal(err)
-	}
-	shared.MakeReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.Everything())
-	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
-}
-
-func TestChildrenGoWithTheirAppUnlessTheyAreOrphaned(t *testing.T) {
-	t.Parallel()
-	for cascade, stays := range map[string]bool{"background": false, "foreground": false, "orphan": true} {
-		t.Run(cascade, func(t *testing.T) {
-			t.Parallel()
-			namespace := shared.NewNamespace(t)
-			shared.CreateApp(t, namespace, "shop", smallest())
-			shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
-			if _, err := shared.Kubectl(t.Context(), "", "delete", "app", "shop", "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
-				t.Fatal(err)
-			}
-			deployments := shared.Kube.AppsV1().Deployments(namespace)
-			if !stays {
-				world.Eventually(t, "the Deployment to go", func(ctx context.Context) (bool, error) {
-					_, err := deployments.Get(ctx, "shop", metav1.GetOptions{})
-					return apierrors.IsNotFound(err), nil
-				})
-				return
-			}
-			// An App of that name is another one: what is there is not its own.
-			shared.CreateApp(t, namespace, "shop", smallest())
-			shared.ReadyReason(t, namespace, "shop", "NameConflict")
-			if d, err := deployments.Get(t.Context(), "shop", metav1.GetOptions{}); err != nil || len(d.OwnerReferences) > 0 {
-				t.Errorf("the orphan was taken up or is gone: %v", err)
-			}
-		})
-	}
 }
 
 func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {

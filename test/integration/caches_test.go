@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -14,28 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
 )
-
-func TestARestartCostsAnAppNoRequest(t *testing.T) {
-	t.Parallel()
-	p := ownPlace(t)
-	first := launch(t, p.Cluster)
-	p.MakeReferences(t, "default")
-	p.CreateApp(t, "default", "shop", world.Everything())
-	p.AppIn(t, "default", "shop", v1alpha1.AppReady)
-	first.terminate()
-	about := func(r cluster.Request) bool { return r.ObjectRef.Namespace == "default" && r.Verb != "watch" }
-	before := lines(t, p.Cluster, about)
-	second := launch(t, p.Cluster)
-	passed := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="app",result="requeue_after"\} [1-9]`)
-	world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.get(t, "/metrics")), nil })
-	second.terminate()
-	for _, request := range lines(t, p.Cluster, about)[len(before):] {
-		t.Errorf("a restart cost a request: %s", request)
-	}
-}
 
 // heap is the controller's live heap in bytes, after garbage collections: what a pool
 // holds goes with the second.

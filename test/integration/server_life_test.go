@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
 )
 
 func TestPostgreSQLTakesWhatTheSecretSays(t *testing.T) {
@@ -109,6 +110,21 @@ func TestDataStaysWhateverChanges(t *testing.T) {
 	change(func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName, spec.Owner = "app", "app" })
 	rows("1 2")
 	s.exec(t, "drop table orders")
+}
+
+func TestADatabaseThatIsMadeAgainFindsItsData(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	s.exec(t, "create table orders as select 1 as id")
+	former := shared.Credentials(t, s.namespace, "shop")
+	spec := world.SmallestDatabase()
+	spec.Version = shared.DatabaseIn(t, s.namespace, "shop", v1alpha1.DatabaseReady).Spec.Version
+	deleteDatabase(t, s.namespace)
+	s.running.Stop(t)
+	shared.CreateDatabase(t, s.namespace, "shop", spec)
+	s.start(t)
+	s.wants(t, "select id::text from orders", "1")
+	s.refuses(t, former)
 }
 
 // exec carries out a statement as users of the newest Secret do.

@@ -111,6 +111,41 @@ func TestTheVolume(t *testing.T) {
 	}
 }
 
+// TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen keeps one controller over its
+// passes.
+func TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen(t *testing.T) {
+	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	r := newRefusals(clk)
+	w := up(t)
+	asked := func(want int, why string) {
+		t.Helper()
+		w.forget()
+		pipeline := w.fill()
+		pipeline.Reconciler.(*reconciler).refusals = r
+		w.journal.FailNext("patch", "persistentvolumeclaims", refused)
+		before := w.journal.Writes()
+		_, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
+		n := 0
+		for _, write := range w.journal.Writes()[len(before):] {
+			if write == patchClaim {
+				n++
+			}
+		}
+		if n != want || err == nil || reason(w.db()) != "StorageCannotGrow" {
+			t.Errorf("%s it was asked %d times, and the error is %v", why, n, err)
+		}
+	}
+	w.change(grown("2Gi"))
+	asked(1, "at first")
+	asked(0, "at the next event")
+	clk.SetTime(clk.Now().Add(growthRetry))
+	asked(1, "later")
+	w.change(grown("3Gi"))
+	asked(1, "for another size")
+	asked(0, "at the next event")
+}
+
 func size(quantity string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(quantity)

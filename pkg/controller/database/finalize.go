@@ -17,6 +17,7 @@ import (
 //
 // A Database that is deleted with its children orphaned leaves the claim with them.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
+	r.refusals.forget(db.UID)
 	if !deletesData(db) {
 		return controller.Result{}, nil
 	}

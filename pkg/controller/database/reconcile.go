@@ -3,7 +3,6 @@ package database
 import (
 	"context"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +16,6 @@ import (
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
-// growthRetry is how often a volume is asked to grow that could not: its class may
-// allow that meanwhile.
-const growthRetry = 5 * time.Minute
-
 // reconciler is the kind Database.
 type reconciler struct {
 	secrets      children.Type[*corev1.Secret]
@@ -32,6 +27,7 @@ type reconciler struct {
 	pod func(namespace, name string) (*corev1.Pod, error)
 	// databases reads a Database before its data is deleted.
 	databases windlassclient.DatabasesGetter
+	refusals  *refusals
 	clock     clock.PassiveClock
 }
 
@@ -91,10 +87,16 @@ func (r *reconciler) service(ctx context.Context, p *pass) error {
 
 // volume makes the claim, or takes up the one that an earlier Database has left.
 func (r *reconciler) volume(ctx context.Context, p *pass) error {
-	claim, err := r.claims.Ensure(ctx, p.owner, desiredClaim(p.db), nil)
-	if err != nil && sizeOf(claim).Cmp(p.db.Spec.Storage.Size) < 0 && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) {
+	want, size := desiredClaim(p.db), p.db.Spec.Storage.Size
+	has, refused := r.refusals.recent(p.db.UID, size)
+	if refused != nil {
+		p.cannotGrow, want.Spec.Resources.Requests[corev1.ResourceStorage] = refused, has
+	}
+	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) < 0 {
 		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
 			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", sizeOf(claim), err)), growthRetry)
+		r.refusals.note(p.db.UID, size, *sizeOf(claim), p.cannotGrow)
 		err = nil
 	}
 	if err != nil {

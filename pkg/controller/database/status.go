@@ -49,7 +49,7 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 	case v1alpha1.DatabaseReady:
 		conditions.True(list, conditions.Ready, v.reason, v.message)
 		conditions.False(list, conditions.Progressing, v.reason, v.message)
-		if has := claim.Status.Capacity.Storage(); sizeOf(claim).Cmp(*has) > 0 {
+		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
 			conditions.True(list, conditions.Progressing, reasonGrowing,
 				fmt.Sprintf("The volume grows from %s to %s; see `kubectl describe pvc %s`.", has, sizeOf(claim), claim.Name))
 		}

@@ -1,0 +1,98 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestWhatExcludesOursIsTakenOut has others set fields beside which the API server
+// would refuse ours.
+func TestWhatExcludesOursIsTakenOut(t *testing.T) {
+	t.Parallel()
+	client, fresh, namespace := dynamicClient(t), apps.made(t, world.Everything()), apps.made(t, world.Everything())
+	for _, args := range [][]string{
+		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
+		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
+		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"theirs"}}}}}}`},
+		{"patch", "poddisruptionbudget", "shop", "-p", `{"spec":{"maxUnavailable":null,"minAvailable":1}}`},
+	} {
+		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
+			t.Fatal(err)
+		}
+		apps.same(t, client, fresh, namespace, "put right")
+	}
+}
+
+func TestWhatOthersSetStays(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.MakeReferences(t, namespace)
+	shared.CreateApp(t, namespace, "shop", world.Everything())
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+	for _, args := range [][]string{
+		{"annotate", "service/shop", "theirs=yes"},
+		{"rollout", "restart", "deployment/shop"},
+		{"scale", "deployment/shop", "--replicas=4"}, // as the autoscaler would
+		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"proxy:1"}]}}}}`},
+	} {
+		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared.AppWith(t, namespace, "shop", "scaled by others", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 4 })
+	// A change of ours goes through beside all that.
+	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Image = "shop:2" })
+	shared.AppWith(t, namespace, "shop", "rolled out", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady })
+	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := d.Spec.Template
+	if *d.Spec.Replicas != 4 || pod.Annotations["kubectl.kubernetes.io/restartedAt"] == "" || len(pod.Spec.Containers) != 2 {
+		t.Errorf("others' changes were undone: %d replicas, annotations %v, %d containers", *d.Spec.Replicas, pod.Annotations, len(pod.Spec.Containers))
+	}
+	for _, container := range pod.Spec.Containers {
+		if container.Name == "app" && container.Image != "shop:2" {
+			t.Errorf("the image is %s", container.Image)
+		}
+	}
+	service, err := shared.Kube.CoreV1().Services(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil || service.Annotations["theirs"] != "yes" {
+		t.Errorf("the annotation is gone: %v", err)
+	}
+}
+
+func TestWhatIsTakenOutOfAnAppGoes(t *testing.T) {
+	t.Parallel()
+	namespace, client := shared.NewNamespace(t), dynamicClient(t)
+	shared.MakeReferences(t, namespace)
+	shared.CreateApp(t, namespace, "shop", world.Everything())
+	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+	for _, wanted := range []bool{false, true} {
+		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
+			app.Labels, app.Spec = map[string]string{"team": "storefront"}, world.Everything()
+			if !wanted {
+				app.Labels, app.Spec = nil, v1alpha1.AppSpec{Image: "shop:1"}
+			}
+		})
+		shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+		for _, resource := range apps.children {
+			always := resource.Resource == "deployments" || resource.Resource == "services"
+			world.Eventually(t, resource.Resource, func(context.Context) (bool, error) {
+				object := resource.get(t, client, namespace)
+				if object == nil || !wanted && !always {
+					return object == nil && !wanted && !always, nil
+				}
+				_, labelled := object.GetLabels()["team"]
+				return labelled == wanted, nil
+			})
+		}
+	}
+}

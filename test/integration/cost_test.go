@@ -1,0 +1,86 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+func TestAnOwnerCostsOnePostPerChildAndAWritePerPhase(t *testing.T) {
+	forAll(t, func(t *testing.T, o owner) {
+		namespace := shared.NewNamespace(t)
+		makeEverything(t, o, shared, namespace)
+		want, made := o.requests(namespace), requests(t, namespace)
+		reads := func(lines []string) []string { // come in any order
+			return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, "get") })))
+		}
+		writes := func(lines []string) []string {
+			return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasPrefix(line, "get") })
+		}
+		if diff := cmp.Diff(reads(want), reads(made)) + cmp.Diff(writes(want), writes(made)); diff != "" {
+			t.Errorf("requests (-wanted +got):\n%s", diff)
+			out, _ := shared.Kubectl(t.Context(), "", "get", "events.events.k8s.io", "-n", namespace, "-o", "custom-columns=T:.metadata.creationTimestamp,R:.reason,K:.regarding.kind,N:.note")
+			t.Log(out)
+			found, _ := shared.Requests(func(r cluster.Request) bool {
+				return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == o.name()+"s"
+			})
+			t.Logf("%+v", found)
+		}
+
+		// Each change of an annotation is an event, and so a pass.
+		objects := dynamicClient(t).Resource(v1alpha1.SchemeGroupVersion.WithResource(o.name() + "s"))
+		for i := range 100 {
+			touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i)
+			if _, err := objects.Namespace(namespace).Patch(t.Context(), "shop", types.MergePatchType, touch, metav1.PatchOptions{}); err != nil {
+				t.Fatalf("touching it: %v", err)
+			}
+		}
+		shared.CreateApp(t, namespace, "last", smallest())
+		shared.AppIn(t, namespace, "last", v1alpha1.AppReady)
+		for _, request := range requests(t, namespace)[len(made):] {
+			if !strings.HasSuffix(request, "/last") {
+				t.Errorf("at rest it cost a further request: %s", request)
+			}
+		}
+	})
+}
+
+func TestARestartCostsNoRequest(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	first := launch(t, p.Cluster)
+	for _, o := range owners {
+		namespace := "of-" + o.name()
+		if _, err := p.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
+			t.Fatal(err)
+		}
+		makeEverything(t, o, p, namespace)
+	}
+	first.terminate()
+	about := func(r cluster.Request) bool {
+		return strings.HasPrefix(r.ObjectRef.Namespace, "of-") && r.Verb != "watch"
+	}
+	before := lines(t, p.Cluster, about)
+	second := launch(t, p.Cluster)
+	for _, o := range owners {
+		passed := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name() + `",result="requeue_after"\} [1-9]`)
+		world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.get(t, "/metrics")), nil })
+	}
+	second.terminate()
+	for _, request := range lines(t, p.Cluster, about)[len(before):] {
+		t.Errorf("a restart cost a request: %s", request)
+	}
+}

@@ -1,0 +1,125 @@
+//go:build integration
+
+package integration
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+var apps = kindOf[v1alpha1.AppSpec]{
+	resource: "app",
+	children: []childType{
+		{
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, child: "shop",
+			theirs: `{"apiVersion":"v1","kind":"ConfigMap","data":{"theirs":"yes"}}`,
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, child: "shop",
+			theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+			undecided: [][]string{
+				{"metadata", "annotations", "windlass.dev/inputs"}, {"spec", "template", "metadata", "annotations", "windlass.dev/inputs-digest"},
+				{"spec", "replicas"}, // the autoscaler's
+			},
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, child: "shop",
+			theirs:    `{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1}]}}`,
+			undecided: [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}},
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, child: "shop",
+			theirs: `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","spec":{"defaultBackend":{"service":{"name":"theirs","port":{"number":1}}}}}`,
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, child: "shop",
+			theirs: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}}}`,
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, child: "shop",
+			theirs: `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}`,
+		},
+	},
+	everything: world.Everything,
+	refers:     func(t *testing.T, on *place, namespace string) { t.Helper(); on.MakeReferences(t, namespace) },
+	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.AppSpec) {
+		t.Helper()
+		on.CreateApp(t, namespace, "shop", spec)
+	},
+	set: func(t *testing.T, namespace string, spec v1alpha1.AppSpec) {
+		t.Helper()
+		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec = spec })
+	},
+	isReady: func(t *testing.T, on *place, namespace string) {
+		t.Helper()
+		on.AppIn(t, namespace, "shop", v1alpha1.AppReady)
+	},
+	hasReason: func(t *testing.T, namespace, reason string) {
+		t.Helper()
+		shared.ReadyReason(t, namespace, "shop", reason)
+	},
+	costs: func(namespace string) []string {
+		return []string{
+			"get configmaps " + namespace + "/settings",
+			"get secrets " + namespace + "/payment",
+			"get secrets " + namespace + "/shop-credentials",
+			"create configmaps " + namespace + "/shop",
+			"create deployments " + namespace + "/shop",
+			"create services " + namespace + "/shop",
+			"create ingresses " + namespace + "/shop",
+			"create horizontalpodautoscalers " + namespace + "/shop",
+			"create poddisruptionbudgets " + namespace + "/shop",
+			"update apps/status " + namespace + "/shop", // Deploying
+			"update apps/status " + namespace + "/shop", // Ready
+		}
+	},
+	changes: map[string][]func(*v1alpha1.AppSpec){
+		"image":    {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
+		"replicas": {func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) { s.Autoscaling, s.Replicas = nil, ptr.To[int32](1) }},
+		"port":     {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
+		"command":  {func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil }},
+		"args":     {func(s *v1alpha1.AppSpec) { s.Args = []string{"--other"} }, func(s *v1alpha1.AppSpec) { s.Args = nil }},
+		"env": {
+			func(s *v1alpha1.AppSpec) { s.Env[0].Value = "debug" },
+			func(s *v1alpha1.AppSpec) { s.Env = append(s.Env, corev1.EnvVar{Name: "MORE"}) },
+			func(s *v1alpha1.AppSpec) { s.Env[0], s.Env[1] = s.Env[1], s.Env[0] },
+			func(s *v1alpha1.AppSpec) { s.Env = s.Env[1:] },
+			func(s *v1alpha1.AppSpec) { s.Env = nil },
+		},
+		"envFrom": {func(s *v1alpha1.AppSpec) { s.EnvFrom = s.EnvFrom[:1] }, func(s *v1alpha1.AppSpec) { s.EnvFrom = nil }},
+		"config": {
+			func(s *v1alpha1.AppSpec) { s.Config = map[string]string{"shop.toml": "changed"} },
+			func(s *v1alpha1.AppSpec) { s.Config = nil },
+		},
+		"ingress": {
+			func(s *v1alpha1.AppSpec) {
+				s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
+			},
+			func(s *v1alpha1.AppSpec) { s.Ingress = nil },
+		},
+		"autoscaling": {
+			func(s *v1alpha1.AppSpec) { s.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 9} },
+			func(s *v1alpha1.AppSpec) { s.Autoscaling = nil },
+		},
+		"resources": {
+			func(s *v1alpha1.AppSpec) {
+				s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
+			},
+			func(s *v1alpha1.AppSpec) { s.Resources = corev1.ResourceRequirements{} },
+		},
+		"probe":              {func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) { s.Probe = nil }},
+		"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},
+		"serviceAccountName": {func(s *v1alpha1.AppSpec) { s.ServiceAccountName = "" }},
+		"imagePullSecrets": {
+			func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "else"}} },
+			func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = nil },
+		},
+	},
+}

@@ -1,0 +1,148 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestThePasswordStaysThroughRestartsAndChanges kills the controller a hundred times,
+// and changes something in the meantime.
+func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	p.CreateDatabase(t, "default", "shop", world.SmallestDatabase())
+	changes := []func(spec *v1alpha1.DatabaseSpec, n int){
+		func(spec *v1alpha1.DatabaseSpec, n int) { spec.Image = fmt.Sprintf("postgres:17.%d", n) },
+		func(spec *v1alpha1.DatabaseSpec, n int) {
+			spec.Storage.Size = *resource.NewQuantity(int64(n+2)<<30, resource.BinarySI)
+		},
+		func(spec *v1alpha1.DatabaseSpec, n int) { spec.DatabaseName = fmt.Sprintf("database-%d", n) },
+		func(spec *v1alpha1.DatabaseSpec, n int) { spec.Owner = fmt.Sprintf("owner-%d", n) },
+		func(spec *v1alpha1.DatabaseSpec, n int) {
+			spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": v1alpha1.ParameterValue(fmt.Sprintf("%dMB", n+1))}
+		},
+		func(spec *v1alpha1.DatabaseSpec, n int) {
+			spec.DeletionPolicy = []v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionRetain}[n%2]
+		},
+	}
+	password := ""
+	for n := range 100 {
+		controller := launch(t, p.Cluster, "--leader-elect=false")
+		db := p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
+		secret := p.Credentials(t, "default", "shop")
+		if password == "" {
+			password = string(secret.Data["password"])
+		}
+		if got := string(secret.Data["password"]); len(got) != 32 || got != password {
+			t.Fatalf("after %d restarts it is another", n)
+		}
+		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s", db.Spec.Owner, password, db.Spec.DatabaseName)
+		if got := string(secret.Data["uri"]); got != want {
+			t.Fatalf("the uri is %q, not %q", got, want)
+		}
+		controller.kill()
+		p.UpdateDatabase(t, "default", "shop", func(db *v1alpha1.Database) { changes[n%len(changes)](&db.Spec, n) })
+	}
+	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool {
+		return r.Verb == "create" && r.ObjectRef.Namespace == "default" && r.ObjectRef.Resource == "secrets"
+	})[1:] {
+		if strings.Contains(line, "shop") {
+			t.Errorf("a Secret was made again: %s", line)
+		}
+	}
+}
+
+// TestThePasswordIsNowhereElse looks for passwords, and for parts of them, in all that
+// the operator writes but Secrets.
+func TestThePasswordIsNowhereElse(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	controller := launch(t, p.Cluster, "-v=7")
+	defer controller.terminate()
+	canary := func() (passwords []string) {
+		t.Helper()
+		p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
+		return []string{string(p.Credentials(t, "default", "shop").Data["password"])}
+	}
+	p.CreateDatabase(t, "default", "shop", world.SmallestDatabase())
+	spec := smallest()
+	spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "shop"}
+	p.CreateApp(t, "default", "storefront", spec)
+	p.AppIn(t, "default", "storefront", v1alpha1.AppReady)
+	found := canary()
+	secrets := p.Kube.CoreV1().Secrets("default")
+	change := func(password string) {
+		t.Helper()
+		secret := p.Credentials(t, "default", "shop")
+		secret.Data["password"] = []byte(password)
+		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, strings.TrimSpace(password))
+	}
+	change("canary-that-is-set-by-a-user-5e1f")
+	canary()
+	change("canary-that-ends-in-a-line-break-77ab\n")
+	p.DatabaseReason(t, "default", "shop", "InvalidPassword")
+	if err := secrets.Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "another password", func(ctx context.Context) (bool, error) {
+		secret, err := secrets.Get(ctx, "shop-credentials", metav1.GetOptions{})
+		return err == nil && len(secret.Data["password"]) == 32, nil
+	})
+	found = append(found, canary()...)
+	p.AppIn(t, "default", "storefront", v1alpha1.AppReady)
+
+	audit, err := p.AuditLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{"the audit log": audit, "the controller's metrics": controller.get(t, "/metrics")}
+	for _, resource := range []string{
+		"databases", "apps.windlass.dev", "statefulsets", "deployments", "replicasets", "controllerrevisions", "services", "configmaps", "persistentvolumeclaims", "pods", "events", "events.events.k8s.io",
+	} {
+		text, err := p.Kubectl(t.Context(), "", "get", resource, "-A", "-o", "json", "--show-managed-fields")
+		if err != nil {
+			t.Fatal(err)
+		}
+		places[resource] = text
+	}
+	annotations, err := p.Kubectl(t.Context(), "", "get", "secret", "shop-credentials", "-o", "jsonpath={.metadata}", "--show-managed-fields")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places["the Secret's metadata"] = annotations
+	controller.terminate()
+	places["the controller's log"] = controller.log.String()
+	for where, text := range places {
+		if len(text) < 50 {
+			t.Errorf("%s is not there: %q", where, text)
+		}
+		for _, password := range found {
+			for _, words := range forms(password) {
+				if strings.Contains(text, words) {
+					t.Errorf("%s has a password, as %q", where, words)
+				}
+			}
+		}
+	}
+}
+
+// forms are how a password may be found: as it is, in parts, in base64, and in hex.
+func forms(password string) []string {
+	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password))[:12], hex.EncodeToString([]byte(password))[:16]}
+}
