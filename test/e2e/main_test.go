@@ -7,6 +7,10 @@
 //	E2E_IMAGE             an image with a shell, for Ats; the operator's default
 //	E2E_APP_IMAGE         an image that answers HTTP on port 8080, not as root, and has
 //	                      cat; nginxinc/nginx-unprivileged:1.29
+//	E2E_POSTGRES_IMAGE    an image for Databases; the operator's default
+//	E2E_POSTGRES_VERSION  its major version; 17
+//	E2E_PSQL_IMAGE        an image that has psql and does not run as root;
+//	                      bitnamilegacy/postgresql:17
 //
 // It installs artifacts/ and removes them at the end, so it refuses a cluster
 // where Windlass is installed already.
@@ -68,8 +72,10 @@ func withOperator(m *testing.M) (code int, err error) {
 	}
 	defer os.RemoveAll(overlay)
 	defer func() {
+		// The operator lets the Databases go, so they go first.
+		_, gone := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", "databases.windlass.dev", "--all", "--all-namespaces")
 		_, removed := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", "-k", overlay)
-		err = errors.Join(err, removed)
+		err = errors.Join(err, gone, removed)
 	}()
 	if _, err := kubectl(ctx, "", "apply", "-k", overlay); err != nil {
 		return 1, err

@@ -1,0 +1,240 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// postgresSpec is the smallest Database of this run's version and image.
+func postgresSpec() v1alpha1.DatabaseSpec {
+	spec := world.SmallestDatabase()
+	spec.Version, spec.Image = cmp.Or(os.Getenv("E2E_POSTGRES_VERSION"), spec.Version), os.Getenv("E2E_POSTGRES_IMAGE")
+	return spec
+}
+
+// database is a Database "shop" whose server runs.
+type database struct {
+	namespace string
+	asked     atomic.Int32
+}
+
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	d := &database{namespace: here.NewNamespace(t)}
+	here.CreateDatabase(t, d.namespace, "shop", postgresSpec())
+	d.ready(t)
+	return d
+}
+
+func (d *database) ready(t *testing.T) {
+	t.Helper()
+	here.DatabaseIn(t, d.namespace, "shop", v1alpha1.DatabaseReady)
+}
+
+// ask has an At ask through the Service, with the uri in a Secret, and returns what
+// psql says and the At's phase.
+func (d *database) ask(t *testing.T, secret, sql string) (output string, failed bool) {
+	t.Helper()
+	spec := postgresSpec()
+	name := fmt.Sprintf("ask-%d", d.asked.Add(1))
+	here.Create(t, d.namespace, name, "", func(at *v1.At) {
+		at.Spec.Image = cmp.Or(spec.Image, "postgres:"+spec.Version)
+		at.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
+		at.Spec.Env = []corev1.EnvVar{{Name: "SQL", Value: sql}}
+		at.Spec.Command = []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`}
+	})
+	at := here.InPhase(t, d.namespace, name, v1.AtDone)
+	return strings.TrimSpace(logs(t, d.namespace, name)), world.Reason(at, "Complete") == ""
+}
+
+// wants fails the test unless SQL gives what is wanted.
+func (d *database) wants(t *testing.T, when, sql, want string) {
+	t.Helper()
+	if got, failed := d.ask(t, "shop-credentials", sql); failed || got != want {
+		t.Fatalf("%s %q gives %q, not %q", when, sql, got, want)
+	}
+}
+
+const rows = "select string_agg(id::text, ' ' order by id) from orders"
+
+func (d *database) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := kubectl(t.Context(), "", append([]string{"-n", d.namespace}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}
+
+func (d *database) update(t *testing.T, change func(*v1alpha1.Database)) {
+	t.Helper()
+	here.UpdateDatabase(t, d.namespace, "shop", change)
+}
+
+// replaced waits until there is another Pod than the one of this UID, and it is ready.
+func (d *database) replaced(t *testing.T, uid string) {
+	t.Helper()
+	world.Eventually(t, "another Pod to be ready", func(ctx context.Context) (bool, error) {
+		pod, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil // not yet
+		}
+		return err == nil && string(pod.UID) != uid && isReady(pod), err
+	})
+	d.ready(t)
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (d *database) podUID(t *testing.T) string {
+	t.Helper()
+	return d.kubectl(t, "get", "pod", "shop-0", "-o", "jsonpath={.metadata.uid}")
+}
+
+func TestRowsOutliveWhateverHappens(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.wants(t, "at first", "select 1", "1")
+	d.wants(t, "at first", "create table orders as select 1 as id; "+rows, "1")
+
+	uid := d.podUID(t)
+	d.kubectl(t, "delete", "pod", "shop-0") // the volume is mounted a second time
+	d.replaced(t, uid)
+	d.wants(t, "after the Pod was deleted", "insert into orders values (2); "+rows, "1 2")
+
+	restarts := func() int32 {
+		t.Helper()
+		pod, err := here.Kube.CoreV1().Pods(d.namespace).Get(t.Context(), "shop-0", metav1.GetOptions{})
+		if err != nil || len(pod.Status.ContainerStatuses) == 0 || !isReady(pod) {
+			return 0
+		}
+		return pod.Status.ContainerStatuses[0].RestartCount
+	}
+	d.kubectl(t, "exec", "shop-0", "--", "sh", "-c", "kill -QUIT 1") // it ends at once, as after a crash
+	world.Eventually(t, "the container to be started again", func(context.Context) (bool, error) { return restarts() > 0, nil })
+	d.ready(t)
+	d.wants(t, "after the container was killed", "insert into orders values (3); "+rows, "1 2 3")
+
+	uid = d.podUID(t)
+	if _, err := kubectl(t.Context(), "", "delete", "pods", "-n", operatorNamespace, "--all", "--grace-period=0", "--force"); err != nil {
+		t.Fatal(err)
+	}
+	d.update(t, func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "log_line_prefix": "$(PGDATA) %m "}
+	})
+	d.replaced(t, uid)
+	d.wants(t, "after the operator was killed and parameters changed", "show work_mem", "9MB")
+	d.wants(t, "after the operator was killed and parameters changed", rows, "1 2 3")
+
+	d.kubectl(t, "delete", "database", "shop")
+	world.Eventually(t, "the Pod to go", func(ctx context.Context) (bool, error) {
+		_, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+	here.CreateDatabase(t, d.namespace, "shop", postgresSpec())
+	d.ready(t)
+	d.wants(t, "after the Database was made again", rows, "1 2 3")
+	readByAnApp(t, d, "1 2 3")
+}
+
+// readByAnApp takes an image with psql that runs as a user other than root.
+func readByAnApp(t *testing.T, d *database, want string) {
+	t.Helper()
+	here.CreateApp(t, d.namespace, "reader", v1alpha1.AppSpec{
+		Image: cmp.Or(os.Getenv("E2E_PSQL_IMAGE"), "bitnamilegacy/postgresql:17"), Command: []string{"sleep", "3600"},
+		DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
+	})
+	here.AppIn(t, d.namespace, "reader", v1alpha1.AppReady)
+	for _, command := range []string{`psql "$DATABASE_URL"`, "psql"} {
+		if got := strings.TrimSpace(d.kubectl(t, "exec", "deployment/reader", "--", "sh", "-c", command+` -Atc "`+rows+`"`)); got != want {
+			t.Errorf("%s in the App gives %q", command, got)
+		}
+	}
+}
+
+func TestAPasswordIsReplacedByDeletingTheSecret(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	former, err := here.Kube.CoreV1().Secrets(d.namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "former"}, Data: here.Credentials(t, d.namespace, "shop").Data,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := d.podUID(t)
+	d.kubectl(t, "delete", "secret", "shop-credentials")
+	d.replaced(t, uid)
+	d.wants(t, "with the next password", "select 1", "1")
+	if got, failed := d.ask(t, former.Name, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
+		t.Errorf("with the former password psql says %q", got)
+	}
+	d.kubectl(t, "patch", "secret", "shop-credentials", "-p", `{"stringData":{"password":"it's $HOME: \\ \"quoted\""}}`)
+	uid = d.podUID(t)
+	d.replaced(t, uid)
+	d.wants(t, "with a password of the user's", "select 1", "1")
+}
+
+func TestAServerThatDoesNotStartIsShownAndMended(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.update(t, func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
+	})
+	failed := here.DatabaseReason(t, d.namespace, "shop", "CrashLoopBackOff")
+	if ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed || !strings.HasPrefix(ready.Message, "PostgreSQL does not start; its log says why.") {
+		t.Errorf("it is %s, and says %q", failed.Status.Phase, ready.Message)
+	}
+	if log := d.kubectl(t, "logs", "shop-0"); !strings.Contains(log, `invalid value for parameter "shared_buffers"`) {
+		t.Errorf("its log says: %s", log)
+	}
+	d.update(t, func(db *v1alpha1.Database) { db.Spec.Parameters = nil })
+	d.ready(t)
+	d.wants(t, "once it is mended", "select 1", "1")
+
+	d.update(t, func(db *v1alpha1.Database) { db.Spec.Image = "nowhere.invalid/postgres:0" })
+	here.DatabaseReason(t, d.namespace, "shop", "ImagePullBackOff")
+	d.update(t, func(db *v1alpha1.Database) { db.Spec = postgresSpec() })
+	d.ready(t)
+}
+
+// TestAVolumeGrowsAndGoes takes a default StorageClass that allows expansion.
+func TestAVolumeGrowsAndGoes(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.update(t, func(db *v1alpha1.Database) {
+		db.Spec.Storage.Size, db.Spec.DeletionPolicy = resource.MustParse("2Gi"), v1alpha1.DeletionDelete
+	})
+	here.DatabaseWith(t, d.namespace, "shop", "grown", func(db *v1alpha1.Database) bool {
+		return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.Storage.String() == "2Gi"
+	})
+	d.wants(t, "while it grows", "select 1", "1")
+	d.kubectl(t, "delete", "database", "shop")
+	world.Eventually(t, "the claim to go", func(ctx context.Context) (bool, error) {
+		_, err := here.Kube.CoreV1().PersistentVolumeClaims(d.namespace).Get(ctx, "shop", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
