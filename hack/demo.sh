@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats
-# and an App whose phases are shown as they change. Everything stays up afterwards.
+# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats,
+# and an App that waits for its Database, with their phases as they change.
+# Everything stays up afterwards.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,7 +60,8 @@ say "3. The controller, out of cluster"
 start_controller
 
 say "4. Three Ats: one that ends well (v1alpha1), one that fails, one that is suspended"
-bin/kubectl delete ats,apps.windlass.dev --all --ignore-not-found
+bin/kubectl delete ats,apps.windlass.dev,databases.windlass.dev --all --ignore-not-found
+bin/kubectl delete pvc --all --ignore-not-found # which a Database of an earlier demo has left
 for example in at-v1alpha1 at-fails at-suspended; do
   soon "artifacts/examples/${example}.yaml" | bin/kubectl apply -f -
 done
@@ -73,15 +75,22 @@ bin/kubectl wait at/fails --for=condition=Failed --timeout 60s >/dev/null
 kill "${watch}"
 wait "${watch}" 2>/dev/null || true
 
-say "6. An App, from its one manifest to Ready"
-bin/kubectl get apps.windlass.dev --watch &
+say "6. An App that waits for its Database"
+bin/kubectl apply -f artifacts/examples/app-database.yaml
+bin/kubectl wait app/storefront --for='jsonpath={.status.phase}=Pending' --timeout 60s >/dev/null
+bin/kubectl get apps.windlass.dev -o wide --watch &
 watch=$!
-bin/kubectl apply -f artifacts/examples/app.yaml
-bin/kubectl wait app/web --for=condition=Ready --timeout 60s >/dev/null
+bin/kubectl wait app/storefront --for='jsonpath={.status.conditions[?(@.type=="Ready")].reason}=DependencyMissing' --timeout 60s >/dev/null
+bin/kubectl apply -f artifacts/examples/database.yaml
+bin/kubectl wait app/storefront --for=condition=Ready --timeout 60s >/dev/null
+bin/kubectl wait database/shop --for=condition=Ready --timeout 60s >/dev/null
 kill "${watch}"
 wait "${watch}" 2>/dev/null || true
 trap - EXIT
-bin/kubectl get deployments,services -l app.kubernetes.io/instance=web
+
+say "7. What it got"
+bin/kubectl get databases.windlass.dev
+bin/kubectl set env deployment/storefront --list
 
 say "What you may look at now"
 cat <<TEXT
@@ -89,7 +98,9 @@ cat <<TEXT
   bin/kubectl get ats,pods                  # the Ats and the Pods that they own
   bin/kubectl describe at fails             # its conditions and events
   bin/kubectl get ats.v1alpha1.cnat.programming-kubernetes.info -o yaml
-  bin/kubectl scale app/web --replicas=3 && bin/kubectl get app web --watch
+  bin/kubectl scale app/storefront --replicas=3 && bin/kubectl get app storefront --watch
+  bin/kubectl get statefulsets,services,secrets,pvc -l app.kubernetes.io/instance=shop
+  bin/kubectl delete secret shop-credentials && bin/kubectl get pods --watch   # another password
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
   less ${state}/log/controller.log
 Take it all down with: make cluster-down
