@@ -51,7 +51,7 @@ func TestDriftIsPutRightInOneWrite(t *testing.T) {
 		if got := patches() - first; got != fields {
 			t.Errorf("%d changes took %d writes", fields, got)
 		}
-		t.Logf("%d fields of a %s's children were changed and put right in one write each; %d are immutable", fields, o.name(), refused)
+		t.Logf("%d fields of the children of kind %s were changed and put right in one write each; %d are immutable", fields, o.name(), refused)
 	})
 }
 
