@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -45,23 +46,34 @@ func NewPod(t *testing.T) *Pod {
 	if err != nil {
 		t.Fatalf("PostgreSQL needs a user with a name: %v", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "pod") // short: it holds a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &Pod{Port: port, programs: programs, dir: dir, account: account}
+	p := &Pod{Port: freePort(t), programs: programs, dir: dir, account: account}
 	p.own(t, dir)
 	return p
+}
+
+// Ports below those that the kernel gives to connections, so that a server which is
+// started again finds its port free.
+const firstPort, ports = 20000, 12000
+
+var portsGiven atomic.Int32
+
+// freePort is a port on which nobody listens, and which this process gives only once.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range ports {
+		port := strconv.Itoa(firstPort + (os.Getpid()*100+int(portsGiven.Add(1)))%ports)
+		if listener, err := net.Listen("tcp", ":"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
+	t.Fatal("there is no free port")
+	return ""
 }
 
 func (p *Pod) own(t *testing.T, path string) {
