@@ -1,11 +1,9 @@
 package world
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -78,30 +76,16 @@ func (w *World) CreateApp(t *testing.T, namespace, name string, spec v1alpha1.Ap
 	return app
 }
 
-// UpdateApp changes the spec of an App, and returns it as it is then.
+// UpdateApp changes an App, and returns it as it is then.
 func (w *World) UpdateApp(t *testing.T, namespace, name string, change func(*v1alpha1.App)) *v1alpha1.App {
 	t.Helper()
-	var app *v1alpha1.App
-	Eventually(t, "App "+name+" to be changed", func(ctx context.Context) (_ bool, err error) {
-		if app, err = w.Windlass.WindlassV1alpha1().Apps(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return false, err
-		}
-		change(app)
-		app, err = w.Windlass.WindlassV1alpha1().Apps(namespace).Update(ctx, app, metav1.UpdateOptions{})
-		return err == nil, ignoreConflict(err)
-	})
-	return app
+	return update(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, change)
 }
 
 // AppWith waits until the status of an App's newest generation is as wanted.
 func (w *World) AppWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.App) bool) *v1alpha1.App {
 	t.Helper()
-	var app *v1alpha1.App
-	Eventually(t, "App "+name+" to be "+what, func(ctx context.Context) (_ bool, err error) {
-		app, err = w.Windlass.WindlassV1alpha1().Apps(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && app.Status.ObservedGeneration == app.Generation && wanted(app), err
-	})
-	return app
+	return with(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, what, wanted)
 }
 
 // AppIn waits for a phase of the newest generation.
@@ -113,8 +97,5 @@ func (w *World) AppIn(t *testing.T, namespace, name string, phase v1alpha1.AppPh
 // ReadyReason waits until the newest generation's condition Ready has a reason.
 func (w *World) ReadyReason(t *testing.T, namespace, name, reason string) *v1alpha1.App {
 	t.Helper()
-	return w.AppWith(t, namespace, name, reason, func(app *v1alpha1.App) bool {
-		ready := meta.FindStatusCondition(app.Status.Conditions, "Ready")
-		return ready != nil && ready.Reason == reason
-	})
+	return w.AppWith(t, namespace, name, reason, readyFor[*v1alpha1.App](reason))
 }

@@ -1,11 +1,9 @@
 package world
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -45,27 +43,13 @@ func (w *World) CreateDatabase(t *testing.T, namespace, name string, spec v1alph
 // UpdateDatabase changes a Database, and returns it as it is then.
 func (w *World) UpdateDatabase(t *testing.T, namespace, name string, change func(*v1alpha1.Database)) *v1alpha1.Database {
 	t.Helper()
-	var db *v1alpha1.Database
-	Eventually(t, "Database "+name+" to be changed", func(ctx context.Context) (_ bool, err error) {
-		if db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return false, err
-		}
-		change(db)
-		db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Update(ctx, db, metav1.UpdateOptions{})
-		return err == nil, ignoreConflict(err)
-	})
-	return db
+	return update(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, change)
 }
 
 // DatabaseWith waits until the status of a Database's newest generation is as wanted.
 func (w *World) DatabaseWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.Database) bool) *v1alpha1.Database {
 	t.Helper()
-	var db *v1alpha1.Database
-	Eventually(t, "Database "+name+" to be "+what, func(ctx context.Context) (_ bool, err error) {
-		db, err = w.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && db.Status.ObservedGeneration == db.Generation && wanted(db), err
-	})
-	return db
+	return with(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, what, wanted)
 }
 
 // DatabaseIn waits for a phase of the newest generation.
@@ -77,10 +61,7 @@ func (w *World) DatabaseIn(t *testing.T, namespace, name string, phase v1alpha1.
 // DatabaseReason waits until the newest generation's condition Ready has a reason.
 func (w *World) DatabaseReason(t *testing.T, namespace, name, reason string) *v1alpha1.Database {
 	t.Helper()
-	return w.DatabaseWith(t, namespace, name, reason, func(db *v1alpha1.Database) bool {
-		ready := meta.FindStatusCondition(db.Status.Conditions, "Ready")
-		return ready != nil && ready.Reason == reason
-	})
+	return w.DatabaseWith(t, namespace, name, reason, readyFor[*v1alpha1.Database](reason))
 }
 
 // Credentials is the Secret to connect to a Database with.
