@@ -4,12 +4,14 @@ package integration
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -110,6 +112,107 @@ func TestDataStaysWhateverChanges(t *testing.T) {
 	change(func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName, spec.Owner = "app", "app" })
 	rows("1 2")
 	s.exec(t, "drop table orders")
+}
+
+func TestAFormerOwnerHandsOverAndCannotLogIn(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	s.exec(t, "create table orders as select 1 as id")
+	var former []*corev1.Secret
+	become := func(database, owner string) {
+		t.Helper()
+		former = append(former, shared.Credentials(t, s.namespace, "shop"))
+		shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DatabaseName, db.Spec.Owner = database, owner })
+		s.restart(t)
+		s.wants(t, "select current_user || ' in ' || current_database()", owner+" in "+database)
+	}
+	become("archive", "app")
+	become("archive", "clerk")
+	become("app", "clerk") // which was the other's when the first owner went
+	s.wants(t, "select string_agg(id::text, ' ') from orders", "1")
+	become("host=nowhere a=b", "both at once")
+	become("postgresql://nowhere/x", "both at once")
+	for _, secret := range former {
+		if string(secret.Data["username"]) != "both at once" {
+			s.refuses(t, secret)
+		}
+	}
+	// What an owner makes where the start script asks does not run as the superuser.
+	s.admin(t, `grant create on schema public to public; grant connect on database postgres to public`)
+	secret := shared.Credentials(t, s.namespace, "shop")
+	secret.Data["uri"] = []byte(strings.Replace(string(secret.Data["uri"]), "/"+url.PathEscape("postgresql://nowhere/x"), "/postgres", 1))
+	connection, err := s.connect(t, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close(context.Background())
+	for _, sql := range []string{
+		`create function public.format(text, text) returns text language sql as $$ select 'alter role "both at once" superuser'::text $$`,
+		`create function public.format(text, name) returns text language sql as $$ select 'alter role "both at once" superuser'::text $$`,
+	} {
+		if _, err := connection.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	become("app", "next")
+	s.wants(t, "select count(*)::text from pg_roles where rolsuper and rolname <> 'postgres'", "0")
+}
+
+// admin carries out statements as the superuser, through the socket.
+func (s *server) admin(t *testing.T, sql string) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), "host="+s.pod.Path("run")+" port="+s.pod.Port+" user=postgres dbname=postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close(context.Background())
+	if _, err := connection.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func TestAPasswordThatIsNotTakenHurtsNobody(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	former, before := shared.Credentials(t, s.namespace, "shop"), s.container(t)
+	for name, password := range map[string]string{"a line break at its end": "secret\n", "a line break within": "a\nb", "a tab": "a\tb"} {
+		secret := shared.Credentials(t, s.namespace, "shop")
+		secret.Data["password"] = []byte(password)
+		if _, err := shared.Kube.CoreV1().Secrets(s.namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		shared.DatabaseReason(t, s.namespace, "shop", "InvalidPassword")
+		s.pod.Write(t, "credentials", "password", []byte(password))
+		if err := s.running.Probe(t.Context(), before.LivenessProbe); err != nil {
+			t.Errorf("with %s the server is started again: %v", name, err)
+		}
+		s.running.Stop(t) // as when the node fails
+		s.running = s.pod.Start(t, before)
+		s.readyBy(t, before.ReadinessProbe)
+		connection, err := s.connect(t, former)
+		if err != nil {
+			t.Fatalf("with %s the server does not keep the password that it has: %v", name, err)
+		}
+		_ = connection.Close(t.Context())
+	}
+	s.patchCredentials(t, `{"stringData":{"password":"mended"}}`)
+	s.restart(t)
+	s.wants(t, "select 1", "1")
+}
+
+func TestAVolumeHasOneServer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	first := s.running
+	s.launch(t) // in another Pod, which has the same claim
+	<-s.running.Ended()
+	if got := s.pod.TerminationMessage(); !strings.Contains(got, "Another server has the volume") {
+		t.Errorf("the second ended with %q; its log:\n%s", got, s.running.Log())
+	}
+	s.wants(t, "select 1", "1")
+	first.Kill()
+	s.start(t)
+	s.wants(t, "select 1", "1")
 }
 
 func TestADatabaseThatIsMadeAgainFindsItsData(t *testing.T) {

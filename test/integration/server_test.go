@@ -75,7 +75,11 @@ func (s *server) start(t *testing.T) {
 
 func (s *server) ready(t *testing.T) {
 	t.Helper()
-	probe := s.container(t).ReadinessProbe
+	s.readyBy(t, s.container(t).ReadinessProbe)
+}
+
+func (s *server) readyBy(t *testing.T, probe *corev1.Probe) {
+	t.Helper()
 	world.Eventually(t, "PostgreSQL to be ready", func(ctx context.Context) (bool, error) {
 		select {
 		case <-s.running.Ended():

@@ -63,7 +63,8 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 func newPipeline(clients Clients, in Informers, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.Database] {
 	databases, guard := in.Windlass.Windlass().V1alpha1().Databases(), controller.NewGuard()
 	r := newReconciler(clients.Kube, in.Kube, guard)
-	r.databases, r.refusals, r.clock = clients.Windlass.WindlassV1alpha1(), newRefusals(clk), clk
+	r.databases, r.pods = clients.Windlass.WindlassV1alpha1(), clients.Kube.CoreV1()
+	r.refusals, r.clock = newRefusals(clk), clk
 	return &controller.Pipeline[*v1alpha1.Database]{
 		Get: func(key controller.Key) (*v1alpha1.Database, error) {
 			return databases.Lister().Databases(key.Namespace).Get(key.Name)

@@ -9,10 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -77,18 +76,17 @@ func setPassword(s *corev1.Secret, password string) {
 	s.Data[keyPgpass] = []byte(strings.Join(fields, ":") + "\n")
 }
 
-// checkPassword returns a Terminal error for a password that cannot reach the server
-// as it is: a line break would end it there.
+// checkPassword returns a Terminal error for a password that the start script does not
+// take: a line break would end it there.
 func checkPassword(s *corev1.Secret) error {
-	password := string(s.Data[keyPassword])
-	if utf8.ValidString(password) && strings.IndexFunc(password, unicode.IsControl) < 0 {
+	if !slices.ContainsFunc(s.Data[keyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
 		"PostgreSQL keeps the password that it has: %w; change it in Secret %s, or delete the Secret for a new one", errControl, s.Name)))
 }
 
-var errControl = errors.New("the one in the Secret has a line break or another control character, or is not UTF-8")
+var errControl = errors.New("the one in the Secret has a line break or another control character")
 
 // passwordDigest tells one password from another. It is keyed with the Secret's UID,
 // which is told to nobody who may not read the Secret, so that the password cannot be

@@ -146,7 +146,7 @@ func TestADeletedSecretYieldsAnotherPassword(t *testing.T) {
 }
 
 func TestAPasswordThatCannotReachTheServerIsRefused(t *testing.T) {
-	for name, password := range map[string]string{"with a line break": "secret\n", "with a NUL": "a\x00b", "that is not UTF-8": "a\xff"} {
+	for name, password := range map[string]string{"with a line break": "secret\n", "with a NUL": "a\x00b", "with a tab": "a\tb"} {
 		t.Run(name, func(t *testing.T) {
 			w := up(t)
 			s, digest := w.secret(), digestOf(w)

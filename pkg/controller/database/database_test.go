@@ -3,10 +3,12 @@ package database
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,7 +82,17 @@ func TestTheVolume(t *testing.T) {
 			writes: []string{patchClaim, patchSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
 		},
 		"of another class stays, and it says so": {
-			change: func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{patchClaim, updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+			change: func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+		},
+		"of another class does not grow first": {
+			change: func(db *v1alpha1.Database) { grown("2Gi")(db); db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+		},
+		"that was asked for too much can be asked for less, while it has less": {
+			change: grown("2Gi"), others: size("1Ti"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available",
+		},
+		"that somebody has deleted is told of, and its Pod left alone": {
+			change: func(db *v1alpha1.Database) { db.Spec.Image = "postgres:17.6" }, others: func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
+			writes: []string{updateStatus}, size: "1Gi", reason: "VolumeDeleted",
 		},
 		"that is gone is told of": {
 			others: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{updateStatus}, size: "1Gi", reason: "VolumeLost",
@@ -101,10 +113,10 @@ func TestTheVolume(t *testing.T) {
 			}
 			before := len(w.journal.Writes())
 			_, err := w.pass()
-			controllertest.Equal(t, "it is said", c.reason == "StorageCannotGrow" || c.reason == "StorageClassMismatch", err != nil)
+			controllertest.Equal(t, "it is said", strings.HasPrefix(c.reason, "StorageC") || c.reason == "VolumeDeleted", err != nil)
 			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
 			controllertest.Equal(t, "size", c.size, sizeOf(w.claim()).String())
-			controllertest.Equal(t, "status.storage", c.size, w.db().Status.Storage.String())
+			controllertest.Equal(t, "status.storage", "1Gi", w.db().Status.Storage.String()) // what it has
 			controllertest.Equal(t, "class", "standard", *w.claim().Spec.StorageClassName)
 			controllertest.Equal(t, "reason", c.reason, reason(w.db()))
 		})
@@ -175,6 +187,14 @@ func TestAVolumeIsTakenUpByTheNextOfTheName(t *testing.T) {
 	}
 	controllertest.Equal(t, "claim", left.UID, again.claim().UID)
 
+	// Of one whose class was named it need not be named again.
+	classed := up(t, func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") })
+	again = newWorld(t, example(func(db *v1alpha1.Database) { db.UID = "another-uid" }), classed.claim())
+	if _, err := again.pass(); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "class", "fast", *again.claim().Spec.StorageClassName)
+
 	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs"}}
 	foreign := newWorld(t, example(), theirs)
 	if _, err := foreign.pass(); err == nil {
@@ -194,7 +214,7 @@ func TestTheVolumeOfADeletedDatabase(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		cached, live func(*v1alpha1.Database)
-		gone         bool // the claim, already
+		others       func(w *world)
 		writes       []string
 	}{
 		"stays with Retain": {cached: deleted(v1alpha1.DeletionRetain), writes: []string{release}},
@@ -206,15 +226,32 @@ func TestTheVolumeOfADeletedDatabase(t *testing.T) {
 			cached: deleted(v1alpha1.DeletionDelete), live: func(db *v1alpha1.Database) { db.UID = "another-uid" }, writes: []string{release},
 		},
 		"stays with the other children that are orphaned": {cached: deleted(v1alpha1.DeletionDelete, metav1.FinalizerOrphanDependents), writes: []string{release}},
-		"may be gone already":                             {cached: deleted(v1alpha1.DeletionDelete), gone: true, writes: []string{release}},
+		"stays with the other children that were orphaned a moment ago": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
+			s := w.statefulSet()
+			s.OwnerReferences = nil
+			w.update("statefulsets", s)
+		}, writes: []string{release}},
+		"goes although its label was taken away": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
+			claim := w.claim()
+			claim.Labels = nil
+			w.update("persistentvolumeclaims", claim)
+		}, writes: []string{remove, release}},
+		"goes although the StatefulSet has gone": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
+			if err := w.kube.Tracker().Delete(appsv1.SchemeGroupVersion.WithResource("statefulsets"), "default", "shop"); err != nil {
+				t.Fatal(err)
+			}
+		}, writes: []string{remove, release}},
+		"may be gone already": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
+			if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", "shop"); err != nil {
+				t.Fatal(err)
+			}
+		}, writes: []string{release}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := up(t)
 			w.change(c.cached)
-			if c.gone {
-				if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", "shop"); err != nil {
-					t.Fatal(err)
-				}
+			if c.others != nil {
+				c.others(w)
 			}
 			w.forget()
 			pipeline, before := w.fill(), len(w.journal.Writes())
@@ -231,17 +268,54 @@ func TestTheVolumeOfADeletedDatabase(t *testing.T) {
 
 // TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server not answer.
 func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
-	w := up(t)
-	w.change(func(db *v1alpha1.Database) {
-		db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, v1alpha1.DeletionDelete
-	})
-	w.forget()
-	pipeline := w.fill()
-	w.journal.FailNext("get", "databases", errors.New("no answer"))
-	if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil {
-		t.Error("the pass ended well")
+	for _, resource := range []string{"databases", "statefulsets", "persistentvolumeclaims"} {
+		w := up(t)
+		w.change(func(db *v1alpha1.Database) {
+			db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, v1alpha1.DeletionDelete
+		})
+		w.forget()
+		pipeline := w.fill()
+		w.journal.FailNext("get", resource, errors.New("no answer"))
+		if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil {
+			t.Errorf("without an answer about %s the pass ended well", resource)
+		}
+		w.claim()
+		controllertest.Equal(t, "finalizers", []string{finalizerName}, w.db().Finalizers)
 	}
-	w.claim()
+}
+
+func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
+	const remove = "delete pods default/shop-0"
+	for name, c := range map[string]struct {
+		status   corev1.PodStatus
+		revision string
+		writes   []string
+	}{
+		"when it cannot start":                            {status: blocked("ImagePullBackOff"), revision: "old", writes: []string{remove}},
+		"when it crashes":                                 {status: crashed(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, ""), revision: "old", writes: []string{remove}},
+		"but not while it is being started":               {status: blocked("ContainerCreating"), revision: "old"},
+		"but not one of the newest template, which it is": {status: blocked("ImagePullBackOff"), revision: "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := up(t)
+			s := w.statefulSet()
+			s.Status.UpdateRevision, s.Status.UpdatedReplicas, s.Status.ReadyReplicas = "new", 0, 0
+			w.update("statefulsets", s)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: "shop-0", UID: "pod-uid", Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: c.revision},
+				OwnerReferences: []metav1.OwnerReference{{UID: s.UID, Controller: ptr.To(true)}},
+			}, Status: c.status}
+			maps.Copy(pod.Labels, s.Spec.Template.Labels)
+			if err := w.kube.Tracker().Add(pod); err != nil {
+				t.Fatal(err)
+			}
+			before := len(w.journal.Writes())
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, without(w.journal.Writes()[before:], updateStatus))
+		})
+	}
 }
 
 // TestNew has a controller with informers, whose clock stands still: what happens

@@ -31,7 +31,10 @@ const (
 // selectorOf are the labels by which the Pod of a Database is told. They never
 // change: a StatefulSet's selector is immutable.
 func selectorOf(db *v1alpha1.Database) map[string]string {
-	return map[string]string{nameLabel: nameLabelValue, instanceLabel: db.Name}
+	return map[string]string{
+		nameLabel: nameLabelValue, instanceLabel: db.Name,
+		controller.ManagedByLabel: controller.ManagedByWindlass, // others use the first two as well
+	}
 }
 
 // metaOf is what all children have. They bear the Database's labels too, so that
@@ -68,15 +71,23 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// keepVolume keeps what a volume cannot change: its class, and a size above what is
-// wanted. Before it is there it cannot grow either.
+// keepVolume keeps what a volume cannot change: its class, and its size. Before it is
+// there it cannot grow; while it grows it may still be asked for less, but for more
+// than it has (k8s.io/kubernetes, validation of PersistentVolumeClaim).
 func keepVolume(want, live *corev1.PersistentVolumeClaim) {
-	if size := sizeOf(live); sizeOf(want).Cmp(*size) < 0 || live.Status.Phase == corev1.ClaimPending {
-		want.Spec.Resources.Requests[corev1.ResourceStorage] = *size
+	wanted, asked, has := sizeOf(want), sizeOf(live), live.Status.Capacity.Storage()
+	growing := live.Status.Phase == corev1.ClaimBound && !has.IsZero() && asked.Cmp(*has) > 0
+	if live.Status.Phase == corev1.ClaimPending || wanted.Cmp(*asked) < 0 && (!growing || wanted.Cmp(*has) <= 0) {
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = *asked
 	}
-	if want.Spec.StorageClassName != nil {
-		want.Spec.StorageClassName = live.Spec.StorageClassName
+}
+
+// volumeSize is the size that a volume has or, before it is there, is asked for.
+func volumeSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
+	if has := claim.Status.Capacity.Storage(); !has.IsZero() {
+		return has
 	}
+	return sizeOf(claim)
 }
 
 // sizeOf is what a claim asks for.
@@ -100,17 +111,18 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 // desiredStatefulSet runs one Pod. Parallel lets a Pod that does not start be replaced
 // by one of a later template, for which OrderedReady would wait for ever.
 func desiredStatefulSet(db *v1alpha1.Database, passwordDigest string) *appsv1.StatefulSet {
-	labels := selectorOf(db)
-	labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the Pod is in the cache
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:            ptr.To[int32](1),
 			ServiceName:         db.Name,
 			PodManagementPolicy: appsv1.ParallelPodManagement,
-			Selector:            &metav1.LabelSelector{MatchLabels: selectorOf(db)},
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+				Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
+			},
+			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{digestAnnotation: passwordDigest}},
+				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(db), Annotations: map[string]string{digestAnnotation: passwordDigest}},
 				Spec:       desiredPod(db),
 			},
 		},

@@ -15,17 +15,14 @@ import (
 // Finalize implements controller.Finalizer: it deletes the claim if the Database says
 // so. The rest goes by garbage collection, and the claim's volume once no Pod has it.
 //
-// A Database that is deleted with its children orphaned leaves the claim with them.
+// What decides is read from the API server: no precondition of the claim's deletion
+// can say what the Database says now, nor that its children are not orphaned, and a
+// claim that the cache does not have would be left for ever.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
 	r.refusals.forget(db.UID)
 	if !deletesData(db) {
 		return controller.Result{}, nil
 	}
-	if _, err := r.claims.Cached(db.Namespace, db.Name); apierrors.IsNotFound(err) {
-		return controller.Result{}, nil
-	}
-	// No precondition of the claim's deletion can say what the Database says now, and the
-	// cache may be behind.
 	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || !deletesData(live)) {
 		return controller.Result{}, nil
@@ -33,9 +30,19 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("reading Database %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
 	}
-	return controller.Result{}, r.claims.Prune(ctx, newPass(db).owner, db.Name)
+	owner := newPass(db).owner
+	set, err := r.statefulSets.Client(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
+	if err == nil && owner.Orphaned(set) {
+		return controller.Result{}, nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return controller.Result{}, fmt.Errorf("reading StatefulSet %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
+	}
+	return controller.Result{}, r.claims.PruneLive(ctx, owner, db.Name)
 }
 
+// deletesData tells whether the claim goes. While children are being orphaned there is
+// a finalizer that says so; once they are, they say so themselves.
 func deletesData(db *v1alpha1.Database) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }

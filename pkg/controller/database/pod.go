@@ -48,10 +48,16 @@ var startScript string
 const (
 	// isReady is true while TCP connections are taken.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent is false when the mounted password is not the one that the server was
-	// started with: the Secret has changed, and the Pod was made before the kubelet knew.
-	// Then the container is started again.
-	isCurrent = `[ ! -e "$PGHOST/password.sum" ] || [ "$(sha256sum <"$PASSWORD_FILE")" = "$(cat "$PGHOST/password.sum")" ]`
+	// isCurrent is false when the mounted password is not the one that the server has
+	// taken: the Secret has changed, and the Pod was made before the kubelet knew. Then the
+	// container is started again. It runs no program: one that is left behind when the
+	// probe takes too long would become the server's child, and to PostgreSQL a child that
+	// dies of a signal is a crash. A password with a control character is not taken.
+	isCurrent = `[ -e "$TAKEN_FILE" ] || exit 0
+IFS= read -r now <"$PASSWORD_FILE" && exit 0
+case $now in *[[:cntrl:]]*) exit 0 ;; esac
+IFS= read -r taken <"$TAKEN_FILE"
+[ "$now" = "$taken" ]`
 	// shutDown has the server end its connections, whatever signal the image names: with
 	// SIGTERM it waits until they end by themselves.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
@@ -99,6 +105,7 @@ func desiredContainer(db *v1alpha1.Database) corev1.Container {
 			{Name: "PGDATABASE", Value: literal(db.Spec.DatabaseName)},
 			{Name: "OWNER", Value: literal(db.Spec.Owner)},
 			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + keyPassword},
+			{Name: "TAKEN_FILE", Value: sharedPath + "/password"},
 			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
 		},
 		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port}},

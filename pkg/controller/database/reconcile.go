@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,11 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
+
+// deletionRecheck is when a claim that is being deleted is looked at again.
+const deletionRecheck = 5 * time.Second
 
 // reconciler is the kind Database.
 type reconciler struct {
@@ -27,6 +34,7 @@ type reconciler struct {
 	pod func(namespace, name string) (*corev1.Pod, error)
 	// databases reads a Database before its data is deleted.
 	databases windlassclient.DatabasesGetter
+	pods      coreclient.PodsGetter
 	refusals  *refusals
 	clock     clock.PassiveClock
 }
@@ -64,6 +72,9 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 	if err != nil {
 		return controller.Result{}, err
 	}
+	if err := r.replace(ctx, p, pod); err != nil {
+		return controller.Result{}, err
+	}
 	again := setProgress(db, p.statefulSet, pod, p.claim, r.clock.Now())
 	if p.cannotGrow != nil {
 		setBlocked(db, p.cannotGrow)
@@ -87,22 +98,42 @@ func (r *reconciler) service(ctx context.Context, p *pass) error {
 
 // volume makes the claim, or takes up the one that an earlier Database has left.
 func (r *reconciler) volume(ctx context.Context, p *pass) error {
+	if err := r.checkVolume(p); err != nil {
+		return err
+	}
 	want, size := desiredClaim(p.db), p.db.Spec.Storage.Size
-	has, refused := r.refusals.recent(p.db.UID, size)
+	asked, refused := r.refusals.recent(p.db.UID, size)
 	if refused != nil {
-		p.cannotGrow, want.Spec.Resources.Requests[corev1.ResourceStorage] = refused, has
+		p.cannotGrow, want.Spec.Resources.Requests[corev1.ResourceStorage] = refused, asked
 	}
 	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
-	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) < 0 {
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
 		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
-			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", sizeOf(claim), err)), growthRetry)
+			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", volumeSize(claim), err)), growthRetry)
 		r.refusals.note(p.db.UID, size, *sizeOf(claim), p.cannotGrow)
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	p.claim, p.db.Status.Storage = claim, sizeOf(claim)
+	p.claim, p.db.Status.Storage = claim, volumeSize(claim)
+	return checkClass(p.db, claim)
+}
+
+// checkVolume looks at the claim, if there is one, before anything is done to it. While
+// one is being deleted that a Pod still has, nothing may replace that Pod.
+func (r *reconciler) checkVolume(p *pass) error {
+	claim, err := r.claims.Cached(p.db.Namespace, p.db.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
+	}
+	if _, err := r.statefulSets.Cached(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
+		return controller.Stalled(controller.WithReason(reasonVolumeDeleted, fmt.Errorf(
+			"somebody has deleted claim %s: the data goes when the Pod next stops, and an empty volume is made then; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
+	}
 	return checkClass(p.db, claim)
 }
 
@@ -110,6 +141,22 @@ func (r *reconciler) volume(ctx context.Context, p *pass) error {
 func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
 	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, passwordDigest(p.secret)), nil)
 	return err
+}
+
+// replace deletes a Pod that does not start and is of an earlier template: the
+// StatefulSet controller of some versions waits for ever until it does
+// (kubernetes/kubernetes#67250, #137409).
+func (r *reconciler) replace(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	newest := p.statefulSet.Status.UpdateRevision
+	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pods.StatusOf(pod, containerName)) {
+		return nil
+	}
+	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Pod %s/%s, which does not start: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
 }
 
 // podOf is the Pod of the StatefulSet, from the cache; nil if there is none.

@@ -2,11 +2,12 @@
 # takes connections. The arguments are those of the server. It reads:
 #
 #   PGDATA            the directory of the data, below the volume's
-#   PGHOST            the directory of the socket, and of what lasts as long as the Pod
+#   PGHOST            the directory of the socket
 #   PGPORT            the port
 #   PGDATABASE        the database that there shall be
 #   OWNER             its owner
 #   PASSWORD_FILE     the owner's password
+#   TAKEN_FILE        where the password is noted, in memory, that the server has taken
 #   TERMINATION_LOG   where the operator finds why this ended
 set -eu
 umask 077
@@ -31,48 +32,52 @@ make_directory() {
   sync "$(dirname "$PGDATA")"
 }
 
-# ask has psql ask as the superuser, through the socket. What the user has set for the
-# server may not get in its way.
+# ask has psql ask a database as the superuser, through the socket. What the user has
+# set for the server, or made in its databases, may not get in the way. The name goes
+# by the environment: as an argument it could be taken for more than a name.
 ask() {
-  PGOPTIONS='-c default_transaction_read_only=off -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=0' \
-    psql --username=postgres --dbname=postgres --no-psqlrc --quiet --tuples-only --no-align \
+  asked=$1
+  shift
+  PGDATABASE=$asked PGOPTIONS='-c search_path=pg_catalog -c default_transaction_read_only=off -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=0' \
+    psql --username=postgres --no-psqlrc --quiet --tuples-only --no-align \
     --set=ON_ERROR_STOP=on --set=owner="$OWNER" --set=database="$PGDATABASE" "$@"
 }
 
 # prepare makes role, database and password what they shall be.
 prepare() {
-  ask >/dev/null <<'SQL'
+  ask postgres >/dev/null <<'SQL' || fail "PostgreSQL does not make the role or the database; its log says why."
 SELECT format('CREATE ROLE %I', :'owner') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
 ALTER ROLE :"owner" LOGIN VALID UNTIL 'infinity';
 COMMENT ON ROLE :"owner" IS 'Windlass keeps this role';
 SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
--- A role that owned the database before hands over what it owns. If it was made here, it can no
--- longer log in.
-SELECT count(*) > 0 AS handover, max(rolname::text) AS former, coalesce(bool_or(rolsuper), false) AS super,
-       coalesce(bool_or(shobj_description(r.oid, 'pg_authid') = 'Windlass keeps this role'), false) AS ours
-  FROM pg_database JOIN pg_roles r ON datdba = r.oid WHERE datname = :'database' AND rolname <> :'owner' \gset
-\if :handover
-\connect :"database"
-BEGIN;
 ALTER DATABASE :"database" OWNER TO :"owner";
-\if :super
-\else
-REASSIGN OWNED BY :"former" TO :"owner";
-\endif
-\if :ours
-ALTER ROLE :"former" NOLOGIN PASSWORD NULL;
-\endif
-COMMIT;
-\endif
 SQL
-  # psql sends what SCRAM makes of the password, so that no log of the server has it. Without a
-  # terminal it reads the password, twice, from its input.
-  printf '%s\n%s\n' "$password" "$password" | ask --command='\password :"owner"' >/dev/null 2>&1 ||
-    fail "PostgreSQL does not take the password in the Secret."
+  # Former owners that were made here hand over what they own in the database, and can no longer
+  # log in.
+  ask "$PGDATABASE" >/dev/null <<'SQL' || fail "PostgreSQL does not hand over what a former owner has; its log says why."
+SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname)
+  FROM pg_roles WHERE rolname <> :'owner' AND shobj_description(oid, 'pg_authid') = 'Windlass keeps this role' \gexec
+SQL
+  # One with a control character, of which the operator tells, is not taken. psql sends what
+  # SCRAM makes of the others, so that no log of the server has them. Without a terminal it reads
+  # the password, twice, from its input.
+  case $password in
+  *[[:cntrl:]]*) echo "The password in the Secret is not taken: it has a control character." ;;
+  *)
+    printf '%s\n%s\n' "$password" "$password" | ask postgres --command='\password :"owner"' >/dev/null 2>&1 ||
+      fail "PostgreSQL does not take the password in the Secret."
+    ;;
+  esac
 }
 
 major=$(postgres --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
-rm -f "$PGHOST/password.sum" # without it the liveness probe has nothing to say
+rm -f "$TAKEN_FILE" # without it the liveness probe has nothing to say
+
+# Two servers on one volume would destroy the data, and PostgreSQL cannot see one in
+# another container. The lock lasts as long as any process of this one.
+exec 9>"$(dirname "$PGDATA")/lock"
+flock -n 9 || fail "Another server has the volume: is another Pod using claim and data?"
+
 [ -e "$PGDATA/PG_VERSION" ] || make_directory
 held=$(cat "$PGDATA/PG_VERSION")
 [ "$held" = "$major" ] || fail "The volume has data of PostgreSQL $held, which PostgreSQL $major of this image does not read. Give the Database an image of version $held."
@@ -80,7 +85,8 @@ chmod 0700 "$PGDATA" # the Pod's fsGroup opens it to the group when the volume i
 printf 'local all all trust\nhost all all all scram-sha-256\n' >"$PGDATA/pg_hba.conf"
 
 # The server is started twice: first for prepare, with nobody else being able to connect.
-password=$(cat "$PASSWORD_FILE")
+password=$(cat "$PASSWORD_FILE" && printf .) # so that a line break at its end is seen
+password=${password%.}
 postgres "$@" -c listen_addresses= &
 server=$!
 trap 'kill -INT "$server" 2>/dev/null && wait "$server"' EXIT
@@ -93,5 +99,5 @@ trap - EXIT
 kill -INT "$server"
 wait "$server"
 
-printf '%s' "$password" | sha256sum >"$PGHOST/password.sum"
+printf '%s' "$password" >"$TAKEN_FILE"
 exec postgres "$@"

@@ -21,6 +21,7 @@ const (
 	reasonCannotGrow      = "StorageCannotGrow"
 	reasonOtherClass      = "StorageClassMismatch"
 	reasonVolumeLost      = "VolumeLost"
+	reasonVolumeDeleted   = "VolumeDeleted"
 	reasonUnschedulable   = corev1.PodReasonUnschedulable
 	reasonCrashing        = "CrashLoopBackOff"
 	reasonStarting        = "Starting"
@@ -114,6 +115,11 @@ const schedulingPatience = time.Minute
 // isUp tells whether the Pod of the newest template is ready.
 func isUp(s *appsv1.StatefulSet) bool {
 	return s.Status.ObservedGeneration >= s.Generation && s.Status.UpdatedReplicas > 0 && s.Status.ReadyReplicas > 0
+}
+
+// isStuck tells whether a container cannot start, or does not stay up.
+func isStuck(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
+	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
 // isCrashing tells whether a container ends again and again. Between two ends it is

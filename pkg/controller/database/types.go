@@ -46,6 +46,7 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 				return kube.CoreV1().PersistentVolumeClaims(ns)
 			},
 			Keep:     keepVolume,
+			Yielded:  [][]string{{"spec", "storageClassName"}}, // to the volume that is there
 			Outlives: true,
 		},
 		statefulSets: children.Type[*appsv1.StatefulSet]{

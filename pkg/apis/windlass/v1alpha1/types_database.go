@@ -72,8 +72,8 @@ type DatabaseSpec struct {
 	DatabaseName string `json:"databaseName,omitempty"`
 
 	// owner is the role that owns the database and connects to it. Another name makes
-	// another role, to which all goes over that the former owned in the database; the
-	// former can no longer log in.
+	// another role, to which all goes over that former owners own in the database;
+	// they can no longer log in.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -159,8 +159,8 @@ type DatabaseStatus struct {
 	// +optional
 	Binding *SecretBinding `json:"binding,omitempty"`
 
-	// storage is the size that the volume was last asked for. spec.storage.size may be
-	// set back to it if the volume could not grow.
+	// storage is the size that the volume has. spec.storage.size may be set back to it
+	// while the volume has not grown, or cannot.
 	//
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`

@@ -52,6 +52,8 @@ func TestEnsure(t *testing.T) {
 				container.Env[0].Value, container.Env[0].ValueFrom = "black", nil
 				container.Env[2].Value = "set by others"
 				container.ReadinessProbe.HTTPGet, container.ReadinessProbe.TCPSocket = nil, &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}
+				container.LivenessProbe.Exec, container.LivenessProbe.GRPC = nil, &corev1.GRPCAction{Port: 1}
+				container.Lifecycle.PreStop.Exec, container.Lifecycle.PreStop.Sleep = nil, &corev1.SleepAction{Seconds: 1}
 			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
 		},
 		"takes out what is no longer wanted, and leaves what others have set": {

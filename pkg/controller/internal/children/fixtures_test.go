@@ -140,6 +140,8 @@ func unionMembers(d *appsv1.Deployment) {
 		{Name: "FLAG", Value: "blue"}, {Name: "EMPTY"},
 	}
 	container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
+	container.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+	container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
 }
 
 func ownedBy(kind, name string, uid types.UID) func(*appsv1.Deployment) {

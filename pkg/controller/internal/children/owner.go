@@ -48,6 +48,12 @@ func (o Owner) Owns(child metav1.Object) bool {
 	return recordedOwner(child) == o.GetUID()
 }
 
+// Orphaned tells whether a child was this owner's until somebody took the reference
+// away: an owner that is deleted with --cascade=orphan leaves such.
+func (o Owner) Orphaned(child metav1.Object) bool {
+	return metav1.GetControllerOfNoCopy(child) == nil && recordedOwner(child) == o.GetUID()
+}
+
 // Taken is the error for an object that has a child's name and is not this owner's:
 // Stalled with reason NameConflict, or WaitFor one that goes by itself, such as that
 // of an earlier owner of the same name.

@@ -79,11 +79,28 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
+	return t.remove(ctx, owner, live)
+}
+
+// PruneLive is Prune by what the API server says, at the price of a request: for a
+// child that must not be left behind because the cache does not have it.
+func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
+	live, err := t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
+	}
+	return t.remove(ctx, owner, live)
+}
+
+func (t *Type[T]) remove(ctx context.Context, owner Owner, live T) error {
 	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := live.GetUID()
-	err = t.Client(live.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}

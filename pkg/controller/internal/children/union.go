@@ -6,7 +6,9 @@ package children
 var unions = map[string][]string{
 	"env":            {"value", "valueFrom"},
 	"valueFrom":      {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
+	"livenessProbe":  {"exec", "grpc", "httpGet", "tcpSocket"},
 	"readinessProbe": {"exec", "grpc", "httpGet", "tcpSocket"},
+	"preStop":        {"exec", "httpGet", "sleep", "tcpSocket"},
 	"seccompProfile": {"localhostProfile"},
 	"spec":           {"maxUnavailable", "minAvailable"}, // of a disruption budget
 }

@@ -26,8 +26,8 @@ type DatabaseSpecApplyConfiguration struct {
 	// another database beside the first, which stays as it is.
 	DatabaseName *string `json:"databaseName,omitempty"`
 	// owner is the role that owns the database and connects to it. Another name makes
-	// another role, to which all goes over that the former owned in the database; the
-	// former can no longer log in.
+	// another role, to which all goes over that former owners own in the database;
+	// they can no longer log in.
 	Owner *string `json:"owner,omitempty"`
 	// parameters are settings of the server (https://www.postgresql.org/docs/current/runtime-config.html),
 	// with names in lower case. A change restarts PostgreSQL.

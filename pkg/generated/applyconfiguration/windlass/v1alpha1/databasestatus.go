@@ -23,8 +23,8 @@ type DatabaseStatusApplyConfiguration struct {
 	// binding names the Secret to connect with, as the Service Binding
 	// specification has it (https://servicebinding.io).
 	Binding *SecretBindingApplyConfiguration `json:"binding,omitempty"`
-	// storage is the size that the volume was last asked for. spec.storage.size may be
-	// set back to it if the volume could not grow.
+	// storage is the size that the volume has. spec.storage.size may be set back to it
+	// while the volume has not grown, or cannot.
 	Storage *resource.Quantity `json:"storage,omitempty"`
 }
 
