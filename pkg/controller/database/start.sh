@@ -76,7 +76,7 @@ rm -f "$TAKEN_FILE" # without it the liveness probe has nothing to say
 # Two servers on one volume would destroy the data, and PostgreSQL cannot see one in
 # another container. The lock lasts as long as any process of this one.
 exec 9>"$(dirname "$PGDATA")/lock"
-flock -n 9 || fail "Another server has the volume: is another Pod using claim and data?"
+flock -n 9 || fail "Another server has the volume: look for another Pod that mounts the claim."
 
 [ -e "$PGDATA/PG_VERSION" ] || make_directory
 held=$(cat "$PGDATA/PG_VERSION")
