@@ -74,9 +74,10 @@ major=$(postgres --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
 rm -f "$TAKEN_FILE" # without it the liveness probe has nothing to say
 
 # Two servers on one volume would destroy the data, and PostgreSQL cannot see one in
-# another container. The lock lasts as long as any process of this one.
+# another container. The lock lasts as long as any process of this one. Images without
+# flock go without.
 exec 9>"$(dirname "$PGDATA")/lock"
-flock -n 9 || fail "Another server has the volume: look for another Pod that mounts the claim."
+! command -v flock >/dev/null || flock -n 9 || fail "Another server has the volume: look for another Pod that mounts the claim."
 
 [ -e "$PGDATA/PG_VERSION" ] || make_directory
 held=$(cat "$PGDATA/PG_VERSION")
