@@ -57,8 +57,9 @@ type Reconciler[T Object] interface {
 type Finalizer[T Object] interface {
 	// Finalize removes what obj left outside of the reach of garbage collection.
 	// It is called, with a private copy, until it returns neither an error nor a
-	// RequeueAfter; only then is the finalizer removed and obj allowed to go. It
-	// must bear being called again after it has succeeded.
+	// RequeueAfter; only then is the finalizer removed and obj allowed to go, without
+	// another write of its status. It must bear being called again after it has
+	// succeeded.
 	Finalize(ctx context.Context, obj T) (Result, error)
 }
 

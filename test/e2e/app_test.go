@@ -56,11 +56,11 @@ func TestAnAppWhoseImageRunsAsRootIsNotReady(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.CreateApp(t, namespace, "root", v1alpha1.AppSpec{Image: cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), Command: []string{"sleep", "600"}})
-	here.ReadyReason(t, namespace, "root", "RollingOut")
+	here.AppReason(t, namespace, "root", "RollingOut")
 	if _, err := kubectl(t.Context(), "", "patch", "deployment", "root", "-n", namespace, "-p", `{"spec":{"progressDeadlineSeconds":5}}`); err != nil {
 		t.Fatal(err)
 	}
-	here.ReadyReason(t, namespace, "root", "ProgressDeadlineExceeded")
+	here.AppReason(t, namespace, "root", "ProgressDeadlineExceeded")
 	here.UpdateApp(t, namespace, "root", func(app *v1alpha1.App) { app.Spec.Command = []string{"sleep", "601"} })
 	here.AppIn(t, namespace, "root", v1alpha1.AppDeploying)
 }

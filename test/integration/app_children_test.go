@@ -16,7 +16,7 @@ import (
 // would refuse ours.
 func TestWhatExcludesOursIsTakenOut(t *testing.T) {
 	t.Parallel()
-	client, fresh, namespace := dynamicClient(t), apps.made(t, world.Everything()), apps.made(t, world.Everything())
+	client, fresh, namespace := dynamicClient(t), apps.made(t, world.EverythingOfApp()), apps.made(t, world.EverythingOfApp())
 	for _, args := range [][]string{
 		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
 		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
@@ -34,7 +34,7 @@ func TestWhatOthersSetStays(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.MakeReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.Everything())
+	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, args := range [][]string{
 		{"annotate", "service/shop", "theirs=yes"},
@@ -73,11 +73,11 @@ func TestWhatIsTakenOutOfAnAppGoes(t *testing.T) {
 	t.Parallel()
 	namespace, client := shared.NewNamespace(t), dynamicClient(t)
 	shared.MakeReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.Everything())
+	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, wanted := range []bool{false, true} {
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
-			app.Labels, app.Spec = map[string]string{"team": "storefront"}, world.Everything()
+			app.Labels, app.Spec = map[string]string{"team": "storefront"}, world.EverythingOfApp()
 			if !wanted {
 				app.Labels, app.Spec = nil, v1alpha1.AppSpec{Image: "shop:1"}
 			}

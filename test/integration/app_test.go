@@ -28,7 +28,7 @@ func TestAnAppWaitsForWhatItNames(t *testing.T) {
 	spec := smallest()
 	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "key"}}}}
 	shared.CreateApp(t, namespace, "shop", spec)
-	waiting := shared.ReadyReason(t, namespace, "shop", "DependencyMissing")
+	waiting := shared.AppReason(t, namespace, "shop", "DependencyMissing")
 	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); waiting.Status.Phase != v1alpha1.AppPending || !strings.Contains(ready.Message, "Secret key") {
 		t.Errorf("it is %s, and says %q", waiting.Status.Phase, ready.Message)
 	}
@@ -78,7 +78,7 @@ func TestReadyIsHonest(t *testing.T) {
 		app.Spec.Image = "shop:2"
 		app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	})
-	shared.ReadyReason(t, namespace, "shop", "RollingOut")
+	shared.AppReason(t, namespace, "shop", "RollingOut")
 	// Others may say how long a rollout can take.
 	if _, err := shared.Kubectl(t.Context(), "", "patch", "deployment", "shop", "-n", namespace, "-p", `{"spec":{"progressDeadlineSeconds":1}}`); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
 	spec := smallest()
 	spec.Config = map[string]string{"large": strings.Repeat("x", 1<<20), "more": "x"}
 	shared.CreateApp(t, namespace, "large", spec)
-	large := shared.ReadyReason(t, namespace, "large", "Invalid")
+	large := shared.AppReason(t, namespace, "large", "Invalid")
 	if ready := meta.FindStatusCondition(large.Status.Conditions, "Ready"); large.Status.Phase != v1alpha1.AppFailed || !strings.Contains(ready.Message, "1048576") {
 		t.Errorf("it is %s, and says %q", large.Status.Phase, ready.Message)
 	}

@@ -257,7 +257,7 @@ func TestAnAppWaitsForItsDatabase(t *testing.T) {
 	namespace, spec := shared.NewNamespace(t), smallest()
 	spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "shop"}
 	shared.CreateApp(t, namespace, "storefront", spec)
-	waiting := shared.ReadyReason(t, namespace, "storefront", "DependencyMissing")
+	waiting := shared.AppReason(t, namespace, "storefront", "DependencyMissing")
 	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); !strings.Contains(ready.Message, "Secret shop-credentials") {
 		t.Errorf("it says %q", ready.Message)
 	}

@@ -47,7 +47,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 			theirs: `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}`,
 		},
 	},
-	everything: world.Everything,
+	everything: world.EverythingOfApp,
 	refers:     func(t *testing.T, on *place, namespace string) { t.Helper(); on.MakeReferences(t, namespace) },
 	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.AppSpec) {
 		t.Helper()
@@ -63,7 +63,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 	},
 	hasReason: func(t *testing.T, namespace, reason string) {
 		t.Helper()
-		shared.ReadyReason(t, namespace, "shop", reason)
+		shared.AppReason(t, namespace, "shop", reason)
 	},
 	costs: func(namespace string) []string {
 		return []string{

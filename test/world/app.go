@@ -11,9 +11,9 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// Everything is a spec that uses every field of App. What it refers to is made by
+// EverythingOfApp is a spec that uses every field of App. What it refers to is made by
 // MakeReferences.
-func Everything() v1alpha1.AppSpec {
+func EverythingOfApp() v1alpha1.AppSpec {
 	return v1alpha1.AppSpec{
 		Image: "shop:1", Replicas: ptr.To[int32](3), Port: 9000,
 		Command: []string{"/shop"}, Args: []string{"--listen=:9000"},
@@ -40,7 +40,7 @@ func Everything() v1alpha1.AppSpec {
 	}
 }
 
-// MakeReferences makes what Everything refers to.
+// MakeReferences makes what EverythingOfApp refers to.
 func (w *World) MakeReferences(t *testing.T, namespace string) {
 	t.Helper()
 	for name, data := range map[string]string{"payment": "key", "shop-credentials": "uri"} {
@@ -94,8 +94,8 @@ func (w *World) AppIn(t *testing.T, namespace, name string, phase v1alpha1.AppPh
 	return w.AppWith(t, namespace, name, string(phase), func(app *v1alpha1.App) bool { return app.Status.Phase == phase })
 }
 
-// ReadyReason waits until the newest generation's condition Ready has a reason.
-func (w *World) ReadyReason(t *testing.T, namespace, name, reason string) *v1alpha1.App {
+// AppReason waits until the newest generation's condition Ready has a reason.
+func (w *World) AppReason(t *testing.T, namespace, name, reason string) *v1alpha1.App {
 	t.Helper()
 	return w.AppWith(t, namespace, name, reason, readyFor[*v1alpha1.App](reason))
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -83,10 +82,8 @@ func checkPassword(s *corev1.Secret) error {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
-		"PostgreSQL keeps the password that it has: %w; change it in Secret %s, or delete the Secret for a new one", errControl, s.Name)))
+		"PostgreSQL keeps the password that it has: the one in Secret %s has a line break or another control character; change it, or delete the Secret for a new one", s.Name)))
 }
-
-var errControl = errors.New("the one in the Secret has a line break or another control character")
 
 // passwordDigest tells one password from another. It is keyed with the Secret's UID,
 // which is told to nobody who may not read the Secret, so that the password cannot be

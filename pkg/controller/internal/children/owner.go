@@ -3,7 +3,6 @@ package children
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,10 +41,7 @@ func (o Owner) key() controller.Key {
 // nobody does and its record says that this owner made it: then somebody has taken
 // the reference away.
 func (o Owner) Owns(child metav1.Object) bool {
-	if ref := metav1.GetControllerOfNoCopy(child); ref != nil {
-		return ref.UID == o.GetUID()
-	}
-	return recordedOwner(child) == o.GetUID()
+	return metav1.IsControlledBy(child, o) || o.Orphaned(child)
 }
 
 // Orphaned tells whether a child was this owner's until somebody took the reference
@@ -91,23 +87,22 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 // owned is a copy of a child with what every child bears.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
-	labels := maps.Clone(child.GetLabels())
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[controller.ManagedByLabel] = controller.ManagedByWindlass
-	child.SetLabels(labels)
-	if !t.Outlives {
+	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, controller.ManagedByWindlass))
+	if t.Outlives {
+		child.SetAnnotations(with(child.GetAnnotations(), madeForAnnotation, owner.mark()))
+	} else {
 		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
-		return child
 	}
-	annotations := maps.Clone(child.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[madeForAnnotation] = owner.mark()
-	child.SetAnnotations(annotations)
 	return child
+}
+
+// with is a map, the given one unless that is nil, in which key has this value.
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
 }
 
 // recordedOwner is the UID of the owner for which a child was last written.

@@ -3,7 +3,6 @@ package children
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,12 +22,7 @@ func recorded[T Object](want T) (T, error) {
 		return want, err
 	}
 	want = want.DeepCopyObject().(T)
-	annotations := maps.Clone(want.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[RecordAnnotation] = record
-	want.SetAnnotations(annotations)
+	want.SetAnnotations(with(want.GetAnnotations(), RecordAnnotation, record))
 	return want, nil
 }
 
