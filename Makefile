@@ -22,8 +22,9 @@ STEP := hack/step.sh
 # Packages without tests are not worth a line each.
 PIPE := bash -o pipefail -c
 hide_empty := | sed -u "/\[no test files\]/d"
-# Of the tests on a real API server each is named, with the figures that it prints.
-hide_steps := | sed -uE "/\[no test files\]|^=== |^    --- PASS/d"
+# Of the tests on a real API server each is named, with the figures that it prints;
+# what failed comes last, with what it said.
+hide_steps := | sed -uE "/\[no test files\]|^=== (RUN|PAUSE|CONT|NAME) |^ *--- PASS: [^ ]*\//d"
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 .PHONY: help
@@ -74,9 +75,10 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
 
 .PHONY: test-integration
-test-integration: postgresql build bin/kubernetes ## Tests on a real API server, started from bin/kubernetes.
+test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
-		'go test -race -count=1 -v -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_steps)'
+		'bin/gotestsum --format standard-verbose -- \
+			-race -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_steps)'
 
 .PHONY: e2e
 e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.
@@ -111,4 +113,8 @@ bin/kubernetes: $(shell find hack/cluster -type f) | prerequisites ## Build the 
 bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
 	@$(STEP) "build bin/golangci-lint" \
 		go -C hack/tools/lint build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+bin/gotestsum: hack/tools/go.mod hack/tools/go.sum | prerequisites
+	@$(STEP) "build bin/gotestsum" go -C hack/tools build -o $(CURDIR)/$@ gotest.tools/gotestsum
 	@touch $@

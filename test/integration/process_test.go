@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -94,6 +95,20 @@ func (p *process) terminate() int {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
 	_ = p.command.Wait() // its exit code says it all
 	return p.command.ProcessState.ExitCode()
+}
+
+// keepLog writes the log where somebody who looks for the cause of a failure finds it.
+func (p *process) keepLog() error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(root, "bin", "integration-controller.log")
+	if err := os.WriteFile(file, p.log.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("keeping the controller's log: %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "The controller's log is in %s.\n", file)
+	return nil
 }
 
 // kill ends the controller without a word.
