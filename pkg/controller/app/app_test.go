@@ -200,7 +200,7 @@ func TestAUsersVariableWinsOverTheDatabases(t *testing.T) {
 	for _, variable := range environment(app) {
 		names = append(names, variable.Name+"="+variable.Value)
 	}
-	controllertest.Equal(t, "environment", []string{"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGUSER=me"}, names)
+	controllertest.Equal(t, "environment", []string{"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGUSER=me"}, names)
 }
 
 func TestWhereAnAppIsReached(t *testing.T) {

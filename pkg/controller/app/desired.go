@@ -113,6 +113,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 // connection Secret.
 var connection = [][2]string{
 	{"DATABASE_URL", "uri"}, {"PGHOST", "host"}, {"PGPORT", "port"}, {"PGDATABASE", "dbname"}, {"PGUSER", "username"}, {"PGPASSWORD", "password"},
+	{"PGSSLMODE", "sslmode"},
 }
 
 // environment is what the spec says, before which comes the database's connection,

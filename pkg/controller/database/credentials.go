@@ -2,83 +2,33 @@ package database
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 )
-
-// Keys of the Secret: those that users of CloudNativePG know.
-const (
-	keyUsername = "username"
-	keyPassword = "password"
-	keyHost     = "host"
-	keyPort     = "port"
-	keyDatabase = "dbname"
-	keyURI      = "uri"
-	keyPgpass   = "pgpass"
-)
-
-// randomBytes become a password of 32 characters.
-const randomBytes = 24
-
-// newPassword is a password that was never used: 32 letters, digits, '-' and '_'.
-func newPassword() string {
-	random := make([]byte, randomBytes)
-	_, _ = rand.Read(random) // it never fails, says its documentation
-	return base64.RawURLEncoding.EncodeToString(random)
-}
-
-// secretName is that of the Secret to connect with.
-func secretName(db *v1alpha1.Database) string { return db.Name + "-credentials" }
 
 // desiredSecret has a password that holds only if there is none yet.
 func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: metaOf(db), Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
-		keyUsername: []byte(db.Spec.Owner),
-		keyHost:     []byte(db.Name + "." + db.Namespace + ".svc"),
-		keyPort:     []byte(strconv.Itoa(port)),
-		keyDatabase: []byte(db.Spec.DatabaseName),
-	}}
-	s.Name = secretName(db)
-	setPassword(s, password)
-	return s
-}
-
-// keepPassword takes over the password of a Secret that is there, whoever has set it.
-func keepPassword(want, live *corev1.Secret) {
-	if password := live.Data[keyPassword]; len(password) > 0 {
-		setPassword(want, string(password))
-	}
-}
-
-// setPassword sets the password and all that is made of it.
-func setPassword(s *corev1.Secret, password string) {
-	get := func(key string) string { return string(s.Data[key]) }
-	s.Data[keyPassword] = []byte(password)
-	s.Data[keyURI] = []byte("postgresql://" + url.UserPassword(get(keyUsername), password).String() +
-		"@" + get(keyHost) + ":" + get(keyPort) + "/" + url.PathEscape(get(keyDatabase)))
-	fields := []string{get(keyHost), get(keyPort), get(keyDatabase), get(keyUsername), password}
-	for i := range fields {
-		fields[i] = strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(fields[i])
-	}
-	s.Data[keyPgpass] = []byte(strings.Join(fields, ":") + "\n")
+	meta := metaOf(db)
+	meta.Name = credentials.Name(db.Name)
+	return credentials.Secret(meta, credentials.Connection{
+		Username: db.Spec.Owner, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port), Database: db.Spec.DatabaseName,
+		TLSMode: "disable", // the server has no certificate
+	}, password)
 }
 
 // checkPassword returns a Terminal error for a password that the start script does not
 // take: a line break would end it there.
 func checkPassword(s *corev1.Secret) error {
-	if !slices.ContainsFunc(s.Data[keyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
+	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
@@ -90,7 +40,7 @@ func checkPassword(s *corev1.Secret) error {
 // guessed at by those who can read Pods.
 func passwordDigest(s *corev1.Secret) string {
 	hash := hmac.New(sha256.New, []byte(s.UID))
-	hash.Write(s.Data[keyPassword])
+	hash.Write(s.Data[credentials.KeyPassword])
 	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
@@ -79,7 +80,7 @@ func desiredPod(db *v1alpha1.Database) corev1.PodSpec {
 			// Without this there are 64 MB, too few for parallel queries.
 			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 			{Name: credentialsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: secretName(db), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: keyPassword, Path: keyPassword}},
+				SecretName: credentials.Name(db.Name), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: credentials.KeyPassword, Path: credentials.KeyPassword}},
 			}}},
 		},
 	}
@@ -104,7 +105,7 @@ func desiredContainer(db *v1alpha1.Database) corev1.Container {
 			{Name: "PGUSER", Value: "postgres"}, // for `kubectl exec … -- psql`
 			{Name: "PGDATABASE", Value: literal(db.Spec.DatabaseName)},
 			{Name: "OWNER", Value: literal(db.Spec.Owner)},
-			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + keyPassword},
+			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + credentials.KeyPassword},
 			{Name: "TAKEN_FILE", Value: sharedPath + "/password"},
 			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
 		},

@@ -16,6 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
@@ -84,7 +85,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 
 // credentials makes the password, once.
 func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
-	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, newPassword()), nil); err != nil {
+	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
 		return err
 	}
 	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}

@@ -9,6 +9,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 )
 
 // childInformers are those of the types that a Database owns. The claim is not among
@@ -30,7 +31,7 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 			Kind: "Secret", Guard: guard, Store: secrets.Informer().GetStore(),
 			Cached: func(ns, name string) (*corev1.Secret, error) { return secrets.Lister().Secrets(ns).Get(name) },
 			Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
-			Keep:   keepPassword,
+			Keep:   credentials.KeepPassword,
 		},
 		services: children.Type[*corev1.Service]{
 			Kind: "Service", Guard: guard, Store: services.Informer().GetStore(),

@@ -1,0 +1,79 @@
+// Package credentials makes the Secret with which the owner of a PostgreSQL database
+// connects to it.
+package credentials
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"net"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Keys of the Secret: those that users of CloudNativePG know, and how to encrypt.
+const (
+	KeyUsername = "username"
+	KeyPassword = "password"
+	KeyHost     = "host"
+	KeyPort     = "port"
+	KeyDatabase = "dbname"
+	KeyTLSMode  = "sslmode" // one of libpq's
+	KeyCA       = "ca"      // in PEM form; absent if none is known
+	KeyURI      = "uri"
+	KeyPgpass   = "pgpass"
+)
+
+// Connection is what a Secret says, but for the password.
+type Connection struct {
+	Username, Host, Port, Database, TLSMode string
+	CA                                      []byte
+}
+
+// Name is that of the Secret of an owner called so.
+func Name(owner string) string { return owner + "-credentials" }
+
+// randomBytes become a password of 32 characters.
+const randomBytes = 24
+
+// NewPassword is a password that was never used: 32 letters, digits, '-' and '_'.
+func NewPassword() string {
+	random := make([]byte, randomBytes)
+	_, _ = rand.Read(random) // it never fails, says its documentation
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// Secret has a password that holds only if there is none yet: see KeepPassword.
+func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
+		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port), KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
+	}}
+	if len(c.CA) > 0 {
+		s.Data[KeyCA] = c.CA
+	}
+	setPassword(s, password)
+	return s
+}
+
+// KeepPassword takes over the password of a Secret that is there, whoever has set it.
+func KeepPassword(want, live *corev1.Secret) {
+	if password := live.Data[KeyPassword]; len(password) > 0 {
+		setPassword(want, string(password))
+	}
+}
+
+// setPassword sets the password and all that is made of it.
+func setPassword(s *corev1.Secret, password string) {
+	get := func(key string) string { return string(s.Data[key]) }
+	s.Data[KeyPassword] = []byte(password)
+	s.Data[KeyURI] = []byte("postgresql://" + url.UserPassword(get(KeyUsername), password).String() +
+		"@" + net.JoinHostPort(get(KeyHost), get(KeyPort)) + "/" + url.PathEscape(get(KeyDatabase)) +
+		"?" + url.Values{KeyTLSMode: {get(KeyTLSMode)}}.Encode())
+	fields := []string{get(KeyHost), get(KeyPort), get(KeyDatabase), get(KeyUsername), password}
+	for i := range fields {
+		fields[i] = strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(fields[i])
+	}
+	s.Data[KeyPgpass] = []byte(strings.Join(fields, ":") + "\n")
+}
