@@ -1,18 +1,13 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -25,7 +20,7 @@ type Pod struct {
 	Port     string
 	programs Programs
 	dir      string
-	account  *user.User
+	account  account
 }
 
 // portInPod is the one in the Pod, where it is alone.
@@ -38,56 +33,29 @@ func NewPod(t *testing.T) *Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := strconv.Itoa(os.Geteuid())
-	if name == "0" {
-		name = "65534" // as root PostgreSQL does not run
-	}
-	account, err := user.LookupId(name)
+	account, err := unprivileged()
 	if err != nil {
-		t.Fatalf("PostgreSQL needs a user with a name: %v", err)
+		t.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "pod") // short: it holds a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &Pod{Port: freePort(t), programs: programs, dir: dir, account: account}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Pod{Port: port, programs: programs, dir: dir, account: account}
 	p.own(t, dir)
 	return p
 }
 
-// Ports below those that the kernel gives to connections, so that a server which is
-// started again finds its port free.
-const firstPort, ports = 20000, 12000
-
-var portsGiven atomic.Int32
-
-// freePort is a port on which nobody listens, and which this process gives only once.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range ports {
-		port := strconv.Itoa(firstPort + (os.Getpid()*100+int(portsGiven.Add(1)))%ports)
-		if listener, err := net.Listen("tcp", ":"+port); err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-	t.Fatal("there is no free port")
-	return ""
-}
-
 func (p *Pod) own(t *testing.T, path string) {
 	t.Helper()
-	uid, gid := p.ids()
-	if err := os.Chown(path, uid, gid); err != nil {
+	if err := os.Chown(path, p.account.uid, p.account.gid); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (p *Pod) ids() (uid, gid int) {
-	uid, _ = strconv.Atoi(p.account.Uid) // numbers, on Unix
-	gid, _ = strconv.Atoi(p.account.Gid)
-	return uid, gid
 }
 
 // Path is where a volume is.
@@ -135,7 +103,7 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 	attributes := running.command.SysProcAttr
 	attributes.Cloneflags, attributes.Pdeathsig = syscall.CLONE_NEWPID, syscall.SIGKILL
 	if os.Geteuid() != 0 {
-		uid, gid := p.ids()
+		uid, gid := p.account.uid, p.account.gid
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -165,14 +133,7 @@ func (p *Pod) volume(t *testing.T, name string) {
 // prepare returns a command of the container's user and environment, without a
 // terminal.
 func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
-	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	command.Dir, command.Env = "/", append([]string{"PATH=" + p.programs.Dir + ":/usr/bin:/bin"}, env...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if os.Geteuid() == 0 {
-		uid, gid := p.ids()
-		command.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}
-	return command
+	return p.account.command(ctx, append([]string{"PATH=" + p.programs.Dir + ":/usr/bin:/bin"}, env...), argv)
 }
 
 // here is a word of the Pod with the paths and the port of this machine.
@@ -222,24 +183,8 @@ type Container struct {
 	ended   chan struct{}
 }
 
-// log is what is written while it is read.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(data []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(data)
-}
-
 // Log is what the container has printed so far.
-func (c *Container) Log() string {
-	c.log.mu.Lock()
-	defer c.log.mu.Unlock()
-	return c.log.text.String()
-}
+func (c *Container) Log() string { return c.log.String() }
 
 // Ended is closed when the container has ended.
 func (c *Container) Ended() <-chan struct{} { return c.ended }

@@ -58,6 +58,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.DatabaseStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseStorage"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseStorageApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase"):
+		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabaseSpec"):
+		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseSpecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabaseStatus"):
+		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 

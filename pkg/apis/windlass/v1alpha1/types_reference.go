@@ -16,3 +16,13 @@ type DatabaseReference struct {
 	// +kubebuilder:validation:MaxLength=241
 	Name string `json:"name"`
 }
+
+// SecretReference names a Secret in the same namespace.
+type SecretReference struct {
+	// name is the Secret's.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}

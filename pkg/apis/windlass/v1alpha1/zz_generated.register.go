@@ -50,6 +50,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AppList{},
 		&Database{},
 		&DatabaseList{},
+		&ExternalDatabase{},
+		&ExternalDatabaseList{},
 	)
 	// AddToGroupVersion allows the serialization of client types like ListOptions.
 	v1.AddToGroupVersion(scheme, SchemeGroupVersion)

@@ -51,6 +51,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Apps().Informer()}, nil
 	case windlassv1alpha1.SchemeGroupVersion.WithResource("databases"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Databases().Informer()}, nil
+	case windlassv1alpha1.SchemeGroupVersion.WithResource("externaldatabases"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().ExternalDatabases().Informer()}, nil
 
 	}
 

@@ -17,3 +17,11 @@ type DatabaseListerExpansion interface{}
 // DatabaseNamespaceListerExpansion allows custom methods to be added to
 // DatabaseNamespaceLister.
 type DatabaseNamespaceListerExpansion interface{}
+
+// ExternalDatabaseListerExpansion allows custom methods to be added to
+// ExternalDatabaseLister.
+type ExternalDatabaseListerExpansion interface{}
+
+// ExternalDatabaseNamespaceListerExpansion allows custom methods to be added to
+// ExternalDatabaseNamespaceLister.
+type ExternalDatabaseNamespaceListerExpansion interface{}

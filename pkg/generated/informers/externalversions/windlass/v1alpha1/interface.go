@@ -12,6 +12,8 @@ type Interface interface {
 	Apps() TypedAppInformer
 	// Databases returns a DatabaseInformer.
 	Databases() TypedDatabaseInformer
+	// ExternalDatabases returns a ExternalDatabaseInformer.
+	ExternalDatabases() TypedExternalDatabaseInformer
 }
 
 type version struct {
@@ -33,4 +35,9 @@ func (v *version) Apps() TypedAppInformer {
 // Databases returns a TypedDatabaseInformer.
 func (v *version) Databases() TypedDatabaseInformer {
 	return &databaseInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// ExternalDatabases returns a TypedExternalDatabaseInformer.
+func (v *version) ExternalDatabases() TypedExternalDatabaseInformer {
+	return &externalDatabaseInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

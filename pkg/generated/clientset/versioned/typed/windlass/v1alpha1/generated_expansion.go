@@ -5,3 +5,5 @@ package v1alpha1
 type AppExpansion interface{}
 
 type DatabaseExpansion interface{}
+
+type ExternalDatabaseExpansion interface{}

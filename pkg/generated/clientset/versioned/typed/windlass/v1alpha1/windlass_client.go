@@ -14,6 +14,7 @@ type WindlassV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AppsGetter
 	DatabasesGetter
+	ExternalDatabasesGetter
 }
 
 // WindlassV1alpha1Client is used to interact with features provided by the windlass.dev group.
@@ -27,6 +28,10 @@ func (c *WindlassV1alpha1Client) Apps(namespace string) AppInterface {
 
 func (c *WindlassV1alpha1Client) Databases(namespace string) DatabaseInterface {
 	return newDatabases(c, namespace)
+}
+
+func (c *WindlassV1alpha1Client) ExternalDatabases(namespace string) ExternalDatabaseInterface {
+	return newExternalDatabases(c, namespace)
 }
 
 // NewForConfig creates a new WindlassV1alpha1Client for the given config.

@@ -20,6 +20,10 @@ func (c *FakeWindlassV1alpha1) Databases(namespace string) v1alpha1.DatabaseInte
 	return newFakeDatabases(c, namespace)
 }
 
+func (c *FakeWindlassV1alpha1) ExternalDatabases(namespace string) v1alpha1.ExternalDatabaseInterface {
+	return newFakeExternalDatabases(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeWindlassV1alpha1) RESTClient() rest.Interface {

@@ -1,0 +1,141 @@
+package postgresql
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Class is what kind of trouble an error is, by which callers decide what to do.
+type Class int
+
+// Classes of errors.
+const (
+	// Other: anything else, a connection that was lost in the middle among it. To be
+	// tried again.
+	Other Class = iota
+	// Busy: another caller is finding out whether the server answers. To be tried again
+	// in a moment, without a word.
+	Busy
+	// Away: the server cannot be reached, does not answer, is starting, or is full.
+	Away
+	// Forbidden: AllowedHosts do not have the server.
+	Forbidden
+	// Untrusted: the server does not show that it is who it shall be, or has no TLS.
+	Untrusted
+	// Refused: the server does not take the login.
+	Refused
+	// Denied: the role lacks a right.
+	Denied
+	// Taken: a role or database of the name is not ours.
+	Taken
+	// Replaced: the server, or the database on it, is another one than it was.
+	Replaced
+	// Rejected: the server cannot do what is wanted: an extension that it does not have,
+	// a role that is still needed elsewhere.
+	Rejected
+)
+
+// String is a word for the class.
+func (c Class) String() string {
+	return [...]string{"Other", "Busy", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Taken", "Replaced", "Rejected"}[c]
+}
+
+// classified is an error whose class is known where it is made.
+type classified struct {
+	class Class
+	err   error
+}
+
+func (e *classified) Error() string { return e.err.Error() }
+func (e *classified) Unwrap() error { return e.err }
+
+func errorOf(class Class, format string, args ...any) error {
+	return &classified{class, fmt.Errorf(format, args...)}
+}
+
+// ClassOf sorts an error of this package.
+func ClassOf(err error) Class {
+	var known *classified
+	if errors.As(err, &known) {
+		return known.class
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return classOfCode(pg.Code)
+	}
+	return Other
+}
+
+// Codes of errors (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+const (
+	codeInvalidAuthorization = "28000" // among others: no line in pg_hba.conf, a role that may not log in
+	codeInvalidPassword      = "28P01"
+	codeNoSuchDatabase       = "3D000"
+	codeNotNow               = "55000" // among others: the database takes no connections
+	codeNoPrivilege          = "42501"
+	codeStillNeeded          = "2BP01"
+	codeFeatureMissing       = "0A000" // among others: no such extension
+	codeUndefinedFile        = "58P01" // the same, before PostgreSQL 16
+)
+
+func classOfCode(code string) Class {
+	switch {
+	// Connection exception, insufficient resources, operator intervention (starting and
+	// stopping among it).
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"):
+		return Away
+	case code == codeInvalidPassword || code == codeInvalidAuthorization:
+		return Refused
+	case code == codeNoPrivilege:
+		return Denied
+	case slices.Contains([]string{codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow}, code):
+		return Rejected
+	}
+	return Other
+}
+
+// classOfConnect sorts the error of an attempt to connect. What is not the server's own
+// word, or about trust, is the network's.
+func classOfConnect(err error) Class {
+	var (
+		known       *classified
+		pg          *pgconn.PgError
+		certificate *tls.CertificateVerificationError
+		alert       tls.AlertError
+		header      tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known.class
+	case errors.As(err, &pg):
+		return classOfCode(pg.Code)
+	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &header), strings.Contains(err.Error(), "server refused TLS connection"):
+		return Untrusted
+	case errors.Is(err, io.EOF), errors.As(err, new(net.Error)):
+		return Away
+	case strings.Contains(err.Error(), "authentication"), strings.Contains(err.Error(), "SCRAM"), strings.Contains(err.Error(), "auth"):
+		return Refused
+	}
+	return Away
+}
+
+// locksOut tells whether a login failed for what an administrator can mend: the role,
+// its password, the database, or the right to connect to it.
+func locksOut(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{
+		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege,
+	}, pg.Code)
+}
+
+func isCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
+}

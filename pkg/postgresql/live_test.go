@@ -1,0 +1,197 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"windlass.dev/windlass/pkg/postgresql"
+	"windlass.dev/windlass/test/postgres"
+)
+
+// shared is a server that all tests use which do not harm it.
+var shared *postgres.Server
+
+func TestMain(m *testing.M) {
+	code, err := withServer(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withServer(m *testing.M) (int, error) {
+	var err error
+	if shared, err = postgres.NewServer(context.Background()); err != nil {
+		return 1, err
+	}
+	defer shared.Remove()
+	return m.Run(), nil
+}
+
+// settings are those of the superuser.
+func settings(s *postgres.Server) postgresql.Settings {
+	port, _ := strconv.ParseUint(s.Port, 10, 16) // it is a number
+	return postgresql.Settings{Host: "127.0.0.1", Port: uint16(port), Username: "postgres", Password: s.Password, Database: "postgres", Mode: postgresql.Disable}
+}
+
+var wants atomic.Int32
+
+// newWant is a role and a database that no other test uses.
+func newWant() postgresql.Want {
+	name := fmt.Sprintf("shop-%d", wants.Add(1))
+	return postgresql.Want{
+		Mark:     postgresql.Mark{Namespace: "team", Name: name, UID: "uid-of-" + name},
+		Database: name, Owner: name + "-owner", Password: "canary-" + name,
+	}
+}
+
+// open opens a server for one pass, which ends with the test.
+func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
+	t.Helper()
+	server := postgresql.NewConnector(postgresql.AllowedHosts{}).Open(as)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// create makes what is wanted, and returns it with its ID.
+func create(t *testing.T, as postgresql.Settings, w postgresql.Want) postgresql.Want {
+	t.Helper()
+	id, err := open(t, as).Create(t.Context(), w)
+	if err != nil {
+		t.Fatalf("creating: %v", err)
+	}
+	w.ID = id
+	return w
+}
+
+// isCurrent fails the test unless a pass finds nothing to do.
+func isCurrent(t *testing.T, as postgresql.Settings, w postgresql.Want) {
+	t.Helper()
+	found, err := open(t, as).Exists(t.Context(), w)
+	if err != nil || !found.Current || found.ID != w.ID {
+		t.Errorf("wanted %s to be as wanted, found %+v, %v", w.ID, found, err)
+	}
+}
+
+// do does statements in a database, as the superuser.
+func do(t *testing.T, database string, statements ...string) {
+	t.Helper()
+	conn, err := shared.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range statements {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// ask asks for one value, as the superuser.
+func ask(t *testing.T, database, sql string, args ...any) string {
+	t.Helper()
+	conn, err := shared.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var value any
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return fmt.Sprint(value)
+}
+
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// administrators are those as whom everything must work: a superuser, and a role that
+// has no more than it needs.
+func administrators(t *testing.T) map[string]postgresql.Settings {
+	t.Helper()
+	limited := settings(shared)
+	limited.Username, limited.Password = fmt.Sprintf("admin-%d", wants.Add(1)), "canary-of-the-admin"
+	do(t, "postgres", "CREATE ROLE "+quoted(limited.Username)+" LOGIN CREATEROLE CREATEDB PASSWORD '"+limited.Password+"'")
+	return map[string]postgresql.Settings{"a superuser": settings(shared), "CREATEROLE and CREATEDB": limited}
+}
+
+func TestLife(t *testing.T) {
+	t.Parallel()
+	for name, as := range administrators(t) {
+		t.Run(name, func(t *testing.T) {
+			w := newWant()
+			w.Extensions = []string{"pgcrypto", "citext"} // both are trusted
+			found, err := open(t, as).Exists(t.Context(), w)
+			if err != nil || found != (postgresql.Found{}) {
+				t.Fatalf("before it is made: %+v, %v", found, err)
+			}
+			w = create(t, as, w)
+			isCurrent(t, as, w)
+			if has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension"); has != "citext pgcrypto plpgsql" {
+				t.Errorf("extensions: %s", has)
+			}
+			if err := open(t, as).Delete(t.Context(), w); err != nil {
+				t.Fatalf("deleting: %v", err)
+			}
+			if left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) from pg_roles where rolname = $2)", w.Database, w.Owner); left != "0" {
+				t.Errorf("left: %s", left)
+			}
+			if err := open(t, as).Delete(t.Context(), w); err != nil {
+				t.Errorf("deleting again: %v", err)
+			}
+		})
+	}
+}
+
+func TestDriftIsPutRight(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ in, sql string }{
+		"a role that may not log in":        {sql: "ALTER ROLE @owner NOLOGIN"},
+		"a role that has become superuser":  {sql: "ALTER ROLE @owner SUPERUSER"},
+		"a role with more rights":           {sql: "ALTER ROLE @owner CREATEROLE CREATEDB REPLICATION BYPASSRLS"},
+		"a role that has expired":           {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
+		"another password":                  {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
+		"no password":                       {sql: "ALTER ROLE @owner PASSWORD NULL"},
+		"a role without its mark":           {sql: "COMMENT ON ROLE @owner IS NULL"},
+		"a database without its mark":       {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
+		"an extension that was dropped":     {in: "@", sql: "DROP EXTENSION pgcrypto"},
+		"rights of PUBLIC":                  {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
+		"rights that the owner has lost":    {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
+		"a database that takes nobody":      {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
+		"a database of another owner's":     {sql: "ALTER DATABASE @database OWNER TO postgres"},
+		"an untrusted extension is dropped": {in: "@", sql: "DROP EXTENSION pageinspect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWant()
+			w.Extensions = []string{"pgcrypto", "pageinspect"}
+			as := settings(shared)
+			w = create(t, as, w)
+			replacer := strings.NewReplacer("@database", quoted(w.Database), "@owner", quoted(w.Owner), "@", w.Database)
+			in := replacer.Replace(c.in)
+			if in == "" {
+				in = "postgres"
+			}
+			do(t, in, replacer.Replace(c.sql))
+			server := open(t, as)
+			found, err := server.Exists(t.Context(), w)
+			if err != nil || found.Current {
+				t.Fatalf("after the change: %+v, %v", found, err)
+			}
+			if err := server.Update(t.Context(), w); err != nil {
+				t.Fatalf("updating: %v", err)
+			}
+			isCurrent(t, as, w)
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package postgresql
+
+import (
+	"slices"
+	"strings"
+)
+
+// change is what is wanted, in the names and words of SQL.
+type change struct {
+	Want
+	owner, database, mark string // quoted
+	// newPassword says that the server shall take the password, whatever it has.
+	newPassword bool
+}
+
+func newChange(w Want) (*change, error) {
+	owner, err := Identifier(w.Owner)
+	if err != nil {
+		return nil, err
+	}
+	database, err := Identifier(w.Database)
+	if err != nil {
+		return nil, err
+	}
+	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
+}
+
+// next is the statement that brings what is there nearer to what is wanted, and what
+// it does; nothing if it is there.
+func (c *change) next(s sight) (sql, does string, err error) {
+	if err := c.check(s); err != nil {
+		return "", "", err
+	}
+	if s.Role == nil {
+		sql, err := c.createRole(s)
+		return sql, "making the role", err
+	}
+	if sql, err := c.alterRole(s); sql != "" || err != nil {
+		return sql, "putting the role right", err
+	}
+	if s.Database == nil {
+		return c.createDatabase(), "making the database", nil
+	}
+	return c.alterDatabase(s), "putting the database right", nil
+}
+
+// nextOfDeletion is the statement that removes some of what is ours; nothing if all is
+// gone. What is somebody else's stays.
+func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
+	if c.ID != "" && c.ID.server() != s.Server {
+		return "", "", c.moved(s)
+	}
+	mine := s.Role != nil && c.ownsRole(s)
+	switch {
+	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
+		return "", "", errorOf(Replaced, "database %q is another one than before, though it bears our mark: its OID on the server is %s, not that of %s", c.Database, s.Database.OID, c.ID)
+	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
+		return c.hold(), "becoming a member of the role", nil
+	case s.Database != nil && c.ownsDatabase(s):
+		return "DROP DATABASE " + c.database + " WITH (FORCE)", "deleting the database", nil
+	case mine:
+		return "DROP ROLE " + c.owner, "deleting the role", nil
+	}
+	return "", "", nil
+}
+
+// createRole makes the role with its mark, or neither.
+func (c *change) createRole(s sight) (string, error) {
+	secret, err := verifier(c.Password)
+	if err != nil {
+		return "", err
+	}
+	sql := "CREATE ROLE " + c.owner + " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret) + "; " + c.markRole()
+	if !s.Superuser {
+		sql += "; " + c.hold()
+	}
+	return sql, nil
+}
+
+// hold lets the administrator make a database for the owner, and delete it.
+func (c *change) hold() string { return "GRANT " + c.owner + " TO CURRENT_USER" }
+
+func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
+
+// alterRole names only what is wrong: some attributes only superusers may name.
+func (c *change) alterRole(s sight) (string, error) {
+	var attributes, statements []string
+	for attribute, wrong := range map[string]bool{
+		"LOGIN": !s.Role.Login, "NOSUPERUSER": s.Role.Superuser, "NOCREATEROLE": s.Role.CreateRole, "NOCREATEDB": s.Role.CreateDatabase,
+		"NOREPLICATION": s.Role.Replication, "NOBYPASSRLS": s.Role.BypassRLS, "VALID UNTIL 'infinity'": s.Role.Expires,
+	} {
+		if wrong {
+			attributes = append(attributes, attribute)
+		}
+	}
+	slices.Sort(attributes)
+	if c.newPassword {
+		secret, err := verifier(c.Password)
+		if err != nil {
+			return "", err
+		}
+		attributes = append(attributes, "PASSWORD "+literal(secret))
+	}
+	if len(attributes) > 0 {
+		statements = append(statements, "ALTER ROLE "+c.owner+" "+strings.Join(attributes, " "))
+	}
+	if s.Role.Mark != c.Mark.String() {
+		statements = append(statements, c.markRole())
+	}
+	if !s.Role.Held && !s.Superuser {
+		statements = append(statements, c.hold())
+	}
+	return strings.Join(statements, "; "), nil
+}
+
+// createDatabase makes a database that nobody can connect to, until it is marked and
+// PUBLIC has no right: a CREATE DATABASE is a transaction of its own.
+func (c *change) createDatabase() string {
+	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " ALLOW_CONNECTIONS false"
+}
+
+func (c *change) alterDatabase(s sight) string {
+	var statements []string
+	add := func(wrong bool, statement string) {
+		if wrong {
+			statements = append(statements, statement)
+		}
+	}
+	add(s.Database.Owner != c.Owner, "ALTER DATABASE "+c.database+" OWNER TO "+c.owner)
+	add(s.Database.Mark != c.Mark.String(), "COMMENT ON DATABASE "+c.database+" IS "+c.mark)
+	add(s.Database.Public, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
+	add(!s.Database.Granted, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
+	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
+	return strings.Join(statements, "; ")
+}
+
+// missing are the extensions that are wanted and not there.
+func (w Want) missing(s sight) []string {
+	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
+}

@@ -1,0 +1,36 @@
+package postgresql
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+)
+
+const (
+	scramIterations = 4096 // PostgreSQL's default, which clients have to work through at each login
+	scramSalt       = 16   // bytes
+)
+
+// verifier is what the server keeps of a password: with it a login can be checked but
+// not made, so that a log of statements may have it (RFC 5803; in the format of
+// PostgreSQL's src/common/scram-common.c). The password must be printable ASCII, which
+// SASLprep leaves as it is.
+func verifier(password string) (string, error) {
+	salt := make([]byte, scramSalt)
+	_, _ = rand.Read(salt) // it never fails, says its documentation
+	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("hashing the password: %w", err)
+	}
+	mac := func(message string) []byte {
+		hash := hmac.New(sha256.New, salted)
+		hash.Write([]byte(message))
+		return hash.Sum(nil)
+	}
+	storedKey := sha256.Sum256(mac("Client Key"))
+	encode := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramIterations, encode(salt), encode(storedKey[:]), encode(mac("Server Key"))), nil
+}

@@ -1,0 +1,106 @@
+package postgresql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// sight is what one query tells. Any role may ask it, but for what only administrators
+// are told on some servers: see look.
+type sight struct {
+	Server    string `json:"server"`    // the system identifier
+	Connected string `json:"connected"` // the database that was asked
+	// Superuser and Holds are of the role that asked: Holds says that it may act for the
+	// owner.
+	Superuser  bool          `json:"superuser"`
+	Role       *seenRole     `json:"role"`
+	Database   *seenDatabase `json:"database"`
+	Extensions []string      `json:"extensions"` // of the database that was asked
+}
+
+type seenRole struct {
+	Mark           string `json:"mark"`
+	Held           bool   `json:"held"` // whether the role that asked may act for it
+	Login          bool   `json:"login"`
+	Superuser      bool   `json:"superuser"`
+	CreateRole     bool   `json:"createRole"`
+	CreateDatabase bool   `json:"createDatabase"`
+	Replication    bool   `json:"replication"`
+	BypassRLS      bool   `json:"bypassRLS"`
+	Expires        bool   `json:"expires"`
+}
+
+type seenDatabase struct {
+	OID         string `json:"oid"`
+	Owner       string `json:"owner"`
+	Mark        string `json:"mark"`
+	Connectable bool   `json:"connectable"`
+	Public      bool   `json:"public"`  // PUBLIC has a right
+	Granted     bool   `json:"granted"` // the owner has all rights
+}
+
+// sightQuery has the role as $1 and the database as $2. Until PostgreSQL 15 a member
+// acts for a role if it is one; since 16 that is granted apart.
+const sightQuery = `
+select json_build_object(
+  'server', (select system_identifier::text from pg_control_system()),
+  'connected', current_database(),
+  'superuser', (select rolsuper from pg_roles where rolname = current_user),
+  'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
+  'role', (select json_build_object(
+      'mark', coalesce(shobj_description(oid, 'pg_authid'), ''),
+      'held', pg_has_role(oid, case when current_setting('server_version_num')::int < 160000 then 'member' else 'usage' end),
+      'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
+      'replication', rolreplication, 'bypassRLS', rolbypassrls,
+      'expires', coalesce(rolvaliduntil < 'infinity', false))
+    from pg_roles where rolname = $1::name),
+  'database', (select json_build_object(
+      'oid', oid::text, 'owner', pg_get_userbyid(datdba),
+      'mark', coalesce(shobj_description(oid, 'pg_database'), ''),
+      'connectable', datallowconn,
+      'public', exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0),
+      'granted', 3 = (select count(distinct privilege_type) from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
+    from pg_database where datname = $2::name)
+)`
+
+// look asks what is there of what is wanted.
+func (s *session) look(ctx context.Context, w Want) (sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
+	if ctx.Err() != nil {
+		return sight{}, errorOf(Away, "the server does not answer a query within %s", lookTimeout)
+	}
+	if answer.Err != nil {
+		return sight{}, fmt.Errorf("looking for role and database: %w", answer.Err)
+	}
+	var seen sight
+	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 {
+		return seen, errors.New("looking for role and database: the server gives no answer")
+	}
+	if err := json.Unmarshal(answer.Rows[0][0], &seen); err != nil {
+		return seen, fmt.Errorf("looking for role and database: reading the answer: %w", err)
+	}
+	return seen, nil
+}
+
+// ID tells a database from every other: the server's system identifier, a slash, and
+// the OID. The zero value is that of none.
+type ID string
+
+// server is the part of it that tells the server.
+func (id ID) server() string {
+	server, _, _ := strings.Cut(string(id), "/")
+	return server
+}
+
+// id is that of the database; none if there is none.
+func (s sight) id() ID {
+	if s.Database == nil {
+		return ""
+	}
+	return ID(s.Server + "/" + s.Database.OID)
+}

@@ -1,0 +1,63 @@
+package postgresql
+
+// Want is what a server shall have.
+type Want struct {
+	// Mark says whose it is.
+	Mark Mark
+	// Database and Owner are names that Identifier takes.
+	Database, Owner string
+	// Password of the owner, in printable ASCII.
+	Password string
+	// Extensions of the database. Others stay.
+	Extensions []string
+	// ID is the database that it was, if there was one.
+	ID ID
+}
+
+// check returns an error of class Taken if role or database is not ours, and of class
+// Replaced if there is nothing of ours on a server that is another one than before.
+func (w Want) check(s sight) error {
+	switch {
+	case s.Role != nil && !w.ownsRole(s):
+		return taken("role", w.Owner, s.Role.Mark)
+	case s.Database != nil && !w.ownsDatabase(s):
+		return taken("database", w.Database, s.Database.Mark)
+	case w.ID != "" && w.ID.server() != s.Server && s.Database == nil:
+		return w.moved(s)
+	}
+	return nil
+}
+
+// ownsRole tells whether the role is ours: by its mark or, if that was taken away, by
+// what it owns.
+func (w Want) ownsRole(s sight) bool {
+	if mark, marked := parseMark(s.Role.Mark); marked {
+		return mark.UID == w.Mark.UID
+	}
+	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
+}
+
+// ownsDatabase tells whether the database is ours: by its mark or, if that was taken
+// away, by being the one that it was; or else it is half made, see createDatabase.
+func (w Want) ownsDatabase(s sight) bool {
+	if mark, marked := parseMark(s.Database.Mark); marked {
+		return mark.UID == w.Mark.UID
+	}
+	return s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner && (s.id() == w.ID || !s.Database.Connectable)
+}
+
+func (w Want) marked(comment string) bool {
+	mark, marked := parseMark(comment)
+	return marked && mark.UID == w.Mark.UID
+}
+
+func taken(kind, name, comment string) error {
+	if mark, marked := parseMark(comment); marked {
+		return errorOf(Taken, "%s %q on the server belongs to ExternalDatabase %s/%s (UID %s)", kind, name, mark.Namespace, mark.Name, mark.UID)
+	}
+	return errorOf(Taken, "%s %q is there already and belongs to no ExternalDatabase", kind, name)
+}
+
+func (w Want) moved(s sight) error {
+	return errorOf(Replaced, "the server is another one than before: its system identifier is %s, not %s", s.Server, w.ID.server())
+}

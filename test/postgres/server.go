@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Server is a PostgreSQL server outside of any cluster, that logs all statements.
+type Server struct {
+	// Port is where it listens, on 127.0.0.1.
+	Port string
+	// Password is the superuser's, who is called postgres.
+	Password string
+
+	programs Programs
+	account  account
+	dir      string
+	log      log
+	running  *exec.Cmd
+}
+
+// startPatience is how long a server may take to start.
+const startPatience = time.Minute
+
+// NewServer makes and starts a server. Settings are those of its command line, as
+// name=value. Remove ends it.
+func NewServer(ctx context.Context, settings ...string) (*Server, error) {
+	programs, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	account, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "server")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Password: "canary-of-the-superuser", programs: programs, account: account, dir: dir}
+	if s.Port, err = freePort(); err == nil {
+		err = s.make(ctx)
+	}
+	if err == nil {
+		err = s.Start(ctx, settings...)
+	}
+	if err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) make(ctx context.Context) error {
+	if err := os.Chown(s.dir, s.account.uid, s.account.gid); err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(file, []byte(s.Password), 0o444); err != nil {
+		return err
+	}
+	output, err := s.command(ctx, "initdb", "--pgdata="+s.data(), "--username=postgres", "--pwfile="+file, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("making a server: %w: %s", err, output)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return s.account.command(ctx, []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, append([]string{filepath.Join(s.programs.Dir, program)}, args...))
+}
+
+// Start starts the server, and returns when it takes connections.
+func (s *Server) Start(ctx context.Context, settings ...string) error {
+	args := []string{"-D", s.data(), "-p", s.Port}
+	for _, setting := range append([]string{
+		"listen_addresses=127.0.0.1", "unix_socket_directories=" + s.dir, "fsync=off", "full_page_writes=off",
+		"log_statement=all", "log_min_error_statement=debug5", "log_min_messages=info", "max_connections=300",
+	}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	s.running = s.command(context.Background(), "postgres", args...)
+	s.running.Stdout, s.running.Stderr = &s.log, &s.log
+	s.running.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := s.running.Start(); err != nil {
+		return err
+	}
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startPatience, true, func(ctx context.Context) (bool, error) {
+		conn, err := s.Connect(ctx, "postgres")
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("the server does not take connections: %w; its log:\n%s", err, s.Log())
+	}
+	return nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", s.Port) }
+
+// Connect connects as the superuser.
+func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig("sslmode=disable host=127.0.0.1 user=postgres password=" + s.Password + " port=" + s.Port)
+	if err != nil {
+		return nil, err
+	}
+	config.Database = database
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// Log is what it has printed so far.
+func (s *Server) Log() string { return s.log.String() }
+
+// Freeze stops all its processes where they are, and Thaw has them go on: it accepts
+// connections meanwhile, and says nothing.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw ends what Freeze began.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) error {
+	return syscall.Kill(s.running.Process.Pid, signal)
+}
+
+// Stop ends the server, whoever is connected.
+func (s *Server) Stop() {
+	if s.running == nil {
+		return
+	}
+	_ = s.signal(syscall.SIGINT) // a fast shutdown
+	_ = s.running.Wait()         // its exit code says nothing that matters here
+	s.running = nil
+}
+
+// Remove stops the server, and removes its data.
+func (s *Server) Remove() {
+	s.Stop()
+	_ = os.RemoveAll(s.dir)
+}
