@@ -20,6 +20,7 @@ import (
 const (
 	provisioner   = "windlass.dev/simulated"
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
+	madeBy        = "volume.kubernetes.io/storage-provisioner"
 	// volumesAgain is how often what failed is tried again.
 	volumesAgain = time.Second
 )
@@ -75,6 +76,10 @@ func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.Persis
 	}
 	wanted := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if claim.Spec.VolumeName == "" {
+		// Before a volume may be made the volume controller says who shall make it.
+		if claim.Annotations[madeBy] != provisioner {
+			return nil
+		}
 		_, err := client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{provisionedBy: provisioner}},
 			Spec: corev1.PersistentVolumeSpec{

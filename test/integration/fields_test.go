@@ -64,8 +64,15 @@ func (k *kindOf[S]) made(t *testing.T, spec S) (namespace string) {
 func (k *kindOf[S]) same(t *testing.T, client dynamic.Interface, wanted, namespace, what string) {
 	t.Helper()
 	for _, c := range k.children {
+		var diff string
+		t.Cleanup(func() {
+			if diff != "" {
+				t.Logf("what differs (-wanted +got):\n%s", diff)
+			}
+		})
 		world.Eventually(t, c.Resource+" to be "+what, func(context.Context) (bool, error) {
-			return cmp.Equal(c.essence(c.get(t, client, wanted)), c.essence(c.get(t, client, namespace))), nil
+			diff = cmp.Diff(c.essence(c.get(t, client, wanted)), c.essence(c.get(t, client, namespace)))
+			return diff == "", nil
 		})
 	}
 }
