@@ -18,8 +18,10 @@ import (
 	"windlass.dev/windlass/pkg/controller/app"
 	"windlass.dev/windlass/pkg/controller/at"
 	"windlass.dev/windlass/pkg/controller/database"
+	"windlass.dev/windlass/pkg/controller/externaldatabase"
 	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // informerFactories make the caches that all kinds share.
@@ -79,9 +81,15 @@ func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of Database: %w", err)
 	}
+	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.kube, Windlass: c.windlass},
+		externaldatabase.Informers{Kube: f.kube, Windlass: f.windlass, Metadata: f.metadata},
+		postgresql.NewConnector(o.externalDatabaseHosts), events, clock.RealClock{})
+	if err != nil {
+		return controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
+	}
 	return controllers{
-		all:         []*controller.Controller{ats, apps, databases},
-		unconverted: []*controller.Controller{apps, databases},
+		all:         []*controller.Controller{ats, apps, databases, externalDatabases},
+		unconverted: []*controller.Controller{apps, databases, externalDatabases},
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"windlass.dev/windlass/pkg/controller/at"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // options are what the flags say.
@@ -22,6 +23,10 @@ type options struct {
 	qps        float32
 	burst      int
 	atImage    string
+
+	// allowedHosts are as the flag says them; externalDatabaseHosts is what it means.
+	allowedHosts          []string
+	externalDatabaseHosts postgresql.AllowedHosts
 
 	leaderElect       bool
 	electionNamespace string
@@ -65,6 +70,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Requests a second to the API server. Negative means as many as its priority and fairness lets through.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
 	flags.StringVar(&o.atImage, "at-image", at.DefaultImage, "Image of an At that names none.")
+	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Lease windlass-controller, so that several replicas may run.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
@@ -108,6 +114,10 @@ func (o *options) validate() error {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return fmt.Errorf("%s must be HOST:PORT or :PORT, not %q", flag, address)
 		}
+	}
+	var err error
+	if o.externalDatabaseHosts, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
+		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
 	}
 	if o.webhookURL == "" {
 		return nil

@@ -20,6 +20,7 @@ func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must be HOST:PORT or :PORT, not "0"`},
 		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must be like https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
 		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must be like https://HOST:PORT/convert, not "localhost"`},
+		"a host that is none":            {"--external-database-allowed-hosts=10.0.0.0/8,db/x", `--external-database-allowed-hosts: "db/x" is neither a name, such as *.db.example.com, nor an address, nor a network, such as 10.0.0.0/8`},
 		"a log that holds Secrets":       {"-v=8", "--v and --vmodule must be at most 7: from 8 on, the content of Secrets would be in the log"},
 		"a part of it that does":         {"--vmodule=request=10", "--v and --vmodule must be at most 7: from 8 on, the content of Secrets would be in the log"},
 	} {

@@ -49,9 +49,10 @@ type outcome struct {
 // classify is the one place that sorts how passes end. See the table in doc.go.
 func classify(result Result, err error) outcome {
 	var (
-		panicked *panicError
-		stalled  *stalledError
-		wait     *waitError
+		panicked  *panicError
+		postponed *postponeError
+		stalled   *stalledError
+		wait      *waitError
 	)
 	switch {
 	case err == nil && result.RequeueAfter > 0:
@@ -66,22 +67,24 @@ func classify(result Result, err error) outcome {
 		return outcome{name: "behind", retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):
 		return outcome{name: "canceled", retry: backoff, quiet: true}
+	case errors.As(err, &postponed):
+		return outcome{name: "postponed", quiet: true}.in(postponed.after)
 	case errors.As(err, &panicked):
 		return failed(outcomePanic, "Panic", err)
 	case errors.As(err, &stalled):
-		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: reasonOf(err), message: err.Error()}
+		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
 		return o.in(stalled.after)
 	case errors.As(err, &wait):
-		return outcome{name: "wait", reason: reasonOf(wait), message: wait.message}.in(wait.after)
+		return outcome{name: "wait", reason: ReasonOf(wait), message: wait.message}.in(wait.after)
 	case apierrors.IsConflict(err):
 		return outcome{name: "conflict", retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Nothing can be made there any more, and the object itself goes soon.
 		return outcome{name: "terminating", retry: backoff, quiet: true}
 	case apierrors.IsInvalid(err):
-		return outcome{name: "invalid", retry: after, after: invalidRetry, err: err, degraded: true, reason: reasonOf(err), message: err.Error()}
+		return outcome{name: "invalid", retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
 	default:
-		return failed("error", reasonOf(err), err)
+		return failed("error", ReasonOf(err), err)
 	}
 }
 

@@ -36,6 +36,15 @@ type waitError struct {
 
 func (e *waitError) Error() string { return e.message }
 
+// Postpone returns the error of a pass that found out nothing, since it would have
+// waited for what other passes wait for already. It says nothing about the object,
+// whose status stays, and the next pass comes after the given time.
+func Postpone(after time.Duration) error { return &postponeError{after} }
+
+type postponeError struct{ after time.Duration }
+
+func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
+
 // Terminal wraps an error that no retry will mend: the object becomes Degraded
 // and Stalled, and is left alone until its spec or a dependency changes.
 func Terminal(err error) error {
@@ -83,7 +92,8 @@ func (e *reasonError) Unwrap() error { return e.err }
 // webhook that denies a request may give any text as its reason.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-func reasonOf(err error) string {
+// ReasonOf is the reason that conditions and events show for an error.
+func ReasonOf(err error) string {
 	var (
 		named   *reasonError
 		waiting *waitError

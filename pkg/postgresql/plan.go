@@ -127,7 +127,7 @@ func (c *change) alterDatabase(s sight) string {
 		}
 	}
 	add(s.Database.Owner != c.Owner, "ALTER DATABASE "+c.database+" OWNER TO "+c.owner)
-	add(s.Database.Mark != c.Mark.String(), "COMMENT ON DATABASE "+c.database+" IS "+c.mark)
+	add(s.Database.Mark != c.Mark.String(), c.markDatabase())
 	add(s.Database.Public, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
 	add(!s.Database.Granted, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
 	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
@@ -138,3 +138,15 @@ func (c *change) alterDatabase(s sight) string {
 func (w Want) missing(s sight) []string {
 	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
 }
+
+// HandOver is the SQL by which an administrator makes a role and a database those that
+// are wanted, whoever's they were. It is empty for names that Identifier refuses.
+func HandOver(w Want) string {
+	c, err := newChange(w)
+	if err != nil {
+		return ""
+	}
+	return c.markRole() + "; " + c.markDatabase() + ";"
+}
+
+func (c *change) markDatabase() string { return "COMMENT ON DATABASE " + c.database + " IS " + c.mark }

@@ -31,12 +31,14 @@ type owner interface {
 	waitsFor(t *testing.T, namespace, reason string)
 	// requests are what it costs to make an object that uses every field.
 	requests(namespace string) []string
+	// restart are those that it costs when the controller is started anew.
+	restart(namespace string) []string
 	// comeAndGo changes every field, and changes it back.
 	comeAndGo(t *testing.T)
 }
 
 // owners are all kinds that own children.
-var owners = []owner{&apps, &databases}
+var owners = []owner{&apps, &databases, &externalDatabases}
 
 // forAll runs a test for every kind that owns children.
 func forAll(t *testing.T, test func(t *testing.T, o owner)) {
@@ -68,6 +70,7 @@ type kindOf[S any] struct {
 	isReady    func(t *testing.T, on *place, namespace string)
 	hasReason  func(t *testing.T, namespace, reason string)
 	costs      func(namespace string) []string
+	restarts   func(namespace string) []string
 	// changes of each field, by the field's name in JSON: to another value, and to none
 	// where that is allowed.
 	changes map[string][]func(*S)
@@ -97,6 +100,12 @@ func (k *kindOf[S]) waitsFor(t *testing.T, namespace, reason string) {
 	k.hasReason(t, namespace, reason)
 }
 func (k *kindOf[S]) requests(namespace string) []string { return k.costs(namespace) }
+func (k *kindOf[S]) restart(namespace string) []string {
+	if k.restarts == nil {
+		return nil
+	}
+	return k.restarts(namespace)
+}
 
 // childType is a type of children, of which the owner "shop" has one.
 type childType struct {

@@ -39,6 +39,7 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer shared.Close()
+	defer removeOutside()
 	ctx := context.Background()
 	leader, err := startController(ctx, shared.Cluster)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
@@ -43,8 +44,8 @@ type Informers struct {
 // New returns the controller of App.
 func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
 	apps := in.Windlass.Windlass().V1alpha1().Apps()
-	refs := newReferences(clients.Kube.CoreV1(), in.Metadata)
-	if err := refs.trim(); err != nil {
+	refs, err := newNamed(clients.Kube.CoreV1(), in.Metadata)
+	if err != nil {
 		return nil, err
 	}
 	if err := apps.Informer().AddIndexers(cache.Indexers{referencesIndex: referencesIn}); err != nil {
@@ -57,16 +58,16 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 	for _, informer := range childInformers(in.Kube) {
 		c.Watch(informer, owner)
 	}
-	for kind, informer := range refs.informers {
-		c.Watch(informer, controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
-			return referrers(apps.Informer().GetIndexer(), reference{kind: kind, name: obj.GetName()}, obj.GetNamespace())
+	for kind, known := range refs.of {
+		c.Watch(known.Informer(), controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
+			return references.Referrers(apps.Informer().GetIndexer(), referencesIndex, indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
 		}))
 	}
 	return c, nil
 }
 
 // newPipeline returns what does a pass.
-func newPipeline(clients Clients, in Informers, refs *references, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
+func newPipeline(clients Clients, in Informers, refs *named, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
 	apps, guard := in.Windlass.Windlass().V1alpha1().Apps(), controller.NewGuard()
 	r := newReconciler(clients.Kube, in.Kube, guard)
 	r.known, r.read = refs.known, refs.read
@@ -96,23 +97,9 @@ func referencesIn(obj any) ([]string, error) {
 	}
 	var keys []string
 	for _, ref := range referencesOf(app) {
-		keys = append(keys, app.Namespace+"/"+ref.String())
+		keys = append(keys, indexed(ref, app.Namespace))
 	}
 	return keys, nil
 }
 
-// referrers are the Apps that name something.
-func referrers(apps cache.Indexer, ref reference, namespace string) []controller.Key {
-	names, err := apps.IndexKeys(referencesIndex, namespace+"/"+ref.String())
-	if err != nil {
-		return nil // there is such an index
-	}
-	keys := make([]controller.Key, 0, len(names))
-	for _, name := range names {
-		key, err := cache.ParseObjectName(name)
-		if err == nil {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
+func indexed(ref reference, namespace string) string { return namespace + "/" + ref.String() }

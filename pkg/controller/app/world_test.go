@@ -80,7 +80,10 @@ func (w *world) pass() (controller.Result, error) {
 // fill fills the caches with what the servers have, and returns what does a pass.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
-	refs := newReferences(w.kube.CoreV1(), w.in.Metadata)
+	refs, err := newNamed(w.kube.CoreV1(), w.in.Metadata)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
 	if d := w.deployment(); d != nil {
@@ -89,9 +92,9 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	if s, err := w.kube.CoreV1().Services("default").Get(w.t.Context(), "web", metav1.GetOptions{}); err == nil {
 		controllertest.Load(w.t, w.in.Kube.Core().V1().Services().Informer().GetStore(), s)
 	}
-	for kind, informer := range refs.informers {
+	for kind, known := range refs.of {
 		for _, object := range w.users(kind) {
-			controllertest.Load(w.t, informer.GetStore(), metadataOf(object))
+			controllertest.Load(w.t, known.Informer().GetStore(), metadataOf(object))
 		}
 	}
 	return pipeline

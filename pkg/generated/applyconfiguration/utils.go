@@ -66,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &applyconfigurationwindlassv1alpha1.SecretReferenceApplyConfiguration{}
 
 	}
 	return nil

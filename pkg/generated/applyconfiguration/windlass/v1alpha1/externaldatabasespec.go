@@ -15,7 +15,7 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// with, as a role that may create roles and databases. It has the key uri, or the
 	// keys host, port (5432), username, password and dbname (postgres), and may have
 	// sslmode (verify-full by default) and ca (a certificate in PEM form).
-	ConnectionSecretRef *SecretBindingApplyConfiguration `json:"connectionSecretRef,omitempty"`
+	ConnectionSecretRef *SecretReferenceApplyConfiguration `json:"connectionSecretRef,omitempty"`
 	// databaseName is the database to keep on the server. It cannot be changed.
 	DatabaseName *string `json:"databaseName,omitempty"`
 	// owner is the role that owns the database and connects to it. It cannot be
@@ -40,7 +40,7 @@ func ExternalDatabaseSpec() *ExternalDatabaseSpecApplyConfiguration {
 // WithConnectionSecretRef sets the ConnectionSecretRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ConnectionSecretRef field is set to the value of the last call.
-func (b *ExternalDatabaseSpecApplyConfiguration) WithConnectionSecretRef(value *SecretBindingApplyConfiguration) *ExternalDatabaseSpecApplyConfiguration {
+func (b *ExternalDatabaseSpecApplyConfiguration) WithConnectionSecretRef(value *SecretReferenceApplyConfiguration) *ExternalDatabaseSpecApplyConfiguration {
 	b.ConnectionSecretRef = value
 	return b
 }

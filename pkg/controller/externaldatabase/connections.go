@@ -1,0 +1,92 @@
+package externaldatabase
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// missingRecheck is when a Secret that is missing is looked for without an event.
+const missingRecheck = 5 * time.Second
+
+// connections reads connection Secrets: each version of one once in the life of the
+// process.
+type connections struct {
+	known   func(namespace, name string) (metav1.Object, error) // from the cache of metadata
+	secrets coreclient.SecretsGetter
+
+	mu   sync.Mutex
+	read map[controller.Key]connection
+}
+
+// connection is what a Secret said when it was read.
+type connection struct {
+	version  string
+	settings postgresql.Settings
+	err      error
+}
+
+func newConnections(known func(namespace, name string) (metav1.Object, error), secrets coreclient.SecretsGetter) *connections {
+	return &connections{known: known, secrets: secrets, read: map[controller.Key]connection{}}
+}
+
+// get returns what a Secret says. Its errors: WaitFor while it is missing, Terminal if
+// it says nothing that can be used.
+func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.Settings, error) {
+	known, err := c.known(key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		return postgresql.Settings{}, missing(key.Name)
+	}
+	if err != nil {
+		return postgresql.Settings{}, fmt.Errorf("reading Secret %s from the cache: %w", key, err)
+	}
+	if last, ok := c.last(key); ok && last.version == versionOf(known) {
+		return last.settings, last.err
+	}
+	secret, err := c.secrets.Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return postgresql.Settings{}, missing(key.Name)
+	}
+	if err != nil {
+		return postgresql.Settings{}, fmt.Errorf("reading Secret %s: %w", key, err)
+	}
+	read := connection{version: versionOf(secret)}
+	if read.settings, err = postgresql.ParseSettings(secret.Data); err != nil {
+		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("Secret %s, which connectionSecretRef names, cannot be used: %w", key.Name, err)))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read[key] = read
+	return read.settings, read.err
+}
+
+// last is what a Secret said when it was last read, if it was.
+func (c *connections) last(key controller.Key) (connection, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, ok := c.read[key]
+	return last, ok
+}
+
+// forget drops what is known of a Secret. Whoever needs it still reads it again.
+func (c *connections) forget(key controller.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.read, key)
+}
+
+func versionOf(object metav1.Object) string {
+	return string(object.GetUID()) + "/" + object.GetResourceVersion()
+}
+
+func missing(name string) error {
+	return controller.WaitFor(reasonMissing, "Waiting for Secret "+name+", which connectionSecretRef names, to be created.", missingRecheck)
+}

@@ -1,0 +1,95 @@
+package externaldatabase
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// Finalize implements controller.Finalizer: it deletes role and database if the
+// ExternalDatabase says so. The Secret goes by garbage collection.
+func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
+	err := r.deleteDatabase(ctx, db)
+	if err != nil {
+		setBlocked(db, err)
+		return controller.Result{}, err
+	}
+	r.connections.forget(connectionKey(db))
+	return controller.Result{}, nil
+}
+
+func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDatabase) error {
+	if goes, err := r.deletesData(ctx, db); err != nil || !goes {
+		return err
+	}
+	admin, err := r.lastConnection(ctx, db)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	server := r.open(admin)
+	defer server.Close()
+	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
+		return explain(db, fmt.Errorf("deleting role and database (deletionPolicy Retain would leave them, and let this ExternalDatabase go): %w", err))
+	}
+	return nil
+}
+
+// deletesData tells whether there may be something on the server, and it goes.
+//
+// What decides is read from the API server: no precondition on the server can say what
+// the ExternalDatabase says now, nor that its Secret is not orphaned.
+func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatabase) (bool, error) {
+	if !saysDelete(db) {
+		return false, nil
+	}
+	live, err := r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || !saysDelete(live)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace, db.Name, err)
+	}
+	secret, err := r.secrets.Client(db.Namespace).Get(ctx, credentials.Name(db.Name), metav1.GetOptions{})
+	switch {
+	case err == nil && newPass(db).owner.Orphaned(secret):
+		return false, nil
+	case apierrors.IsNotFound(err):
+		// The Secret is made before the server hears of anything.
+		return live.Status.ExternalID != "" || live.Status.Binding != nil, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Secret %s/%s before the database is deleted: %w", db.Namespace, credentials.Name(db.Name), err)
+	}
+	return true, nil
+}
+
+// saysDelete tells whether the database goes. While children are being orphaned there is
+// a finalizer that says so; once they are, they say so themselves.
+func saysDelete(db *v1alpha1.ExternalDatabase) bool {
+	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// lastConnection is what the connection Secret says or, if it is gone, said: with a
+// namespace goes all that is in it, in no order.
+func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDatabase) (postgresql.Settings, error) {
+	key := connectionKey(db)
+	admin, err := r.connections.get(ctx, key)
+	if err == nil || controller.ReasonOf(err) != reasonMissing {
+		return admin, err
+	}
+	if last, ok := r.connections.last(key); ok && last.err == nil {
+		return last.settings, nil
+	}
+	return admin, controller.WaitFor(reasonMissing, fmt.Sprintf(
+		"Role %q and database %q cannot be deleted without Secret %s, which connectionSecretRef names: make it again, or set deletionPolicy to Retain to leave them and let this ExternalDatabase go.",
+		db.Owner(), db.Spec.DatabaseName, key.Name), missingRecheck)
+}

@@ -1,0 +1,120 @@
+package externaldatabase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
+	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// passTimeout is the longest that a pass holds a worker. A server that says nothing
+// holds it for 5 s.
+const passTimeout = 2 * time.Minute
+
+// server is where databases are kept: *postgresql.Server, which see. One is opened for
+// each pass.
+type server interface {
+	// Exists finds out whether what is wanted is there, and as it shall be.
+	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
+	// Create makes it, or goes on where it was cut off, and returns its identity.
+	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
+	// Update puts right what differs.
+	Update(ctx context.Context, want postgresql.Want) error
+	// Delete deletes it, if it is still the one that want.ID tells.
+	Delete(ctx context.Context, want postgresql.Want) error
+	// Close ends all connections.
+	Close()
+}
+
+// reconciler is the kind ExternalDatabase.
+type reconciler struct {
+	secrets     children.Type[*corev1.Secret]
+	connections *connections
+	// open returns the server that settings lead to. It does not connect yet.
+	open func(admin postgresql.Settings) server
+	// live reads an ExternalDatabase before its database is deleted.
+	live windlassclient.ExternalDatabasesGetter
+}
+
+// pass is what the steps of one pass hand on.
+type pass struct {
+	db     *v1alpha1.ExternalDatabase
+	owner  children.Owner
+	admin  postgresql.Settings
+	secret *corev1.Secret
+}
+
+func newPass(db *v1alpha1.ExternalDatabase) *pass {
+	return &pass{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+}
+
+// Reconcile implements controller.Reconciler. The password is in the Secret before the
+// server hears of it, so that no fault leaves one that nobody knows.
+func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
+	p := newPass(db)
+	for _, step := range []func(context.Context, *pass) error{
+		r.connection,
+		r.credentials,
+		r.database,
+	} {
+		if err := step(ctx, p); err != nil {
+			setBlocked(db, err)
+			return controller.Result{}, err
+		}
+	}
+	setReady(db)
+	return controller.Result{}, nil
+}
+
+func (r *reconciler) connection(ctx context.Context, p *pass) (err error) {
+	p.admin, err = r.connections.get(ctx, connectionKey(p.db))
+	return err
+}
+
+// credentials makes the password, once.
+func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
+	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
+		return err
+	}
+	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
+	return checkPassword(p.secret)
+}
+
+// database has the server keep what the spec says. That a database is gone is noted
+// before another one is made, so that what the status says is never that of an earlier.
+func (r *reconciler) database(ctx context.Context, p *pass) error {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	server := r.open(p.admin)
+	defer server.Close()
+	want := desiredDatabase(p.db, string(p.secret.Data[credentials.KeyPassword]))
+	found, err := server.Exists(ctx, want)
+	switch {
+	case err != nil:
+		return explain(p.db, err)
+	case found.ID == "" && want.ID != "":
+		p.db.Status.ExternalID = ""
+		return controller.WaitFor(reasonGone, fmt.Sprintf("Database %q is not on the server any more; an empty one is made.", want.Database), time.Second)
+	case found.ID == "":
+		found.ID, err = server.Create(ctx, want)
+	case !found.Current:
+		err = server.Update(ctx, want)
+	}
+	if err != nil {
+		return explain(p.db, err)
+	}
+	p.db.Status.ExternalID = string(found.ID)
+	return nil
+}
+
+func connectionKey(db *v1alpha1.ExternalDatabase) controller.Key {
+	return controller.Key{Namespace: db.Namespace, Name: db.Spec.ConnectionSecretRef.Name}
+}

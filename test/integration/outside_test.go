@@ -1,0 +1,215 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/postgres"
+	"windlass.dev/windlass/test/world"
+)
+
+// startOutside starts the server outside of the cluster that all tests share which do
+// not harm it.
+var startOutside = sync.OnceValues(func() (*postgres.Server, error) { return postgres.NewServer(context.Background()) })
+
+func outside(t *testing.T) *postgres.Server {
+	t.Helper()
+	server, err := startOutside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// removeOutside removes it, and starts one for that if there is none.
+func removeOutside() {
+	if server, err := startOutside(); err == nil {
+		server.Remove()
+	}
+}
+
+// ownOutside is a server for a test that harms it.
+func ownOutside(t *testing.T, settings ...string) *postgres.Server {
+	t.Helper()
+	server, err := postgres.NewServer(t.Context(), settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	return server
+}
+
+// connectionTo is what a connection Secret says of a server.
+func connectionTo(server *postgres.Server) map[string]string {
+	return map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"}
+}
+
+// by is a connection that goes by a proxy.
+func by(proxy *postgres.Proxy, server *postgres.Server) map[string]string {
+	return with(connectionTo(server), "port", proxy.Port)
+}
+
+// with is a connection with another value of a key.
+func with(connection map[string]string, key, value string) map[string]string {
+	connection = maps.Clone(connection)
+	connection[key] = value
+	return connection
+}
+
+func createConnection(t *testing.T, on *place, namespace, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+	if _, err := on.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating Secret %s: %v", name, err)
+	}
+}
+
+func updateConnection(t *testing.T, namespace, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+	if _, err := shared.Kube.CoreV1().Secrets(namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatalf("updating Secret %s: %v", name, err)
+	}
+}
+
+// external is an ExternalDatabase "shop" in a namespace of its own, and its server.
+type external struct {
+	namespace string
+	server    *postgres.Server
+}
+
+// spec names a role and a database that no other test uses.
+func (e *external) spec() v1alpha1.ExternalDatabaseSpec {
+	return ofNamespace(v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk", DeletionPolicy: v1alpha1.DeletionDelete,
+	}, e.namespace)
+}
+
+// newExternal makes a namespace with a connection Secret; nil means one that leads to
+// the server.
+func newExternal(t *testing.T, server *postgres.Server, connection map[string]string) *external {
+	t.Helper()
+	e := &external{namespace: shared.NewNamespace(t), server: server}
+	if connection == nil {
+		connection = connectionTo(server)
+	}
+	createConnection(t, shared, e.namespace, "server", connection)
+	return e
+}
+
+// create makes the ExternalDatabase.
+func (e *external) create(t *testing.T, change func(*v1alpha1.ExternalDatabaseSpec)) {
+	t.Helper()
+	spec := e.spec()
+	if change != nil {
+		change(&spec)
+	}
+	shared.CreateExternalDatabase(t, e.namespace, "shop", spec)
+}
+
+func (e *external) ready(t *testing.T) *v1alpha1.ExternalDatabase {
+	t.Helper()
+	return shared.ExternalDatabaseIn(t, e.namespace, "shop", v1alpha1.ExternalDatabaseReady)
+}
+
+func (e *external) reason(t *testing.T, reason string) *v1alpha1.ExternalDatabase {
+	t.Helper()
+	return shared.ExternalDatabaseReason(t, e.namespace, "shop", reason)
+}
+
+func (e *external) update(t *testing.T, change func(*v1alpha1.ExternalDatabase)) {
+	t.Helper()
+	shared.UpdateExternalDatabase(t, e.namespace, "shop", change)
+}
+
+// touch has the controller look again.
+func (e *external) touch(t *testing.T) {
+	t.Helper()
+	e.update(t, func(db *v1alpha1.ExternalDatabase) {
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, "touched", fmt.Sprint(len(db.Annotations["touched"]))+db.Annotations["touched"])
+	})
+}
+
+func (e *external) delete(t *testing.T) {
+	t.Helper()
+	if err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *external) gone(t *testing.T) {
+	t.Helper()
+	world.Eventually(t, "the ExternalDatabase to be gone", func(ctx context.Context) (bool, error) {
+		list, err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0, err
+	})
+}
+
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// do does statements in a database, as the superuser. @owner and @database stand for the
+// names.
+func (e *external) do(t *testing.T, database string, statements ...string) {
+	t.Helper()
+	conn, err := e.server.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range statements {
+		if _, err := conn.Exec(t.Context(), e.named(sql)); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// ask asks for one value, as the superuser.
+func (e *external) ask(t *testing.T, database, sql string) string {
+	t.Helper()
+	conn, err := e.server.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var value any
+	if err := conn.QueryRow(t.Context(), e.named(sql)).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return fmt.Sprint(value)
+}
+
+// connect connects as the owner, with the uri of the Secret.
+func (e *external) connect(ctx context.Context, t *testing.T) (*pgx.Conn, error) {
+	t.Helper()
+	return pgx.Connect(ctx, string(shared.Credentials(t, e.namespace, "shop").Data["uri"]))
+}
+
+// works fails the test unless the owner can work with what the Secret says.
+func (e *external) works(t *testing.T) {
+	t.Helper()
+	conn, err := e.connect(t.Context(), t)
+	if err != nil {
+		t.Fatalf("connecting as the owner: %v", err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "create table if not exists rows (n int); insert into rows values (1)"); err != nil {
+		t.Errorf("working as the owner: %v", err)
+	}
+}
+
+func (e *external) named(sql string) string {
+	spec := e.spec()
+	return strings.NewReplacer("@owner", quoted(spec.Owner), "@database", quoted(spec.DatabaseName),
+		"'owner'", "'"+spec.Owner+"'", "'database'", "'"+spec.DatabaseName+"'").Replace(sql)
+}
