@@ -44,8 +44,7 @@ type seenDatabase struct {
 
 // sightQuery has the role as $1 and the database as $2. Until PostgreSQL 15 a member
 // acts for a role if it is one; since 16 that is granted apart.
-const sightQuery = `
-select json_build_object(
+const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
   'superuser', (select rolsuper from pg_roles where rolname = current_user),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,10 +190,19 @@ func (e *external) ask(t *testing.T, database, sql string) string {
 	return fmt.Sprint(value)
 }
 
-// connect connects as the owner, with the uri of the Secret.
+// connect connects as the owner, with the uri of the Secret, but by no proxy.
 func (e *external) connect(ctx context.Context, t *testing.T) (*pgx.Conn, error) {
 	t.Helper()
-	return pgx.Connect(ctx, string(shared.Credentials(t, e.namespace, "shop").Data["uri"]))
+	config, err := pgx.ParseConfig(string(shared.Credentials(t, e.namespace, "shop").Data["uri"]))
+	if err != nil {
+		t.Fatalf("reading the uri: %v", err)
+	}
+	port, err := strconv.ParseUint(e.server.Port, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Port = uint16(port)
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // works fails the test unless the owner can work with what the Secret says.

@@ -21,7 +21,8 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	asked   []string
-	cutAt   int // of asked; negative means nowhere
+	cutAt   string // what is asked for, by how it begins
+	further int    // how many of these go by first; negative means that nothing is cut
 	cut     Cut
 	clients []net.Conn
 }
@@ -47,7 +48,7 @@ func NewProxy(t *testing.T, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: listener, cutAt: -1}
+	p := &Proxy{target: target, listener: listener, further: -1}
 	_, p.Port, _ = net.SplitHostPort(listener.Addr().String()) // it is one
 	go p.serve()
 	t.Cleanup(func() {
@@ -64,18 +65,19 @@ func (p *Proxy) Asked() []string {
 	return append([]string(nil), p.asked...)
 }
 
-// CutAt cuts a connection at what is asked after n further ones, once.
-func (p *Proxy) CutAt(n int, cut Cut) {
+// CutAt cuts a connection, once, at a login or statement that begins so, after n
+// further ones of these.
+func (p *Proxy) CutAt(what string, n int, cut Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cutAt, p.cut = len(p.asked)+n, cut
+	p.cutAt, p.further, p.cut = what, n, cut
 }
 
 // WasCut tells whether the connection has been cut.
 func (p *Proxy) WasCut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cutAt < 0
+	return p.further < 0
 }
 
 // CutAll ends all connections.
@@ -106,10 +108,13 @@ func (p *Proxy) ask(what string) Cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, what)
-	if p.cutAt != len(p.asked)-1 {
+	if p.further < 0 || !strings.HasPrefix(what, p.cutAt) {
 		return ""
 	}
-	p.cutAt = -1
+	p.further--
+	if p.further >= 0 {
+		return ""
+	}
 	return p.cut
 }
 
