@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -107,32 +108,43 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 	found = append(found, canary()...)
 	p.AppIn(t, "default", "storefront", v1alpha1.AppReady)
 
+	lookFor(t, p, controller, found, nil, []string{
+		"databases", "apps.windlass.dev", "statefulsets", "deployments", "replicasets", "controllerrevisions", "services", "configmaps", "persistentvolumeclaims", "pods", "events", "events.events.k8s.io",
+	}, []string{"shop-credentials"})
+}
+
+// lookFor ends the controller, and looks for passwords, and for parts of them, in all that
+// it has written but Secrets, in the metadata of Secrets, and in further places.
+func lookFor(t *testing.T, p *place, controller *process, passwords []string, places map[string]string, resources, secrets []string) {
+	t.Helper()
 	audit, err := p.AuditLog()
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := map[string]string{"the audit log": audit, "the controller's metrics": controller.get(t, "/metrics")}
-	for _, resource := range []string{
-		"databases", "apps.windlass.dev", "statefulsets", "deployments", "replicasets", "controllerrevisions", "services", "configmaps", "persistentvolumeclaims", "pods", "events", "events.events.k8s.io",
-	} {
-		text, err := p.Kubectl(t.Context(), "", "get", resource, "-A", "-o", "json", "--show-managed-fields")
-		if err != nil {
+	places = maps.Clone(places)
+	if places == nil {
+		places = map[string]string{}
+	}
+	places["the audit log"], places["the controller's metrics"] = audit, controller.get(t, "/metrics")
+	read := func(where string, args ...string) {
+		t.Helper()
+		if places[where], err = p.Kubectl(t.Context(), "", append([]string{"get", "--show-managed-fields"}, args...)...); err != nil {
 			t.Fatal(err)
 		}
-		places[resource] = text
 	}
-	annotations, err := p.Kubectl(t.Context(), "", "get", "secret", "shop-credentials", "-o", "jsonpath={.metadata}", "--show-managed-fields")
-	if err != nil {
-		t.Fatal(err)
+	for _, resource := range resources {
+		read(resource, resource, "-A", "-o", "json")
 	}
-	places["the Secret's metadata"] = annotations
+	for _, name := range secrets {
+		read("the metadata of Secret "+name, "secret", name, "-o", "jsonpath={.metadata}")
+	}
 	controller.terminate()
 	places["the controller's log"] = controller.log.String()
 	for where, text := range places {
 		if len(text) < 50 {
 			t.Errorf("%s is not there: %q", where, text)
 		}
-		for _, password := range found {
+		for _, password := range passwords {
 			for _, words := range forms(password) {
 				if strings.Contains(text, words) {
 					t.Errorf("%s has a password, as %q", where, words)

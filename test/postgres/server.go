@@ -110,6 +110,21 @@ func (s *Server) Start(ctx context.Context, settings ...string) error {
 	return nil
 }
 
+// SetAuthentication has the server ask by one of the methods of pg_hba.conf, from its
+// next start on.
+func (s *Server) SetAuthentication(method string) error {
+	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte("host all all all "+method+"\n"), 0o600)
+}
+
+// Write puts a file beside the data, which only the server may read, and returns its path.
+func (s *Server) Write(name string, data []byte) (path string, err error) {
+	path = filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", err
+	}
+	return path, os.Chown(path, s.account.uid, s.account.gid)
+}
+
 // Address is where it listens.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", s.Port) }
 

@@ -1,0 +1,182 @@
+package postgresql
+
+import (
+	"strings"
+	"testing"
+)
+
+const server = "7000000000000000001"
+
+func want() Want {
+	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Password: "secret"}
+}
+
+// there is all that is wanted, as an administrator sees it who is no superuser.
+func there(change func(*sight)) sight {
+	mark := want().Mark.String()
+	s := sight{
+		Server: server, Connected: "postgres",
+		Role:     &seenRole{Mark: mark, Held: true, Login: true},
+		Database: &seenDatabase{OID: "16384", Owner: "clerk", Mark: mark, Connectable: true, Granted: true},
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+const (
+	theirMark = "windlass.dev/externaldatabase theirs/cart uid-2"
+	ourID     = ID(server + "/16384")
+)
+
+// masked is a statement without the verifier.
+func masked(sql string) string {
+	before, after, found := strings.Cut(sql, "'SCRAM-SHA-256$")
+	if !found {
+		return sql
+	}
+	_, rest, _ := strings.Cut(after, "'")
+	return before + "…" + rest
+}
+
+func TestNextStatement(t *testing.T) {
+	const markRole, markDatabase = `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase team/shop uid-1'`, `COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1'`
+	for name, c := range map[string]struct {
+		seen        func(*sight)
+		id          ID
+		newPassword bool
+		sql         string
+		class       Class
+	}{
+		"nothing is left to do": {},
+		"the role is made, and held by an administrator who needs that": {
+			seen: func(s *sight) { s.Role, s.Database = nil, nil },
+			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole + `; GRANT "clerk" TO CURRENT_USER`,
+		},
+		"a superuser need not hold it": {
+			seen: func(s *sight) { s.Role, s.Database, s.Superuser = nil, nil, true },
+			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
+		},
+		"then the database, which takes nobody": {
+			seen: func(s *sight) { s.Database = nil }, sql: `CREATE DATABASE "shop" OWNER "clerk" ALLOW_CONNECTIONS false`,
+		},
+		"then it is marked and opened": {
+			seen: func(s *sight) { s.Database.Mark, s.Database.Connectable, s.Database.Public = "", false, true },
+			sql:  markDatabase + `; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; ALTER DATABASE "shop" ALLOW_CONNECTIONS true`,
+		},
+		"a role that is dropped is made again for its database": {
+			seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true },
+			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
+		},
+		"a password is set": {newPassword: true, sql: `ALTER ROLE "clerk" PASSWORD …`},
+		"only what is wrong is named": {
+			seen: func(s *sight) { s.Role.Login, s.Role.CreateDatabase = false, true }, sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB`,
+		},
+		"all attributes": {
+			seen: func(s *sight) { *s.Role = seenRole{s.Role.Mark, true, false, true, true, true, true, true, true} },
+			sql:  `ALTER ROLE "clerk" LOGIN NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOSUPERUSER VALID UNTIL 'infinity'`,
+		},
+		"a role that is no longer held": {seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
+		"what was granted and owned": {
+			seen: func(s *sight) { s.Database.Owner, s.Database.Public, s.Database.Granted = "postgres", true, false },
+			sql:  `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON DATABASE "shop" TO "clerk"`,
+		},
+		"a mark that others wrote over, on the database that it was": {
+			id: ourID, seen: func(s *sight) { s.Database.Mark = "the shop" }, sql: markDatabase,
+		},
+		"a mark that others wrote over, on the role that owns it": {
+			id: ourID, seen: func(s *sight) { s.Role.Mark = "" }, sql: markRole,
+		},
+		"a name of earlier in the mark":               {seen: func(s *sight) { s.Database.Mark = strings.Replace(s.Database.Mark, "team", "old", 1) }, sql: markDatabase},
+		"a server that was upgraded keeps the marks":  {id: "7000000000000000002/5"},
+		"somebody's role":                             {seen: func(s *sight) { s.Role.Mark, s.Database = theirMark, nil }, class: Taken},
+		"nobody's role":                               {seen: func(s *sight) { s.Role.Mark, s.Database = "", nil }, class: Taken},
+		"nobody's role, before anything was made":     {seen: func(s *sight) { s.Role.Mark = "" }, class: Taken},
+		"somebody's database":                         {seen: func(s *sight) { s.Database.Mark = theirMark }, class: Taken},
+		"somebody's database, though it was ours":     {id: ourID, seen: func(s *sight) { s.Database.Mark = theirMark }, class: Taken},
+		"nobody's database, though our role owns it":  {seen: func(s *sight) { s.Database.Mark = "" }, class: Taken},
+		"nobody's, that was made after ours":          {id: server + "/1", seen: func(s *sight) { s.Database.Mark = "" }, class: Taken},
+		"nobody's database, half made, of another's":  {seen: func(s *sight) { s.Database.Mark, s.Database.Connectable, s.Database.Owner = "", false, "x" }, class: Taken},
+		"nobody's database where there is no role":    {seen: func(s *sight) { s.Role, s.Database.Mark = nil, "" }, class: Taken},
+		"another server, on which there is nothing":   {id: "7000000000000000002/5", seen: func(s *sight) { s.Role, s.Database = nil, nil }, class: Replaced},
+		"another server, on which there is our role":  {id: "7000000000000000002/5", seen: func(s *sight) { s.Database = nil }, class: Replaced},
+		"another server, on which there is another's": {id: "7000000000000000002/5", seen: func(s *sight) { s.Role.Mark = theirMark }, class: Taken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.ID = c.id
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change.newPassword = c.newPassword
+			sql, does, err := change.next(there(c.seen))
+			if masked(sql) != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
+				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, masked(sql), err)
+			}
+			if (sql == "") != (does == "" || c.sql == "") {
+				t.Errorf("%q is called %q", sql, does)
+			}
+			if strings.Contains(sql, "secret") {
+				t.Error("the password is in the statement")
+			}
+		})
+	}
+}
+
+func TestNextStatementOfADeletion(t *testing.T) {
+	const dropDatabase, dropRole = `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`
+	for name, c := range map[string]struct {
+		seen  func(*sight)
+		id    ID
+		sql   string
+		class Class
+	}{
+		"first the database":                           {id: ourID, sql: dropDatabase},
+		"the database of which nobody knows more":      {sql: dropDatabase},
+		"a half-made one":                              {seen: func(s *sight) { s.Database.Mark, s.Database.Connectable = "", false }, sql: dropDatabase},
+		"one whose mark was taken away":                {id: ourID, seen: func(s *sight) { s.Database.Mark = "" }, sql: dropDatabase},
+		"a role that must be held for that":            {id: ourID, seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
+		"a superuser need not hold it":                 {id: ourID, seen: func(s *sight) { s.Role.Held, s.Superuser = false, true }, sql: dropDatabase},
+		"then the role":                                {id: ourID, seen: func(s *sight) { s.Database = nil }, sql: dropRole},
+		"then nothing":                                 {id: ourID, seen: func(s *sight) { s.Role, s.Database = nil, nil }},
+		"not somebody's database":                      {id: ourID, seen: func(s *sight) { s.Database.Mark, s.Role = theirMark, nil }},
+		"not nobody's database":                        {seen: func(s *sight) { s.Database.Mark, s.Role = "", nil }},
+		"not somebody's role":                          {id: ourID, seen: func(s *sight) { s.Database, s.Role.Mark = nil, theirMark }},
+		"not nobody's role":                            {seen: func(s *sight) { s.Database, s.Role.Mark = nil, "" }},
+		"nothing of somebody else's":                   {seen: func(s *sight) { s.Database.Mark, s.Role.Mark = theirMark, theirMark }},
+		"our role, beside somebody's database":         {seen: func(s *sight) { s.Database.Mark = theirMark }, sql: dropRole},
+		"our database, whose role was dropped":         {id: ourID, seen: func(s *sight) { s.Role = nil }, sql: dropDatabase},
+		"another database, though it bears our mark":   {id: server + "/1", class: Replaced},
+		"on another server, though it bears our mark":  {id: "7000000000000000002/16384", class: Replaced},
+		"on another server, where there is nothing":    {id: "7000000000000000002/16384", seen: func(s *sight) { s.Role, s.Database = nil, nil }, class: Replaced},
+		"another database without a mark, and our own": {id: server + "/1", seen: func(s *sight) { s.Database.Mark = "" }, sql: dropRole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.ID = c.id
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sql, _, err := change.nextOfDeletion(there(c.seen))
+			if sql != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
+				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, sql, err)
+			}
+		})
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	w := want()
+	w.Owner = `o"wner`
+	const sql = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1'; COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1';`
+	if got := HandOver(w); got != sql {
+		t.Errorf("got %s", got)
+	}
+	w.Owner = strings.Repeat("x", 64)
+	if got := HandOver(w); got != "" {
+		t.Errorf("got %s for a name that is none", got)
+	}
+}

@@ -1,0 +1,186 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"windlass.dev/windlass/pkg/postgresql"
+	"windlass.dev/windlass/test/postgres"
+)
+
+// certificate is one in PEM form, with its key.
+type certificate struct {
+	cert, key []byte
+	parsed    *x509.Certificate
+	signer    *ecdsa.PrivateKey
+}
+
+// newCertificate returns one for a name, signed by an authority or, if that is nil, an
+// authority.
+func newCertificate(t *testing.T, name string, by *certificate, until time.Time) *certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(wants.Add(1))), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
+	}
+	if by == nil {
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+		by = &certificate{parsed: template, signer: key}
+	} else {
+		template.DNSNames = []string{name}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.parsed, &key.PublicKey, by.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certificate{
+		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		parsed: parsed, signer: key,
+	}
+}
+
+// withTLS is a server with a certificate, that asks for passwords by a method.
+func withTLS(t *testing.T, c *certificate, method string) *postgres.Server {
+	t.Helper()
+	server, err := postgres.NewServer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	server.Stop()
+	if err := server.SetAuthentication(method); err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{"ssl=on"}
+	for setting, text := range map[string][]byte{"ssl_cert_file": c.cert, "ssl_key_file": c.key} {
+		path, err := server.Write(setting, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings = append(settings, setting+"="+path)
+	}
+	if err := server.Start(t.Context(), settings...); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func TestAServerMustShowWhoItIs(t *testing.T) {
+	t.Parallel()
+	later, earlier := time.Now().Add(24*time.Hour), time.Now().Add(-time.Hour)
+	ours, theirs := newCertificate(t, "ours", nil, later), newCertificate(t, "theirs", nil, later)
+	good := withTLS(t, newCertificate(t, "localhost", ours, later), "scram-sha-256")
+	expired := withTLS(t, newCertificate(t, "localhost", ours, earlier), "scram-sha-256")
+	for name, c := range map[string]struct {
+		server *postgres.Server
+		host   string
+		mode   postgresql.TLSMode
+		ca     *certificate
+		want   postgresql.Class
+		ok     bool
+	}{
+		"verify-full":                                {good, "localhost", postgresql.VerifyFull, ours, 0, true},
+		"verify-full, a wrong CA":                    {good, "localhost", postgresql.VerifyFull, theirs, postgresql.Untrusted, false},
+		"verify-full, a wrong name":                  {good, "127.0.0.1", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
+		"verify-full, no CA":                         {good, "localhost", postgresql.VerifyFull, nil, postgresql.Untrusted, false},
+		"verify-full, expired":                       {expired, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
+		"verify-full, no TLS":                        {shared, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
+		"verify-ca":                                  {good, "localhost", postgresql.VerifyCA, ours, 0, true},
+		"verify-ca, a wrong name, which is all one":  {good, "127.0.0.1", postgresql.VerifyCA, ours, 0, true},
+		"verify-ca, a wrong CA":                      {good, "127.0.0.1", postgresql.VerifyCA, theirs, postgresql.Untrusted, false},
+		"verify-ca, no CA":                           {good, "localhost", postgresql.VerifyCA, nil, postgresql.Untrusted, false},
+		"verify-ca, expired":                         {expired, "localhost", postgresql.VerifyCA, ours, postgresql.Untrusted, false},
+		"require":                                    {expired, "127.0.0.1", postgresql.Require, nil, 0, true},
+		"require, a wrong CA, which is as verify-ca": {good, "127.0.0.1", postgresql.Require, theirs, postgresql.Untrusted, false},
+		"require, no TLS":                            {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
+		"disable":                                    {good, "127.0.0.1", postgresql.Disable, nil, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			as := settings(c.server)
+			as.Host, as.Mode = c.host, c.mode
+			if c.ca != nil {
+				as.CA = c.ca.cert
+			}
+			_, err := open(t, as).Exists(t.Context(), newWant())
+			if (err == nil) != c.ok || err != nil && postgresql.ClassOf(err) != c.want {
+				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
+			}
+		})
+	}
+}
+
+func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		allowed []string
+		host    string
+		ok      bool
+	}{
+		"anywhere":                         {nil, "localhost", true},
+		"the name":                         {[]string{"localhost"}, "LocalHost", true},
+		"a pattern":                        {[]string{"*.example.com", "local*"}, "localhost", true},
+		"the network of the address":       {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
+		"the address":                      {[]string{"127.0.0.1", "::1"}, "localhost", true},
+		"another name":                     {[]string{"*.example.com"}, "localhost", false},
+		"another network":                  {[]string{"10.0.0.0/8"}, "localhost", false},
+		"an address that is in no network": {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
+		"an address in another guise":      {[]string{"10.0.0.0/8"}, "::ffff:127.0.0.1", false},
+		"the same, allowed":                {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			allowed, err := postgresql.ParseAllowedHosts(c.allowed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			as := settings(shared)
+			as.Host = c.host
+			server := postgresql.NewConnector(allowed).Open(as)
+			defer server.Close()
+			_, err = server.Exists(t.Context(), newWant())
+			if (err == nil) != c.ok || err != nil && (postgresql.ClassOf(err) != postgresql.Forbidden || !strings.Contains(err.Error(), "--external-database-allowed-hosts")) {
+				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
+			}
+		})
+	}
+}
+
+// TestAPasswordIsNotToldToWhoeverAsks has a server ask for the password as it is.
+func TestAPasswordIsNotToldToWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	ca := newCertificate(t, "ours", nil, time.Now().Add(24*time.Hour))
+	server := withTLS(t, newCertificate(t, "localhost", ca, time.Now().Add(24*time.Hour)), "password")
+	for mode, ok := range map[postgresql.TLSMode]bool{postgresql.Disable: false, postgresql.Require: false, postgresql.VerifyFull: true} {
+		as := settings(server)
+		as.Host, as.Mode = "localhost", mode
+		if ok {
+			as.CA = ca.cert
+		}
+		_, err := open(t, as).Exists(t.Context(), newWant())
+		if (err == nil) != ok || err != nil && postgresql.ClassOf(err) != postgresql.Refused {
+			t.Errorf("%s: got %v of class %s", mode, err, postgresql.ClassOf(err))
+		}
+	}
+}

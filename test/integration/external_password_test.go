@@ -1,0 +1,77 @@
+//go:build integration
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// TestPasswordsOfExternalDatabasesAreNowhereElse looks for those of the owner and of the
+// administrator in the server's log, which has every statement and every error, and in all
+// that the operator writes but Secrets.
+func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
+	t.Parallel()
+	p, server := ownPlace(t), ownOutside(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
+	controller := launch(t, p.Cluster, "-v=7")
+	defer controller.terminate()
+	e := &external{namespace: "default", server: server}
+	createConnection(t, p, "default", "server", connectionTo(server))
+	p.CreateExternalDatabase(t, "default", "shop", e.spec())
+	found := []string{server.Password, "canary-of-nobody-at-all"}
+	note := func() {
+		t.Helper()
+		p.ExternalDatabaseIn(t, "default", "shop", v1alpha1.ExternalDatabaseReady)
+		found = append(found, string(p.Credentials(t, "default", "shop").Data["password"]))
+	}
+	note()
+	secrets := p.Kube.CoreV1().Secrets("default")
+	change := func(name, key, value string) {
+		t.Helper()
+		secret, err := secrets.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Data[key] = []byte(value)
+		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func(reason string) {
+		t.Helper()
+		p.ExternalDatabaseReason(t, "default", "shop", reason)
+	}
+	// Errors on the way: the role cannot be changed, the owner's password is refused, the
+	// administrator's is wrong.
+	e.do(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'", "ALTER ROLE @owner SUPERUSER PASSWORD NULL")
+	change("server", "username", "limited")
+	change("server", "password", "canary-of-nobody-at-all")
+	wait("PermissionDenied")
+	change("server", "password", "canary-of-nobody-at-all-that-is-wrong")
+	wait("LoginRefused")
+	change("server", "username", "postgres")
+	change("server", "password", server.Password)
+	note()
+	change("shop-credentials", "password", "canary-that-a-user-has-set")
+	note()
+	if err := secrets.Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.ExternalDatabaseWith(t, "default", "shop", "Ready again", func(*v1alpha1.ExternalDatabase) bool {
+		secret, err := secrets.Get(t.Context(), "shop-credentials", metav1.GetOptions{})
+		return err == nil && string(secret.Data["password"]) != "canary-that-a-user-has-set"
+	})
+	note()
+	for _, words := range []string{"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be superuser", "password authentication failed"} {
+		if !strings.Contains(server.Log(), words) {
+			t.Errorf("the server's log does not have %q", words)
+		}
+	}
+	// The test's own statement has this one.
+	log := strings.ReplaceAll(server.Log(), "LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'", "")
+	lookFor(t, p, controller, found, map[string]string{"the server's log": log}, []string{"externaldatabases", "events", "events.events.k8s.io"}, []string{"server", "shop-credentials"})
+}
