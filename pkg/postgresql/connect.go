@@ -39,7 +39,7 @@ func (c *Connector) connect(ctx context.Context, s Settings) (*session, error) {
 	defer cancel()
 	conn, err := c.dial(ctx, s)
 	if err != nil {
-		err = errorOf(classOfConnect(err), "connecting to the server at %s as %q: %w", s.Address(), s.Username, err)
+		err = NewError(classOfConnect(err), "connecting to the server at %s as %q: %w", s.Address(), s.Username, err)
 	}
 	leave(err)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Connector) dialAllowed(host string) pgconn.DialFunc {
 				return nil, fmt.Errorf("reading the address %s: %w", address, err)
 			}
 			if !c.allowed.address(at.Addr()) {
-				return nil, errorOf(Forbidden, "neither the host %s nor its address %s is in --external-database-allowed-hosts", host, at.Addr())
+				return nil, NewError(Forbidden, "neither the host %s nor its address %s is in --external-database-allowed-hosts", host, at.Addr())
 			}
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)

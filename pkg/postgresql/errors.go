@@ -56,7 +56,8 @@ type classified struct {
 func (e *classified) Error() string { return e.err.Error() }
 func (e *classified) Unwrap() error { return e.err }
 
-func errorOf(class Class, format string, args ...any) error {
+// NewError returns an error of a class.
+func NewError(class Class, format string, args ...any) error {
 	return &classified{class, fmt.Errorf(format, args...)}
 }
 

@@ -46,7 +46,7 @@ func (g *gate) enter(address string) (leave func(error), err error) {
 		return nil, server.away
 	}
 	if server.waiting > 0 && (!server.answers || now.Sub(server.since) > patience) {
-		return nil, errorOf(Busy, "another connection to the server at %s is being tried", address)
+		return nil, NewError(Busy, "another connection to the server at %s is being tried", address)
 	}
 	if server.waiting == 0 {
 		server.since = now

@@ -53,7 +53,7 @@ func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	mine := s.Role != nil && c.ownsRole(s)
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
-		return "", "", errorOf(Replaced, "database %q is another one than before, though it bears our mark: its OID on the server is %s, not that of %s", c.Database, s.Database.OID, c.ID)
+		return "", "", NewError(Replaced, "database %q is another one than before, though it bears our mark: its OID on the server is %s, not that of %s", c.Database, s.Database.OID, c.ID)
 	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
 		return c.hold(), "becoming a member of the role", nil
 	case s.Database != nil && c.ownsDatabase(s):

@@ -119,7 +119,8 @@ func readURI(text string, values map[string]string) error {
 			set(KeyTLSMode, parameters.Get(name))
 		case "application_name", "channel_binding", "connect_timeout": // the controller has its own
 		default:
-			return fmt.Errorf("uri has the parameter %q; only sslmode is known here, and the key ca beside uri", name)
+			// Which one is not told: it may be a part of a password that is not escaped.
+			return errors.New("uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert")
 		}
 	}
 	return nil

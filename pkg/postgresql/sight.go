@@ -71,7 +71,7 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	defer cancel()
 	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
 	if ctx.Err() != nil {
-		return sight{}, errorOf(Away, "the server does not answer a query within %s", lookTimeout)
+		return sight{}, NewError(Away, "the server does not answer a query within %s", lookTimeout)
 	}
 	if answer.Err != nil {
 		return sight{}, fmt.Errorf("looking for role and database: %w", answer.Err)

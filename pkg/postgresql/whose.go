@@ -53,11 +53,11 @@ func (w Want) marked(comment string) bool {
 
 func taken(kind, name, comment string) error {
 	if mark, marked := parseMark(comment); marked {
-		return errorOf(Taken, "%s %q on the server belongs to ExternalDatabase %s/%s (UID %s)", kind, name, mark.Namespace, mark.Name, mark.UID)
+		return NewError(Taken, "%s %q on the server belongs to ExternalDatabase %s/%s (UID %s)", kind, name, mark.Namespace, mark.Name, mark.UID)
 	}
-	return errorOf(Taken, "%s %q is there already and belongs to no ExternalDatabase", kind, name)
+	return NewError(Taken, "%s %q is there already and belongs to no ExternalDatabase", kind, name)
 }
 
 func (w Want) moved(s sight) error {
-	return errorOf(Replaced, "the server is another one than before: its system identifier is %s, not %s", s.Server, w.ID.server())
+	return NewError(Replaced, "the server is another one than before: its system identifier is %s, not %s", s.Server, w.ID.server())
 }

@@ -1,0 +1,333 @@
+package externaldatabase
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+const (
+	addFinalizer = "patch externaldatabases default/shop"
+	createSecret = "create secrets default/shop-credentials"
+	patchSecret  = "patch secrets default/shop-credentials"
+	updateStatus = "update externaldatabases/status default/shop"
+)
+
+// ours is the owner's Secret as an earlier pass has made it.
+func ours(t *testing.T, db *v1alpha1.ExternalDatabase) *corev1.Secret {
+	t.Helper()
+	w := newWorld(t, &fakeServer{}, db, connectionSecret())
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	s := w.secret()
+	s.UID, s.ResourceVersion = "secret-uid", "3"
+	return s
+}
+
+func TestAPass(t *testing.T) {
+	current, broken := postgresql.Found{ID: "1/2", Current: true}, errors.New("the connection was lost")
+	for name, c := range map[string]struct {
+		db         *v1alpha1.ExternalDatabase
+		connection *corev1.Secret
+		first      bool // there is no Secret of the owner's yet
+		server     fakeServer
+		asked      []string
+		writes     []string
+		phase      v1alpha1.ExternalDatabasePhase
+		reason     string
+		id         string
+		err        bool
+	}{
+		"makes a password, then the database": {
+			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), connection: connectionSecret(), first: true,
+			asked: []string{"exists", "create", "close"}, writes: []string{addFinalizer, createSecret, updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
+		"at rest looks, and that is all": {
+			db: example(known), connection: connectionSecret(), server: fakeServer{found: current},
+			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
+		"puts right what differs": {
+			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
+			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
+		"goes on with what was begun": {
+			db: example(), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
+			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
+		"notes that the database is gone before it makes another": {
+			db: example(known), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "DatabaseGone", err: true,
+		},
+		"notes that the database moved with its server": {
+			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "5/6", Current: true}},
+			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "5/6",
+		},
+		"waits for the connection Secret, and makes nothing": {
+			db: example(), first: true, writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: true,
+		},
+		"refuses a connection Secret that says nothing, and makes nothing": {
+			db: example(), first: true, connection: connectionSecret(func(s *corev1.Secret) { s.Data = nil }), writes: []string{updateStatus}, phase: "Failed", reason: "InvalidConnectionSecret", err: true,
+		},
+		"leaves a Secret of somebody else's alone": {
+			db: example(), first: true, connection: connectionSecret(func(s *corev1.Secret) { s.Name = "server" }),
+			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict", err: true,
+		},
+		"says what could not be looked at": {
+			db: example(known), connection: connectionSecret(), server: fakeServer{exists: broken}, asked: []string{"exists", "close"}, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		},
+		"says what could not be made": {
+			db: example(), connection: connectionSecret(), server: fakeServer{create: broken}, asked: []string{"exists", "create", "close"}, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", err: true,
+		},
+		"says what could not be put right": {
+			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken},
+			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var secrets []*corev1.Secret
+			if c.connection != nil {
+				secrets = append(secrets, c.connection)
+			}
+			switch {
+			case !c.first:
+				secrets = append(secrets, ours(t, example()))
+			case c.reason == "NameConflict":
+				secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}})
+			}
+			w := newWorld(t, &c.server, c.db, secrets...)
+			_, err := w.pass()
+			controllertest.Equal(t, "error", c.err, err != nil)
+			controllertest.Equal(t, "asked", c.asked, c.server.asked)
+			controllertest.Equal(t, "writes", c.writes, w.journal.Writes())
+			db := w.db()
+			controllertest.Equal(t, "status", []string{string(c.phase), c.reason, c.id}, []string{string(db.Status.Phase), ready(db).Reason, db.Status.ExternalID})
+			if len(c.asked) > 0 {
+				controllertest.Equal(t, "password", string(w.secret().Data["password"]), c.server.want.Password)
+				controllertest.Equal(t, "wanted", []string{"orders", "clerk", "citext", "shop-uid"},
+					[]string{c.server.want.Database, c.server.want.Owner, c.server.want.Extensions[0], c.server.want.Mark.UID})
+			}
+		})
+	}
+}
+
+func TestAConnectionSecretIsReadOncePerVersion(t *testing.T) {
+	w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret(), ours(t, example()))
+	reads := func() int {
+		return len(slices.DeleteFunc(w.reads(), func(name string) bool { return name != "server" }))
+	}
+	for range 3 {
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controllertest.Equal(t, "reads", 1, reads())
+	controllertest.Equal(t, "writes", []string{updateStatus}, w.journal.Writes())
+	other := connectionSecret(func(s *corev1.Secret) { s.ResourceVersion, s.Data["host"] = "8", []byte("else.example.com") })
+	if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), other, "default"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controllertest.Equal(t, "reads", 2, reads())
+	controllertest.Equal(t, "host", []string{"else.example.com", "else.example.com"}, []string{w.server.admin.Host, string(w.secret().Data["host"])})
+	controllertest.Equal(t, "writes", []string{updateStatus, patchSecret}, w.journal.Writes())
+}
+
+func TestADeletion(t *testing.T) {
+	orphaned := func(db *v1alpha1.ExternalDatabase) {
+		db.Finalizers = append(db.Finalizers, metav1.FinalizerOrphanDependents)
+	}
+	for name, c := range map[string]struct {
+		db      *v1alpha1.ExternalDatabase
+		without string // a Secret that is not there
+		orphan  bool   // the owner's Secret has no owner any more
+		server  fakeServer
+		live    func(*v1alpha1.ExternalDatabase) // what the cache does not know yet
+		asked   []string
+		reason  string // it is held for
+	}{
+		"deletes the database":                              {db: example(known, deleted), asked: []string{"delete", "close"}},
+		"deletes one of which nobody knows more":            {db: example(deleted), asked: []string{"delete", "close"}},
+		"retains it":                                        {db: example(known, deleted, retained)},
+		"retains it, without the Secret":                    {db: example(known, deleted, retained), without: "server"},
+		"retains it, if that was said at last":              {db: example(known, deleted), live: retained},
+		"leaves it if it is orphaned":                       {db: example(known, deleted, orphaned)},
+		"leaves it if it was orphaned":                      {db: example(known, deleted), orphan: true},
+		"goes if nothing was made":                          {db: example(deleted), without: "both"},
+		"waits without the Secret":                          {db: example(known, deleted), without: "server", reason: "DependencyMissing"},
+		"waits without the Secret, and without the owner's": {db: example(known, deleted), without: "both", reason: "DependencyMissing"},
+		"goes on without the owner's":                       {db: example(known, deleted), without: "shop-credentials", asked: []string{"delete", "close"}},
+		"waits while the database cannot be deleted":        {db: example(known, deleted), server: fakeServer{del: errors.New("no")}, asked: []string{"delete", "close"}, reason: "ServerError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			credentials := ours(t, example())
+			if c.orphan {
+				credentials.OwnerReferences = nil
+			}
+			secrets := slices.DeleteFunc([]*corev1.Secret{connectionSecret(), credentials}, func(s *corev1.Secret) bool { return c.without == "both" || c.without == s.Name })
+			w := newWorld(t, &c.server, c.db, secrets...)
+			if c.live != nil {
+				live := c.db.DeepCopy()
+				c.live(live)
+				if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), live, "default"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := w.pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
+			controllertest.Equal(t, "held", c.reason != "", err != nil)
+			controllertest.Equal(t, "asked", c.asked, c.server.asked)
+			if c.reason == "" {
+				controllertest.Equal(t, "writes", []string{addFinalizer}, w.journal.Writes()) // takes it away here
+				return
+			}
+			controllertest.Equal(t, "writes", []string{updateStatus}, w.journal.Writes())
+			controllertest.Equal(t, "reason", c.reason, ready(w.db()).Reason)
+			if !strings.Contains(ready(w.db()).Message, "Retain") {
+				t.Errorf("it is not said how to let it go: %s", ready(w.db()).Message)
+			}
+		})
+	}
+}
+
+// TestADeletionGoesOnWithWhatWasRead is of a namespace that goes, with all that is in it.
+func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
+	w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret(), ours(t, example()))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"server", "shop-credentials"} {
+		if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), "default", name); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.named.Informer().GetStore().Delete(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), example(known, deleted), "default"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "asked", []string{"delete", "close"}, w.server.asked)
+	controllertest.Equal(t, "host", "db.example.com", w.server.admin.Host)
+	controllertest.Equal(t, "password", "", w.server.want.Password)
+}
+
+func TestADeletionSaysWhatItCouldNotRead(t *testing.T) {
+	for _, resource := range []string{"externaldatabases", "secrets"} {
+		w := newWorld(t, &fakeServer{}, example(known, deleted), connectionSecret(), ours(t, example()))
+		w.journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop", errors.New("no")))
+		_, err := w.pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
+		if !apierrors.IsForbidden(err) || w.server.asked != nil {
+			t.Errorf("without reading %s it asked for %v, and said %v", resource, w.server.asked, err)
+		}
+	}
+}
+
+func TestWhatIsSaidOfAServer(t *testing.T) {
+	for class, c := range map[postgresql.Class]struct {
+		reason   string
+		phase    v1alpha1.ExternalDatabasePhase
+		stalled  bool
+		says     string
+		postpone bool
+	}{
+		postgresql.Other:     {reason: "ServerError", phase: "Pending"},
+		postgresql.Busy:      {postpone: true},
+		postgresql.Away:      {reason: "ServerUnreachable", phase: "Pending", says: "tried again every 30s."},
+		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, says: "administrator"},
+		postgresql.Untrusted: {reason: "ServerNotTrusted", phase: "Failed", stalled: true, says: "set ca in Secret server"},
+		postgresql.Refused:   {reason: "LoginRefused", phase: "Failed", stalled: true, says: "username and password in Secret server"},
+		postgresql.Denied:    {reason: "PermissionDenied", phase: "Failed", stalled: true, says: "CREATEROLE and CREATEDB"},
+		postgresql.Taken:     {reason: "NameConflict", phase: "Failed", stalled: true, says: `COMMENT ON ROLE "clerk"`},
+		postgresql.Replaced:  {reason: "ServerReplaced", phase: "Failed", stalled: true, says: "Retain"},
+		postgresql.Rejected:  {reason: "Rejected", phase: "Failed", stalled: true, says: "change the spec"},
+	} {
+		t.Run(class.String(), func(t *testing.T) {
+			w := newWorld(t, &fakeServer{exists: postgresql.NewError(class, "the server's words")}, example(known), connectionSecret(), ours(t, example()))
+			_, err := w.pass()
+			if err == nil {
+				t.Fatal("no error")
+			}
+			db := w.db()
+			if c.postpone {
+				controllertest.Equal(t, "writes", nil, w.journal.Writes())
+				return
+			}
+			condition := ready(db)
+			controllertest.Equal(t, "status", []string{string(c.phase), c.reason}, []string{string(db.Status.Phase), condition.Reason})
+			controllertest.Equal(t, "stalled", c.stalled, slices.ContainsFunc(db.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Stalled" }))
+			for _, words := range []string{"the server's words", c.says} {
+				if !strings.Contains(condition.Message, words) {
+					t.Errorf("the message does not say %q: %s", words, condition.Message)
+				}
+			}
+		})
+	}
+}
+
+func TestAPasswordThatClientsWouldChangeIsRefused(t *testing.T) {
+	for _, password := range []string{"line\n", "nul\x00", "ü", "\x7f", "\xff"} {
+		s := ours(t, example())
+		s.Data["password"] = []byte(password)
+		w := newWorld(t, &fakeServer{}, example(known), connectionSecret(), s)
+		_, err := w.pass()
+		if err == nil || w.server.asked != nil || ready(w.db()).Reason != "InvalidPassword" {
+			t.Errorf("%q: the server was asked for %v, and it is said %v", password, w.server.asked, err)
+		}
+	}
+}
+
+func TestTheSecretSaysWhatTheConnectionDoes(t *testing.T) {
+	admin := postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull, CA: []byte("certificate")}
+	db := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.Spec.Owner = strings.Repeat("x", 64), "" })
+	s := desiredSecret(db, admin, "secret")
+	controllertest.Equal(t, "data", map[string]string{
+		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders", "sslmode": "verify-full", "ca": "certificate",
+		"uri": "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full", "pgpass": "db.example.com:6432:orders:orders:secret\n",
+	}, text(s.Data))
+	for key, value := range s.Labels {
+		if len(value) > 63 {
+			t.Errorf("label %s is too long for the API server: %s", key, value)
+		}
+	}
+}
+
+func text(data map[string][]byte) map[string]string {
+	texts := map[string]string{}
+	for key, value := range data {
+		texts[key] = string(value)
+	}
+	return texts
+}
+
+func TestAPassIsPostponedForAMoment(t *testing.T) {
+	err := explain(example(), postgresql.NewError(postgresql.Busy, "busy"))
+	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
+}
+
+func TestExternalDatabasesAreFoundByTheirConnection(t *testing.T) {
+	values, err := connectionOf(example())
+	controllertest.Equal(t, "values", []string{"default/server"}, values)
+	if other, otherErr := connectionOf("no ExternalDatabase"); err != nil || otherErr != nil || other != nil {
+		t.Errorf("got %v, %v, %v", err, other, otherErr)
+	}
+}
