@@ -17,6 +17,8 @@ LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
 FUZZTIME ?= 30s
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
+# How many tests on the real API server run at once: most of them wait for something.
+PARALLEL ?= 8
 
 STEP := hack/step.sh
 # Packages without tests are not worth a line each.
@@ -78,7 +80,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... $(hide_steps)'
+			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... ./pkg/postgresql $(hide_steps)'
 
 .PHONY: e2e
 e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.

@@ -22,6 +22,7 @@
 //	... with Check         the same, but behind what users do
 //	an error               backoff per key: 1 s, 2 s, 4 s … 5 min; logged once; Ready=False
 //	a conflict (409)       quiet, fast retry; no event, no error log, no status
+//	Postpone               comes back after its time; no event, no status
 //	WaitFor                Ready=False; retried after its time and when a dependency changes
 //	Invalid (422)          Degraded=True; retried after 5 min and on any change
 //	Terminal, Stalled      Degraded=True, Stalled=True; retried on a change; Stalled after its time too

@@ -75,6 +75,10 @@ func TestClassify(t *testing.T) {
 			err:  WithReason("Stale", conflict),
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
+		"a pass that is postponed is quiet": {
+			err:  doing(Postpone(time.Second)),
+			want: outcome{name: "postponed", retry: after, after: time.Second, quiet: true},
+		},
 		"a cache that is behind is quiet": {
 			err:  fmt.Errorf("waiting: %w", errBehind),
 			want: outcome{name: "behind", retry: quickly, quiet: true},

@@ -73,6 +73,10 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		"storage":      {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
 		"databaseName": {func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" }},
 		"owner":        {func(s *v1alpha1.DatabaseSpec) { s.Owner = `o'"else` }, func(s *v1alpha1.DatabaseSpec) { s.Owner = "" }},
+		"ownerAttributes": {
+			func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB} },
+			func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = nil },
+		},
 		"parameters": {
 			func(s *v1alpha1.DatabaseSpec) {
 				s.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "max_connections": "9"}

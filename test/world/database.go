@@ -20,7 +20,7 @@ func SmallestDatabase() v1alpha1.DatabaseSpec {
 func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{
 		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard")},
-		DatabaseName: "orders", Owner: "clerk", Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "search_path": `"$user", public`},
+		DatabaseName: "orders", Owner: "clerk", OwnerAttributes: []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}, Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "search_path": `"$user", public`},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},

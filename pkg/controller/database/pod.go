@@ -105,6 +105,7 @@ func desiredContainer(db *v1alpha1.Database) corev1.Container {
 			{Name: "PGUSER", Value: "postgres"}, // for `kubectl exec … -- psql`
 			{Name: "PGDATABASE", Value: literal(db.Spec.DatabaseName)},
 			{Name: "OWNER", Value: literal(db.Spec.Owner)},
+			{Name: "ATTRIBUTES", Value: ownerAttributes(db)},
 			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + credentials.KeyPassword},
 			{Name: "TAKEN_FILE", Value: sharedPath + "/password"},
 			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
@@ -122,6 +123,19 @@ func desiredContainer(db *v1alpha1.Database) corev1.Container {
 		},
 		SecurityContext: security,
 	}
+}
+
+// ownerAttributes says of each attribute whether the owner has it, in SQL.
+func ownerAttributes(db *v1alpha1.Database) string {
+	words := make([]string, 0, 2)
+	for _, attribute := range []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole} {
+		word := strings.ToUpper(string(attribute))
+		if !slices.Contains(db.Spec.OwnerAttributes, attribute) {
+			word = "NO" + word
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }
 
 // serverArgs are the user's parameters and then, since the last one counts, those that

@@ -6,6 +6,7 @@
 #   PGPORT            the port
 #   PGDATABASE        the database that there shall be
 #   OWNER             its owner
+#   ATTRIBUTES        what the owner may and may not do beyond that, in SQL
 #   PASSWORD_FILE     the owner's password
 #   TAKEN_FILE        where the password is noted, in memory, that the server has taken
 #   TERMINATION_LOG   where the operator finds why this ended
@@ -40,14 +41,14 @@ ask() {
   shift
   PGDATABASE=$asked PGOPTIONS='-c search_path=pg_catalog -c default_transaction_read_only=off -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=0' \
     psql --username=postgres --no-psqlrc --quiet --tuples-only --no-align \
-    --set=ON_ERROR_STOP=on --set=owner="$OWNER" --set=database="$PGDATABASE" "$@"
+    --set=ON_ERROR_STOP=on --set=owner="$OWNER" --set=attributes="$ATTRIBUTES" --set=database="$PGDATABASE" "$@"
 }
 
 # prepare makes role, database and password what they shall be.
 prepare() {
   ask postgres >/dev/null <<'SQL' || fail "PostgreSQL does not make the role or the database; its log says why."
 SELECT format('CREATE ROLE %I', :'owner') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
-ALTER ROLE :"owner" LOGIN VALID UNTIL 'infinity';
+ALTER ROLE :"owner" LOGIN :attributes VALID UNTIL 'infinity';
 COMMENT ON ROLE :"owner" IS 'Windlass keeps this role';
 SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
 ALTER DATABASE :"database" OWNER TO :"owner";
@@ -55,7 +56,7 @@ SQL
   # Former owners that were made here hand over what they own in the database, and can no longer
   # log in.
   ask "$PGDATABASE" >/dev/null <<'SQL' || fail "PostgreSQL does not hand over what a former owner has; its log says why."
-SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname)
+SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN NOCREATEDB NOCREATEROLE PASSWORD NULL', rolname)
   FROM pg_roles WHERE rolname <> :'owner' AND shobj_description(oid, 'pg_authid') = 'Windlass keeps this role' \gexec
 SQL
   # One with a control character, of which the operator tells, is not taken. psql sends what

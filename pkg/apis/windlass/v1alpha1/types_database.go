@@ -82,6 +82,17 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have 63 bytes at most, no control characters, not begin with pg_, and not be postgres, public or none"
 	Owner string `json:"owner,omitempty"`
 
+	// ownerAttributes are what the owner may do beyond its own database. CreateDB and
+	// CreateRole together let ExternalDatabases be kept on this server, with this one's
+	// Secret. On versions 14 and 15 a role with CreateRole can give itself every right
+	// but a superuser's, and run programs in the container. A change restarts
+	// PostgreSQL.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	OwnerAttributes []OwnerAttribute `json:"ownerAttributes,omitempty"`
+
 	// parameters are settings of the server (https://www.postgresql.org/docs/current/runtime-config.html),
 	// with names in lower case. A change restarts PostgreSQL.
 	//
@@ -105,6 +116,20 @@ type DatabaseSpec struct {
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
+
+// OwnerAttribute is an attribute of a role
+// (https://www.postgresql.org/docs/current/role-attributes.html).
+//
+// +kubebuilder:validation:Enum=CreateDB;CreateRole
+type OwnerAttribute string
+
+// Attributes of a role.
+const (
+	// OwnerCreateDB lets the owner make databases.
+	OwnerCreateDB OwnerAttribute = "CreateDB"
+	// OwnerCreateRole lets the owner make roles.
+	OwnerCreateRole OwnerAttribute = "CreateRole"
+)
 
 // ParameterValue is the value of one of PostgreSQL's settings, as the command line
 // takes it.

@@ -317,6 +317,11 @@ func (in *DatabaseReference) DeepCopy() *DatabaseReference {
 func (in *DatabaseSpec) DeepCopyInto(out *DatabaseSpec) {
 	*out = *in
 	in.Storage.DeepCopyInto(&out.Storage)
+	if in.OwnerAttributes != nil {
+		in, out := &in.OwnerAttributes, &out.OwnerAttributes
+		*out = make([]OwnerAttribute, len(*in))
+		copy(*out, *in)
+	}
 	if in.Parameters != nil {
 		in, out := &in.Parameters, &out.Parameters
 		*out = make(map[string]ParameterValue, len(*in))

@@ -29,6 +29,12 @@ type DatabaseSpecApplyConfiguration struct {
 	// another role, to which all goes over that former owners own in the database;
 	// they can no longer log in.
 	Owner *string `json:"owner,omitempty"`
+	// ownerAttributes are what the owner may do beyond its own database. CreateDB and
+	// CreateRole together let ExternalDatabases be kept on this server, with this one's
+	// Secret. On versions 14 and 15 a role with CreateRole can give itself every right
+	// but a superuser's, and run programs in the container. A change restarts
+	// PostgreSQL.
+	OwnerAttributes []windlassv1alpha1.OwnerAttribute `json:"ownerAttributes,omitempty"`
 	// parameters are settings of the server (https://www.postgresql.org/docs/current/runtime-config.html),
 	// with names in lower case. A change restarts PostgreSQL.
 	Parameters map[string]windlassv1alpha1.ParameterValue `json:"parameters,omitempty"`
@@ -84,6 +90,16 @@ func (b *DatabaseSpecApplyConfiguration) WithDatabaseName(value string) *Databas
 // If called multiple times, the Owner field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithOwner(value string) *DatabaseSpecApplyConfiguration {
 	b.Owner = &value
+	return b
+}
+
+// WithOwnerAttributes adds the given value to the OwnerAttributes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the OwnerAttributes field.
+func (b *DatabaseSpecApplyConfiguration) WithOwnerAttributes(values ...windlassv1alpha1.OwnerAttribute) *DatabaseSpecApplyConfiguration {
+	for i := range values {
+		b.OwnerAttributes = append(b.OwnerAttributes, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,55 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestAnExternalDatabaseIsKeptOnADatabase has a Database be the server of an
+// ExternalDatabase, by its own Secret but for the name, which is one of the cluster's.
+func TestAnExternalDatabaseIsKeptOnADatabase(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	data := map[string]string{}
+	for key, value := range shared.Credentials(t, s.namespace, "shop").Data {
+		data[key] = string(value)
+	}
+	delete(data, "uri")
+	data["host"], data["port"] = "127.0.0.1", s.pod.Port
+	createConnection(t, shared, s.namespace, "server", data)
+	shared.CreateExternalDatabase(t, s.namespace, "cart", v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart", Extensions: []v1alpha1.ExtensionName{"citext"},
+		DeletionPolicy: v1alpha1.DeletionDelete,
+	})
+	denied := shared.ExternalDatabaseReason(t, s.namespace, "cart", "PermissionDenied")
+	if !strings.Contains(message(denied), "permission denied to create role") {
+		t.Errorf("the message does not have the server's words: %s", message(denied))
+	}
+	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
+		db.Spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
+	})
+	world.Eventually(t, "the Pod to be another", func(context.Context) (bool, error) {
+		return slices.ContainsFunc(s.container(t).Env, func(v corev1.EnvVar) bool { return v.Value == "CREATEDB CREATEROLE" }), nil
+	})
+	s.restart(t)
+	shared.UpdateExternalDatabase(t, s.namespace, "cart", func(db *v1alpha1.ExternalDatabase) { db.Annotations = map[string]string{"touched": "yes"} })
+	shared.ExternalDatabaseIn(t, s.namespace, "cart", v1alpha1.ExternalDatabaseReady)
+	conn, err := pgx.Connect(t.Context(), string(shared.Credentials(t, s.namespace, "cart").Data["uri"]))
+	if err != nil {
+		t.Fatalf("connecting as the owner: %v", err)
+	}
+	_ = conn.Close(t.Context())
+	s.restart(t) // which sees to the Database's own roles alone
+	deleteExternal(t, s.namespace, "cart")
+	s.wants(t, "select count(*) from pg_database where datname = 'cart'", "0")
+}
