@@ -72,8 +72,12 @@ func withOperator(m *testing.M) (code int, err error) {
 	}
 	defer os.RemoveAll(overlay)
 	defer func() {
-		// The operator lets the Databases go, so they go first.
-		_, gone := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", "databases.windlass.dev", "--all", "--all-namespaces")
+		// The operator lets these go, so they go first; a Database may be the server of others.
+		var gone error
+		for _, kind := range []string{"externaldatabases.windlass.dev", "databases.windlass.dev"} {
+			_, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", kind, "--all", "--all-namespaces")
+			gone = errors.Join(gone, err)
+		}
 		_, removed := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", "-k", overlay)
 		err = errors.Join(err, gone, removed)
 	}()

@@ -60,7 +60,7 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	}
 	read := connection{version: versionOf(secret)}
 	if read.settings, err = postgresql.ParseSettings(secret.Data); err != nil {
-		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("Secret %s, which connectionSecretRef names, cannot be used: %w", key.Name, err)))
+		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("the connection Secret %s cannot be used: %w", key.Name, err)))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

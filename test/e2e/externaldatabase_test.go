@@ -1,0 +1,54 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestAnExternalDatabaseOnADatabase has the operator reach a Database through its
+// Service, with its own Secret, and Ats use what is kept there.
+func TestAnExternalDatabaseOnADatabase(t *testing.T) {
+	t.Parallel()
+	d := &database{namespace: here.NewNamespace(t)}
+	spec := postgresSpec()
+	spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
+	here.CreateExternalDatabase(t, d.namespace, "cart", v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "shop-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
+	})
+	here.ExternalDatabaseReason(t, d.namespace, "cart", "DependencyMissing")
+	here.CreateDatabase(t, d.namespace, "shop", spec)
+	here.ExternalDatabaseIn(t, d.namespace, "cart", v1alpha1.ExternalDatabaseReady)
+
+	if got, failed := d.ask(t, "cart-credentials", "create table items (id int); insert into items values (1), (2); select current_user || ' ' || sum(id) from items"); failed || got != "cart 3" {
+		t.Fatalf("as the owner psql says %q", got)
+	}
+	// Another password reaches the server, and the rows are there.
+	if err := here.Kube.CoreV1().Secrets(d.namespace).Delete(t.Context(), "cart-credentials", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "another Secret", func(ctx context.Context) (bool, error) {
+		list, err := here.Kube.CoreV1().Secrets(d.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=cart-credentials"})
+		return err == nil && len(list.Items) == 1, err
+	})
+	world.Eventually(t, "the owner to read with another password", func(context.Context) (bool, error) {
+		got, failed := d.ask(t, "cart-credentials", "select sum(id) from items")
+		return !failed && got == "3", nil
+	})
+	// The server is killed, and comes back.
+	uid := d.podUID(t)
+	d.kubectl(t, "delete", "pod", "shop-0", "--wait=false")
+	d.replaced(t, uid)
+	world.Eventually(t, "the owner to read after a restart", func(context.Context) (bool, error) {
+		got, failed := d.ask(t, "cart-credentials", "select sum(id) from items")
+		return !failed && got == "3", nil
+	})
+	d.kubectl(t, "delete", "externaldatabase", "cart", "--timeout=60s")
+	d.wants(t, "after the ExternalDatabase was deleted", "select count(*) from pg_database where datname = 'cart'", "0")
+}
