@@ -79,6 +79,9 @@ func TestChildrenGoWithTheirOwnerUnlessTheyAreOrphaned(t *testing.T) {
 				t.Parallel()
 				namespace, client := shared.NewNamespace(t), dynamicClient(t)
 				makeEverything(t, o, shared, namespace)
+				for _, c := range o.childTypes() {
+					c.seenByGarbageCollection(t, client, namespace)
+				}
 				if _, err := shared.Kubectl(t.Context(), "", "delete", o.name(), "shop", "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
 					t.Fatal(err)
 				}

@@ -185,6 +185,7 @@ func TestOrphansAreLeft(t *testing.T) {
 	e := newExternal(t, outside(t), nil)
 	e.create(t, nil)
 	e.ready(t)
+	externalDatabases.children[0].seenByGarbageCollection(t, dynamicClient(t), e.namespace)
 	orphan := metav1.DeletePropagationOrphan
 	if err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 		t.Fatal(err)

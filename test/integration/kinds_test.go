@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"windlass.dev/windlass/test/world"
 )
 
 // owner is a kind that owns children, as the tests see it that hold for all of them.
@@ -172,6 +175,35 @@ func (c childType) makeTheirs(t *testing.T, client dynamic.Interface, namespace 
 	if _, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating theirs: %v", err)
 	}
+}
+
+// seenByGarbageCollection returns when garbage collection knows of the child: before that
+// it would not orphan it. It takes events of a type in their order, and deletes an object
+// whose owner there is not.
+func (c childType) seenByGarbageCollection(t *testing.T, client dynamic.Interface, namespace string) {
+	t.Helper()
+	later := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(c.theirs), &later.Object); err != nil {
+		t.Fatal(err)
+	}
+	later.SetName("later")
+	nobody := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody", UID: "no-such-uid"}}
+	later.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(nobody, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})})
+	objects := client.Resource(c.GroupVersionResource).Namespace(namespace)
+	if _, err := objects.Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating an object without an owner: %v", err)
+	}
+	world.Eventually(t, "garbage collection of "+c.Resource, func(ctx context.Context) (bool, error) {
+		_, err := objects.Get(ctx, "later", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // recordAnnotation holds what the operator wants of a child.

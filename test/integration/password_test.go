@@ -50,7 +50,7 @@ func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
 		if got := string(secret.Data["password"]); len(got) != 32 || got != password {
 			t.Fatalf("after %d restarts it is another", n)
 		}
-		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s", db.Spec.Owner, password, db.Spec.DatabaseName)
+		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=disable", db.Spec.Owner, password, db.Spec.DatabaseName)
 		if got := string(secret.Data["uri"]); got != want {
 			t.Fatalf("the uri is %q, not %q", got, want)
 		}
