@@ -102,29 +102,31 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// classOfConnect sorts the error of an attempt to connect. What is not the server's own
-// word, or about trust, is the network's.
+// classOfConnect sorts the error of an attempt to connect. What is neither the server's
+// word, nor about trust, nor the network's, is about the login: the server asks for
+// something that it does not get, or does not know the password itself.
 func classOfConnect(err error) Class {
 	var (
 		known       *classified
 		pg          *pgconn.PgError
 		certificate *tls.CertificateVerificationError
-		alert       tls.AlertError
 		header      tls.RecordHeaderError
+		network     net.Error
+		operation   *net.OpError
 	)
 	switch {
 	case errors.As(err, &known):
 		return known.class
 	case errors.As(err, &pg):
 		return classOfCode(pg.Code)
-	case errors.As(err, &certificate), errors.As(err, &alert), errors.As(err, &header), strings.Contains(err.Error(), "server refused TLS connection"):
+	case errors.As(err, &certificate), errors.As(err, &header), strings.Contains(err.Error(), "server refused TLS connection"):
 		return Untrusted
-	case errors.Is(err, io.EOF), errors.As(err, new(net.Error)):
+	case errors.As(err, &operation) && operation.Op == "remote error": // a TLS alert
+		return Untrusted
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Away
-	case strings.Contains(err.Error(), "authentication"), strings.Contains(err.Error(), "SCRAM"), strings.Contains(err.Error(), "auth"):
-		return Refused
 	}
-	return Away
+	return Refused
 }
 
 // locksOut tells whether a login failed for what an administrator can mend: the role,
