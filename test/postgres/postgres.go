@@ -5,6 +5,7 @@ package postgres
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,9 +21,16 @@ type Programs struct {
 
 var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// Find returns the newest programs of this machine, where Debian puts them or else in
-// PATH.
+// directory is a variable of the environment that names the directory of the programs,
+// to test with another version than the newest of this machine.
+const directory = "POSTGRESQL_BIN"
+
+// Find returns the programs that POSTGRESQL_BIN names or else the newest of this machine,
+// where Debian puts them or else in PATH.
 func Find() (Programs, error) {
+	if dir := os.Getenv(directory); dir != "" {
+		return versionOf(filepath.Join(dir, "postgres"))
+	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
 		return Programs{}, err
@@ -35,7 +43,10 @@ func Find() (Programs, error) {
 		}
 		found = append(found, path)
 	}
-	path := found[len(found)-1]
+	return versionOf(found[len(found)-1])
+}
+
+func versionOf(path string) (Programs, error) {
 	output, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return Programs{}, err
