@@ -78,6 +78,7 @@ func ClassOf(err error) Class {
 const (
 	codeInvalidAuthorization = "28000" // among others: no line in pg_hba.conf, a role that may not log in
 	codeInvalidPassword      = "28P01"
+	codeReadOnly             = "25006"
 	codeNoSuchDatabase       = "3D000"
 	codeNotNow               = "55000" // among others: the database takes no connections
 	codeNoPrivilege          = "42501"
@@ -89,8 +90,8 @@ const (
 func classOfCode(code string) Class {
 	switch {
 	// Connection exception, insufficient resources, operator intervention (starting and
-	// stopping among it).
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"):
+	// stopping among it), and a standby, which may become more.
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"), code == codeReadOnly:
 		return Away
 	case code == codeInvalidPassword || code == codeInvalidAuthorization:
 		return Refused

@@ -157,6 +157,7 @@ func TestADeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		db      *v1alpha1.ExternalDatabase
 		without string // a Secret that is not there
+		broken  bool   // the connection Secret says nothing
 		orphan  bool   // the owner's Secret has no owner any more
 		server  fakeServer
 		live    func(*v1alpha1.ExternalDatabase) // what the cache does not know yet
@@ -173,6 +174,7 @@ func TestADeletion(t *testing.T) {
 		"goes if nothing was made":                          {db: example(deleted), without: "both"},
 		"waits without the Secret":                          {db: example(known, deleted), without: "server", reason: "DependencyMissing"},
 		"waits without the Secret, and without the owner's": {db: example(known, deleted), without: "both", reason: "DependencyMissing"},
+		"waits while the Secret cannot be used":             {db: example(known, deleted), broken: true, reason: "InvalidConnectionSecret"},
 		"goes on without the owner's":                       {db: example(known, deleted), without: "shop-credentials", asked: []string{"delete", "close"}},
 		"waits while the database cannot be deleted":        {db: example(known, deleted), server: fakeServer{del: errors.New("no")}, asked: []string{"delete", "close"}, reason: "ServerError"},
 	} {
@@ -181,7 +183,11 @@ func TestADeletion(t *testing.T) {
 			if c.orphan {
 				credentials.OwnerReferences = nil
 			}
-			secrets := slices.DeleteFunc([]*corev1.Secret{connectionSecret(), credentials}, func(s *corev1.Secret) bool { return c.without == "both" || c.without == s.Name })
+			connection := connectionSecret()
+			if c.broken {
+				connection.Data = nil
+			}
+			secrets := slices.DeleteFunc([]*corev1.Secret{connection, credentials}, func(s *corev1.Secret) bool { return c.without == "both" || c.without == s.Name })
 			w := newWorld(t, &c.server, c.db, secrets...)
 			if c.live != nil {
 				live := c.db.DeepCopy()

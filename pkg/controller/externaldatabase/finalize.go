@@ -30,16 +30,17 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	if goes, err := r.deletesData(ctx, db); err != nil || !goes {
 		return err
 	}
+	const hint = "deleting role and database (deletionPolicy Retain would leave them, and let this ExternalDatabase go): %w"
 	admin, err := r.lastConnection(ctx, db)
 	if err != nil {
-		return err
+		return fmt.Errorf(hint, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	server := r.open(admin)
 	defer server.Close()
 	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
-		return explain(db, fmt.Errorf("deleting role and database (deletionPolicy Retain would leave them, and let this ExternalDatabase go): %w", err))
+		return explain(db, fmt.Errorf(hint, err))
 	}
 	return nil
 }
