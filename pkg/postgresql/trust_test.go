@@ -9,7 +9,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +183,42 @@ func TestAPasswordIsNotToldToWhoeverAsks(t *testing.T) {
 		_, err := open(t, as).Exists(t.Context(), newWant())
 		if (err == nil) != ok || err != nil && postgresql.ClassOf(err) != postgresql.Refused {
 			t.Errorf("%s: got %v of class %s", mode, err, postgresql.ClassOf(err))
+		}
+	}
+}
+
+// TestAnErrorIsTheSameEachTime has connections be reset: a status that tells of that is
+// not written again and again.
+func TestAnErrorIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0) // so that closing it is a reset
+			_ = conn.Close()
+		}
+	}()
+	as := settings(shared)
+	as.Port = listener.Addr().(*net.TCPAddr).AddrPort().Port()
+	said := map[string]int{}
+	for range 20 {
+		_, err := open(t, as).Exists(t.Context(), newWant())
+		if postgresql.ClassOf(err) != postgresql.Away {
+			t.Fatalf("got %v of class %s", err, postgresql.ClassOf(err))
+		}
+		said[err.Error()]++
+	}
+	for text := range said {
+		if !strings.Contains(text, fmt.Sprintf(`connecting to the server at 127.0.0.1:%d as "postgres": 127.0.0.1:%d`, as.Port, as.Port)) || strings.Contains(text, "->") {
+			t.Errorf("it says %s", text)
 		}
 	}
 }
