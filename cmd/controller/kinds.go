@@ -81,9 +81,13 @@ func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of Database: %w", err)
 	}
+	connector, err := postgresql.NewConnector(o.externalDatabases)
+	if err != nil {
+		return controllers{}, err
+	}
 	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.kube, Windlass: c.windlass},
 		externaldatabase.Informers{Kube: f.kube, Windlass: f.windlass, Metadata: f.metadata},
-		postgresql.NewConnector(o.externalDatabaseHosts), events, clock.RealClock{})
+		connector, events, clock.RealClock{})
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
 	}

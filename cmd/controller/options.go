@@ -24,9 +24,9 @@ type options struct {
 	burst      int
 	atImage    string
 
-	// allowedHosts are as the flag says them; externalDatabaseHosts is what it means.
-	allowedHosts          []string
-	externalDatabaseHosts postgresql.AllowedHosts
+	// allowedHosts are as the flag says them.
+	allowedHosts      []string
+	externalDatabases postgresql.Options
 
 	leaderElect       bool
 	electionNamespace string
@@ -71,6 +71,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
 	flags.StringVar(&o.atImage, "at-image", at.DefaultImage, "Image of an At that names none.")
 	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere.")
+	flags.StringSliceVar(&o.externalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Lease windlass-controller, so that several replicas may run.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
@@ -116,7 +117,7 @@ func (o *options) validate() error {
 		}
 	}
 	var err error
-	if o.externalDatabaseHosts, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
+	if o.externalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
 		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
 	}
 	if o.webhookURL == "" {

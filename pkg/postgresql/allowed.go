@@ -37,6 +37,9 @@ func (a AllowedHosts) name(host string) bool {
 	if len(a.patterns) == 0 && len(a.prefixes) == 0 {
 		return true
 	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false // an address is none of the names
+	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	for _, pattern := range a.patterns {
 		if matched, err := path.Match(pattern, host); err == nil && matched {

@@ -23,7 +23,8 @@ const (
 	// Busy: another caller is finding out whether the server answers. To be tried again
 	// in a moment, without a word.
 	Busy
-	// Away: the server cannot be reached, does not answer, is starting, or is full.
+	// Away: the server cannot be reached, does not answer, is starting, is full, or has
+	// what is wanted in use.
 	Away
 	// Forbidden: AllowedHosts do not have the server.
 	Forbidden
@@ -79,6 +80,8 @@ const (
 	codeInvalidAuthorization = "28000" // among others: no line in pg_hba.conf, a role that may not log in
 	codeInvalidPassword      = "28P01"
 	codeReadOnly             = "25006"
+	codeTransactionTimeout   = "25P04" // which a role may set for itself, from PostgreSQL 17 on
+	codeStarting             = "57P03"
 	codeNoSuchDatabase       = "3D000"
 	codeNotNow               = "55000" // among others: the database takes no connections
 	codeNoPrivilege          = "42501"
@@ -87,17 +90,20 @@ const (
 	codeUndefinedFile        = "58P01" // the same, before PostgreSQL 16
 )
 
+// inUse are: an object in use, a lock not available, a deadlock.
+var inUse = []string{"55006", "55P03", "40P01"}
+
 func classOfCode(code string) Class {
 	switch {
 	// Connection exception, insufficient resources, operator intervention (starting and
-	// stopping among it), and a standby, which may become more.
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"), code == codeReadOnly:
+	// stopping among it), a standby, which may become more, and what others hold.
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"), code == codeReadOnly, slices.Contains(inUse, code):
 		return Away
 	case code == codeInvalidPassword || code == codeInvalidAuthorization:
 		return Refused
 	case code == codeNoPrivilege:
 		return Denied
-	case slices.Contains([]string{codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow}, code):
+	case slices.Contains([]string{codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout}, code):
 		return Rejected
 	}
 	return Other
@@ -135,8 +141,18 @@ func classOfConnect(err error) Class {
 func locksOut(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains([]string{
-		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege,
+		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
 	}, pg.Code)
+}
+
+// isSilent tells whether an error is that of a server that did not answer: it is not the
+// server's word, but for that it is starting.
+func isSilent(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == codeStarting
+	}
+	return err != nil && ClassOf(err) == Away
 }
 
 func isCode(err error, code string) bool {

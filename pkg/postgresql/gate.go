@@ -13,7 +13,8 @@ const (
 )
 
 // gate keeps servers that do not answer from holding up those that wait for others: of
-// a server that is not known to answer, one caller at a time finds out.
+// a server that is not known to answer, one caller at a time finds out; and nobody joins
+// those who have waited for long.
 type gate struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -22,19 +23,18 @@ type gate struct {
 
 // known is what is known of a server.
 type known struct {
-	answers bool      // the last attempt to connect got an answer
-	waiting int       // callers that are connecting
-	since   time.Time // since when none of them got an answer
-	away    error     // the answer to all until then
-	until   time.Time
+	answers bool      // the last that was asked of it got an answer
+	callers int       // that are at it
+	since   time.Time // when one of them last got an answer, or the first came
+	until   time.Time // when it may be asked again
 }
 
 func newGate(now func() time.Time) *gate {
 	return &gate{now: now, servers: map[string]*known{}}
 }
 
-// enter lets a caller connect, who calls leave with what came of it; or it says why not.
-func (g *gate) enter(address string) (leave func(error), err error) {
+// enter lets a caller in, who calls leave in the end; or it says why not.
+func (g *gate) enter(address string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	server, now := g.servers[address], g.now()
@@ -42,26 +42,32 @@ func (g *gate) enter(address string) (leave func(error), err error) {
 		server = &known{}
 		g.servers[address] = server
 	}
-	if server.away != nil && now.Before(server.until) {
-		return nil, server.away
-	}
-	if server.waiting > 0 && (!server.answers || now.Sub(server.since) > patience) {
-		return nil, NewError(Busy, "another connection to the server at %s is being tried", address)
-	}
-	if server.waiting == 0 {
+	switch {
+	case now.Before(server.until):
+		return nil, NewError(Away, "the server at %s has not answered another attempt", address)
+	case server.callers > 0 && (!server.answers || now.Sub(server.since) > patience):
+		return nil, NewError(Busy, "the server at %s is being asked by others", address)
+	case server.callers == 0:
 		server.since = now
 	}
-	server.waiting++
-	return func(err error) { g.left(server, err) }, nil
+	server.callers++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		server.callers--
+	}, nil
 }
 
-func (g *gate) left(server *known, err error) {
+// asked notes what came of asking a server: an answer, whatever it says, or silence.
+func (g *gate) asked(address string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	server.waiting--
-	server.since = g.now()
-	server.away, server.answers = nil, true
-	if err != nil && ClassOf(err) == Away {
-		server.away, server.answers, server.until = err, false, g.now().Add(awayFor)
+	server := g.servers[address]
+	if server == nil {
+		return
+	}
+	server.since, server.answers, server.until = g.now(), true, time.Time{}
+	if isSilent(err) {
+		server.answers, server.until = false, g.now().Add(awayFor)
 	}
 }

@@ -4,14 +4,18 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// callers are those who want to connect to one server.
+// callers are those who want to ask one server.
 type callers struct {
 	t    *testing.T
 	gate *gate
 	now  time.Time
 }
+
+const address = "db:5432"
 
 func newCallers(t *testing.T) *callers {
 	c := &callers{t: t, now: time.Unix(0, 0)}
@@ -20,9 +24,9 @@ func newCallers(t *testing.T) *callers {
 }
 
 // comes is a caller who is let in.
-func (c *callers) comes() (leave func(error)) {
+func (c *callers) comes() (leave func()) {
 	c.t.Helper()
-	leave, err := c.gate.enter("db:5432")
+	leave, err := c.gate.enter(address)
 	if err != nil {
 		c.t.Fatalf("not let in: %v", err)
 	}
@@ -32,7 +36,7 @@ func (c *callers) comes() (leave func(error)) {
 // isTold is a caller who is not let in.
 func (c *callers) isTold(class Class) {
 	c.t.Helper()
-	if _, err := c.gate.enter("db:5432"); ClassOf(err) != class || err == nil {
+	if _, err := c.gate.enter(address); ClassOf(err) != class || err == nil {
 		c.t.Errorf("wanted to be told %s, was told %v", class, err)
 	}
 }
@@ -46,44 +50,73 @@ func TestOneFindsOutAboutAServer(t *testing.T) {
 	if _, err := c.gate.enter("other:5432"); err != nil {
 		t.Errorf("another server is busy too: %v", err)
 	}
-	first(nil)
-	second, third := c.comes(), c.comes() // it answers, so that all may
-	second(nil)
-	third(nil)
+	c.gate.asked(address, nil)
+	second := c.comes() // it answers, so that all may
+	first()
+	second()
+	c.comes()
 }
 
 func TestAServerThatIsAwayIsLeftAloneForAWhile(t *testing.T) {
 	c := newCallers(t)
-	c.comes()(errAway)
+	first := c.comes()
+	c.gate.asked(address, errAway)
+	first()
 	c.isTold(Away)
 	c.now = c.now.Add(awayFor - 1)
 	c.isTold(Away)
 	c.now = c.now.Add(1)
 	again := c.comes()
 	c.isTold(Busy)
-	again(errAway)
+	c.gate.asked(address, errAway)
+	again()
 	c.isTold(Away)
 	c.now = c.now.Add(awayFor)
-	c.comes()(nil)
-	c.comes()(nil)
+	c.comes()
+	c.gate.asked(address, nil)
+	c.comes()
 }
 
-func TestAnAnswerIsAnAnswerWhateverItSays(t *testing.T) {
-	c := newCallers(t)
-	c.comes()(NewError(Refused, "wrong password"))
-	first, second := c.comes(), c.comes()
-	first(errors.New("something else"))
-	second(nil)
+func TestOnlySilenceIsSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		silent bool
+	}{
+		"an answer":               {nil, false},
+		"a login that is refused": {NewError(Refused, "no: %w", &pgconn.PgError{Code: codeInvalidPassword}), false},
+		"something else":          {errors.New("something else"), false},
+		"a database that is full": {NewError(Away, "full: %w", &pgconn.PgError{Code: "53300"}), false}, // which its owner decides
+		"a lock of another's":     {&pgconn.PgError{Code: "55P03"}, false},
+		"a server that starts":    {NewError(Away, "wait: %w", &pgconn.PgError{Code: codeStarting}), true},
+		"no answer":               {errAway, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			callers := newCallers(t)
+			callers.comes()
+			callers.gate.asked(address, c.err)
+			if c.silent {
+				callers.isTold(Away)
+				return
+			}
+			callers.comes()
+		})
+	}
 }
 
+// TestNobodyJoinsThoseWhoWaitForLong is of a server that logs in, and is silent then.
 func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 	c := newCallers(t)
-	c.comes()(nil)
-	first, second := c.comes(), c.comes()
+	first := c.comes()
+	c.gate.asked(address, nil)
+	second := c.comes()
 	c.now = c.now.Add(patience + 1)
 	c.isTold(Busy)
-	first(nil) // it answers still
+	c.gate.asked(address, nil) // it answers still
+	third := c.comes()
+	c.now = c.now.Add(patience + 1)
+	for _, leave := range []func(){first, second, third} {
+		c.isTold(Busy)
+		leave()
+	}
 	c.comes()
-	second(errAway)
-	c.isTold(Away)
 }

@@ -59,7 +59,16 @@ func newWant() postgresql.Want {
 // open opens a server for one pass, which ends with the test.
 func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
 	t.Helper()
-	server := postgresql.NewConnector(postgresql.AllowedHosts{}).Open(as)
+	return openWith(t, as, postgresql.Options{UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
+}
+
+func openWith(t *testing.T, as postgresql.Settings, options postgresql.Options) *postgresql.Server {
+	t.Helper()
+	connector, err := postgresql.NewConnector(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := connector.Open(as)
 	t.Cleanup(server.Close)
 	return server
 }
@@ -170,6 +179,7 @@ func TestDriftIsPutRight(t *testing.T) {
 		"an extension that was dropped":     {in: "@", sql: "DROP EXTENSION pgcrypto"},
 		"rights of PUBLIC":                  {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
 		"rights that the owner has lost":    {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
+		"a database that is a template":     {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
 		"a database that takes nobody":      {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
 		"a database of another owner's":     {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
 		"an untrusted extension is dropped": {by: superuser, in: "@", sql: "DROP EXTENSION pageinspect"},

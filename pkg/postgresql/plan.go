@@ -31,6 +31,9 @@ func (c *change) next(s sight) (sql, does string, err error) {
 	if err := c.check(s); err != nil {
 		return "", "", err
 	}
+	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
+		return "", "", NewError(Denied, "the administrator's role has NOINHERIT, so that it cannot act for the roles that it makes")
+	}
 	if s.Role == nil {
 		sql, err := c.createRole(s)
 		return sql, "making the role", err
@@ -55,7 +58,9 @@ func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
 		return "", "", NewError(Replaced, "database %q is another one than before, though it bears our mark: its OID on the server is %s, not that of %s", c.Database, s.Database.OID, c.ID)
 	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
-		return c.hold(), "becoming a member of the role", nil
+		return c.hold(s), "becoming a member of the role", nil
+	case s.Database != nil && c.ownsDatabase(s) && s.Database.Template:
+		return c.noTemplate(), "deleting the database", nil
 	case s.Database != nil && c.ownsDatabase(s):
 		return "DROP DATABASE " + c.database + " WITH (FORCE)", "deleting the database", nil
 	case mine:
@@ -72,13 +77,22 @@ func (c *change) createRole(s sight) (string, error) {
 	}
 	sql := "CREATE ROLE " + c.owner + " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret) + "; " + c.markRole()
 	if !s.Superuser {
-		sql += "; " + c.hold()
+		sql += "; " + c.hold(s)
 	}
 	return sql, nil
 }
 
 // hold lets the administrator make a database for the owner, and delete it.
-func (c *change) hold() string { return "GRANT " + c.owner + " TO CURRENT_USER" }
+// From PostgreSQL 16 on the server's settings decide what a membership is, if it does not say.
+func (c *change) hold(s sight) string {
+	sql := "GRANT " + c.owner + " TO CURRENT_USER"
+	if s.Version >= 160000 {
+		sql += " WITH INHERIT TRUE, SET TRUE"
+	}
+	return sql
+}
+
+func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
 
 func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
 
@@ -108,15 +122,16 @@ func (c *change) alterRole(s sight) (string, error) {
 		statements = append(statements, c.markRole())
 	}
 	if !s.Role.Held && !s.Superuser {
-		statements = append(statements, c.hold())
+		statements = append(statements, c.hold(s))
 	}
 	return strings.Join(statements, "; "), nil
 }
 
 // createDatabase makes a database that nobody can connect to, until it is marked and
-// PUBLIC has no right: a CREATE DATABASE is a transaction of its own.
+// PUBLIC has no right: a CREATE DATABASE is a transaction of its own. It copies template0,
+// into which nobody can put anything.
 func (c *change) createDatabase() string {
-	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " ALLOW_CONNECTIONS false"
+	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 }
 
 func (c *change) alterDatabase(s sight) string {
@@ -130,6 +145,7 @@ func (c *change) alterDatabase(s sight) string {
 	add(s.Database.Mark != c.Mark.String(), c.markDatabase())
 	add(s.Database.Public, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
 	add(!s.Database.Granted, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
+	add(s.Database.Template, c.noTemplate())
 	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
 	return strings.Join(statements, "; ")
 }
@@ -146,7 +162,7 @@ func HandOver(w Want) string {
 	if err != nil {
 		return ""
 	}
-	return c.markRole() + "; " + c.markDatabase() + ";"
+	return c.markRole() + "; " + c.markDatabase() + "; ALTER DATABASE " + c.database + " OWNER TO " + c.owner + ";"
 }
 
 func (c *change) markDatabase() string { return "COMMENT ON DATABASE " + c.database + " IS " + c.mark }

@@ -15,7 +15,7 @@ func want() Want {
 func there(change func(*sight)) sight {
 	mark := want().Mark.String()
 	s := sight{
-		Server: server, Connected: "postgres",
+		Server: server, Connected: "postgres", Version: 150004, Inherits: true,
 		Role:     &seenRole{Mark: mark, Held: true, Login: true},
 		Database: &seenDatabase{OID: "16384", Owner: "clerk", Mark: mark, Connectable: true, Granted: true},
 	}
@@ -59,15 +59,15 @@ func TestNextStatement(t *testing.T) {
 			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
 		},
 		"then the database, which takes nobody": {
-			seen: func(s *sight) { s.Database = nil }, sql: `CREATE DATABASE "shop" OWNER "clerk" ALLOW_CONNECTIONS false`,
+			seen: func(s *sight) { s.Database = nil }, sql: `CREATE DATABASE "shop" OWNER "clerk" TEMPLATE template0 ALLOW_CONNECTIONS false`,
 		},
 		"then it is marked and opened": {
 			seen: func(s *sight) { s.Database.Mark, s.Database.Connectable, s.Database.Public = "", false, true },
 			sql:  markDatabase + `; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; ALTER DATABASE "shop" ALLOW_CONNECTIONS true`,
 		},
 		"a role that is dropped is made again for its database": {
-			seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true },
-			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
+			id: ourID, seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true },
+			sql: `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
 		},
 		"a password is set": {newPassword: true, sql: `ALTER ROLE "clerk" PASSWORD …`},
 		"only what is wrong is named": {
@@ -77,10 +77,22 @@ func TestNextStatement(t *testing.T) {
 			seen: func(s *sight) { *s.Role = seenRole{s.Role.Mark, true, false, true, true, true, true, true, true} },
 			sql:  `ALTER ROLE "clerk" LOGIN NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOSUPERUSER VALID UNTIL 'infinity'`,
 		},
-		"a role that is no longer held": {seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
+		"a role that is held as the server's settings have it": {
+			seen: func(s *sight) { s.Role.Held, s.Version = false, 160000 }, sql: `GRANT "clerk" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE`,
+		},
+		"an administrator who cannot act for others": {seen: func(s *sight) { s.Role, s.Database, s.Inherits = nil, nil, false }, class: Denied},
+		"an owner who cannot act for others":         {seen: func(s *sight) { s.Inherits = false }},
+		"a mark that somebody has written onto a database of theirs": {
+			seen: func(s *sight) { s.Database.Owner = "theirs" }, class: Taken,
+		},
+		"the same, where there is no role yet": {seen: func(s *sight) { s.Role, s.Database.Owner = nil, "theirs" }, class: Taken},
+		"a role that is no longer held":        {seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
 		"what was granted and owned": {
-			seen: func(s *sight) { s.Database.Owner, s.Database.Public, s.Database.Granted = "postgres", true, false },
-			sql:  `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON DATABASE "shop" TO "clerk"`,
+			id: ourID,
+			seen: func(s *sight) {
+				s.Database.Owner, s.Database.Public, s.Database.Granted, s.Database.Template = "postgres", true, false, true
+			},
+			sql: `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON DATABASE "shop" TO "clerk"; ALTER DATABASE "shop" IS_TEMPLATE false`,
 		},
 		"a mark that others wrote over, on the database that it was": {
 			id: ourID, seen: func(s *sight) { s.Database.Mark = "the shop" }, sql: markDatabase,
@@ -139,6 +151,7 @@ func TestNextStatementOfADeletion(t *testing.T) {
 		"one whose mark was taken away":                {id: ourID, seen: func(s *sight) { s.Database.Mark = "" }, sql: dropDatabase},
 		"a role that must be held for that":            {id: ourID, seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
 		"a superuser need not hold it":                 {id: ourID, seen: func(s *sight) { s.Role.Held, s.Superuser = false, true }, sql: dropDatabase},
+		"a template is none before":                    {id: ourID, seen: func(s *sight) { s.Database.Template = true }, sql: `ALTER DATABASE "shop" IS_TEMPLATE false`},
 		"then the role":                                {id: ourID, seen: func(s *sight) { s.Database = nil }, sql: dropRole},
 		"then nothing":                                 {id: ourID, seen: func(s *sight) { s.Role, s.Database = nil, nil }},
 		"not somebody's database":                      {id: ourID, seen: func(s *sight) { s.Database.Mark, s.Role = theirMark, nil }},
@@ -171,7 +184,7 @@ func TestNextStatementOfADeletion(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	w := want()
 	w.Owner = `o"wner`
-	const sql = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1'; COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1';`
+	const sql = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1'; COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1'; ALTER DATABASE "shop" OWNER TO "o""wner";`
 	if got := HandOver(w); got != sql {
 		t.Errorf("got %s", got)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Server keeps databases on one server. It connects when it has to, with at most one
@@ -17,6 +20,8 @@ type Server struct {
 	admins map[string]*session
 	// refused says that the server did not take the owner's password.
 	refused bool
+	// leave tells the gate that this is over; nil before the first connection.
+	leave func()
 }
 
 // Open returns the server that settings lead to, which are those of an administrator.
@@ -32,6 +37,9 @@ func (s *Server) Close() {
 	}
 	if s.owner != nil {
 		s.owner.close()
+	}
+	if s.leave != nil {
+		s.leave()
 	}
 }
 
@@ -106,7 +114,7 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 		return err
 	}
 	if s.owner != nil {
-		seen, err := s.owner.look(ctx, w)
+		seen, err := s.lookAsOwner(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -148,7 +156,7 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 		if err != nil || sql == "" {
 			return err
 		}
-		if err := s.admins[s.home(w)].exec(ctx, sql); err != nil {
+		if err := s.exec(ctx, s.admins[s.home(w)], sql); err != nil {
 			return fmt.Errorf("%s: %w", does, err)
 		}
 		done()
@@ -156,28 +164,76 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 	return errors.New("role and database do not become what is wanted: somebody else keeps changing them, or has granted PUBLIC what only they can revoke")
 }
 
-// extend makes the extensions that are missing: as the owner, or as the administrator
-// those that the server does not trust everybody with.
+// extend makes the extensions that are missing, as long as one more can be made: some
+// need others. What is left is told of the first.
 func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
-	for _, name := range w.missing(seen) {
-		quoted, err := Identifier(name)
-		if err != nil {
-			return err
-		}
-		// It goes into the schema that it says itself, or else into public.
-		sql := "SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
-		err = s.owner.exec(ctx, sql)
-		if isCode(err, codeNoPrivilege) {
-			var admin *session
-			if admin, err = s.administrator(ctx, w.Database); err == nil {
-				err = admin.exec(ctx, sql)
+	missing := w.missing(seen)
+	for {
+		var first error
+		left := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
+			err := s.makeExtension(ctx, w, name)
+			if err != nil && first == nil {
+				first = fmt.Errorf("making the extension %q: %w", name, err)
 			}
+			return err == nil
+		})
+		if len(left) == 0 || len(left) == len(missing) {
+			return first
 		}
-		if err != nil {
-			return fmt.Errorf("making the extension %q: %w", name, err)
-		}
+		missing = left
 	}
-	return nil
+}
+
+// makeExtension makes one as the owner or, if the owner may not and that is allowed, as
+// the administrator. It goes into the schema that it names itself, or else into public.
+func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
+	quoted, err := Identifier(name)
+	if err != nil {
+		return err
+	}
+	sql := "SET LOCAL ROLE NONE; SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
+	err = s.exec(ctx, s.owner, sql)
+	if isCode(err, codeNoPrivilege) {
+		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
+			return NewError(Denied, "the server does not trust owners with it, and --external-database-untrusted-extensions does not have it: %w", err)
+		}
+		admin, connectErr := s.administrator(ctx, w.Database)
+		if connectErr != nil {
+			return connectErr
+		}
+		err = s.exec(ctx, admin, sql)
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && ClassOf(err) == Other {
+		return NewError(Rejected, "%w", err) // another attempt would fail as this one
+	}
+	return err
+}
+
+// connect connects, if the gate lets this pass in, and tells it what came of that.
+func (s *Server) connect(ctx context.Context, as Settings) (*session, error) {
+	if s.leave == nil {
+		leave, err := s.connector.gate.enter(as.Address())
+		if err != nil {
+			return nil, err
+		}
+		s.leave = leave
+	}
+	open, err := s.connector.connect(ctx, as)
+	s.connector.gate.asked(as.Address(), err)
+	return open, err
+}
+
+func (s *Server) look(ctx context.Context, in *session, w Want) (sight, error) {
+	seen, err := in.look(ctx, w)
+	s.connector.gate.asked(s.admin.Address(), err)
+	return seen, err
+}
+
+func (s *Server) exec(ctx context.Context, in *session, sql string) error {
+	err := in.exec(ctx, sql)
+	s.connector.gate.asked(s.admin.Address(), err)
+	return err
 }
 
 // lookAsOwner logs in as the owner, unless that was done, and looks.
@@ -185,13 +241,13 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if s.owner == nil {
 		as := s.admin
 		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
-		owner, err := s.connector.connect(ctx, as)
+		owner, err := s.connect(ctx, as)
 		if err != nil {
 			return sight{}, err
 		}
 		s.owner = owner
 	}
-	return s.owner.look(ctx, w)
+	return s.look(ctx, s.owner, w)
 }
 
 // lookAsAdmin logs in as the administrator, unless that was done, and looks.
@@ -200,7 +256,7 @@ func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 	if err != nil {
 		return sight{}, err
 	}
-	return admin.look(ctx, w)
+	return s.look(ctx, admin, w)
 }
 
 // home is the database from which the administrator works: not the one that is wanted,
@@ -219,7 +275,7 @@ func (s *Server) administrator(ctx context.Context, database string) (*session, 
 	}
 	as := s.admin
 	as.Database = database
-	open, err := s.connector.connect(ctx, as)
+	open, err := s.connect(ctx, as)
 	if err == nil {
 		s.admins[database] = open
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,6 +56,8 @@ func ParseSettings(data map[string][]byte) (Settings, error) {
 		}
 	}
 	if uri := string(data[KeyURI]); uri != "" {
+		delete(values, KeyHost)
+		delete(values, KeyUsername)
 		if err := readURI(uri, values); err != nil {
 			return Settings{}, err
 		}
@@ -65,7 +69,7 @@ func ParseSettings(data map[string][]byte) (Settings, error) {
 	}
 	port, err := strconv.ParseUint(values[KeyPort], 10, 16)
 	if err != nil || port == 0 {
-		return Settings{}, fmt.Errorf("port must be a number from 1 to 65535, not %q", values[KeyPort])
+		return Settings{}, errors.New("port must be a number from 1 to 65535")
 	}
 	s := Settings{
 		Host: values[KeyHost], Port: uint16(port), Username: values[KeyUsername], Password: values[KeyPassword],
@@ -78,10 +82,8 @@ func (s Settings) check() error {
 	switch {
 	case s.Host == "":
 		return errors.New("it has neither uri nor host")
-	case strings.HasPrefix(s.Host, "/") || strings.HasPrefix(s.Host, "@"):
-		return errors.New("host must be a name or an address, not a socket")
-	case strings.Contains(s.Host, ","):
-		return errors.New("host must be one name or address, not several")
+	case !isHost(s.Host):
+		return errors.New("host must be one DNS name or address, not several, and not a socket")
 	case s.Username == "":
 		return errors.New("it has no username")
 	case len(s.Database) > maxIdentifier || len(s.Username) > maxIdentifier:
@@ -91,11 +93,19 @@ func (s Settings) check() error {
 	return err
 }
 
+var dnsName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?$`)
+
+// isHost tells whether a host is a name, or an address without a zone.
+func isHost(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Zone() == "" || err != nil && dnsName.MatchString(host)
+}
+
 // readURI adds what a URI says, which goes before what is in values.
 func readURI(text string, values map[string]string) error {
 	// The error of url.Parse has the whole URI in it.
 	uri, err := url.Parse(text)
-	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" {
+	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" || strings.Contains(text, "#") {
 		return errors.New("uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it")
 	}
 	set := func(key, value string) {

@@ -12,10 +12,12 @@ import (
 // are told on some servers: see look.
 type sight struct {
 	Server    string `json:"server"`    // the system identifier
+	Version   int    `json:"version"`   // 150004 for 15.4
 	Connected string `json:"connected"` // the database that was asked
 	// Superuser and Holds are of the role that asked: Holds says that it may act for the
 	// owner.
 	Superuser  bool          `json:"superuser"`
+	Inherits   bool          `json:"inherits"` // it has the rights of the roles that it is a member of
 	Role       *seenRole     `json:"role"`
 	Database   *seenDatabase `json:"database"`
 	Extensions []string      `json:"extensions"` // of the database that was asked
@@ -38,20 +40,23 @@ type seenDatabase struct {
 	Owner       string `json:"owner"`
 	Mark        string `json:"mark"`
 	Connectable bool   `json:"connectable"`
+	Template    bool   `json:"template"`
 	Public      bool   `json:"public"`  // PUBLIC has a right
 	Granted     bool   `json:"granted"` // the owner has all rights
 }
 
-// sightQuery has the role as $1 and the database as $2. Until PostgreSQL 15 a member
-// acts for a role if it is one; since 16 that is granted apart.
+// sightQuery has the role as $1 and the database as $2. Until PostgreSQL 15 whether a
+// member acts for a role is the member's attribute; since 16 each membership says it.
 const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
+  'version', current_setting('server_version_num')::int,
   'superuser', (select rolsuper from pg_roles where rolname = current_user),
+  'inherits', (select rolinherit or current_setting('server_version_num')::int >= 160000 from pg_roles where rolname = current_user),
   'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
   'role', (select json_build_object(
       'mark', coalesce(shobj_description(oid, 'pg_authid'), ''),
-      'held', pg_has_role(oid, case when current_setting('server_version_num')::int < 160000 then 'member' else 'usage' end),
+      'held', pg_has_role(oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
       'expires', coalesce(rolvaliduntil < 'infinity', false))
@@ -59,7 +64,7 @@ const sightQuery = `select json_build_object(
   'database', (select json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba),
       'mark', coalesce(shobj_description(oid, 'pg_database'), ''),
-      'connectable', datallowconn,
+      'connectable', datallowconn, 'template', datistemplate,
       'public', exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0),
       'granted', 3 = (select count(distinct privilege_type) from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
     from pg_database where datname = $2::name)

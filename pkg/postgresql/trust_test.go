@@ -140,16 +140,17 @@ func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
 		host    string
 		ok      bool
 	}{
-		"anywhere":                         {nil, "localhost", true},
-		"the name":                         {[]string{"localhost"}, "LocalHost", true},
-		"a pattern":                        {[]string{"*.example.com", "local*"}, "localhost", true},
-		"the network of the address":       {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
-		"the address":                      {[]string{"127.0.0.1", "::1"}, "localhost", true},
-		"another name":                     {[]string{"*.example.com"}, "localhost", false},
-		"another network":                  {[]string{"10.0.0.0/8"}, "localhost", false},
-		"an address that is in no network": {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
-		"an address in another guise":      {[]string{"10.0.0.0/8"}, "::ffff:127.0.0.1", false},
-		"the same, allowed":                {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
+		"anywhere":                          {nil, "localhost", true},
+		"the name":                          {[]string{"localhost"}, "LocalHost", true},
+		"a pattern":                         {[]string{"*.example.com", "local*"}, "localhost", true},
+		"the network of the address":        {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
+		"the address":                       {[]string{"127.0.0.1", "::1"}, "localhost", true},
+		"another name":                      {[]string{"*.example.com"}, "localhost", false},
+		"another network":                   {[]string{"10.0.0.0/8"}, "localhost", false},
+		"an address that is in no network":  {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
+		"an address in another guise":       {[]string{"10.0.0.0/8"}, "::ffff:127.0.0.1", false},
+		"an address that looks like a name": {[]string{"*"}, "::ffff:127.0.0.1", false},
+		"the same, allowed":                 {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,9 +160,7 @@ func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
 			}
 			as := settings(shared)
 			as.Host = c.host
-			server := postgresql.NewConnector(allowed).Open(as)
-			defer server.Close()
-			_, err = server.Exists(t.Context(), newWant())
+			_, err = openWith(t, as, postgresql.Options{Allowed: allowed}).Exists(t.Context(), newWant())
 			if (err == nil) != c.ok || err != nil && (postgresql.ClassOf(err) != postgresql.Forbidden || !strings.Contains(err.Error(), "--external-database-allowed-hosts")) {
 				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 			}

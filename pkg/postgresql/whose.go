@@ -21,6 +21,9 @@ func (w Want) check(s sight) error {
 	case s.Role != nil && !w.ownsRole(s):
 		return taken("role", w.Owner, s.Role.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
+		if w.marked(s.Database.Mark) {
+			return NewError(Taken, "database %q bears this ExternalDatabase's mark, but is owned by role %q, and was not known before", w.Database, s.Database.Owner)
+		}
 		return taken("database", w.Database, s.Database.Mark)
 	case w.ID != "" && w.ID.server() != s.Server && s.Database == nil:
 		return w.moved(s)
@@ -40,8 +43,11 @@ func (w Want) ownsRole(s sight) bool {
 // ownsDatabase tells whether the database is ours: by its mark or, if that was taken
 // away, by being the one that it was; or else it is half made, see createDatabase.
 func (w Want) ownsDatabase(s sight) bool {
-	if mark, marked := parseMark(s.Database.Mark); marked {
-		return mark.UID == w.Mark.UID
+	if mark, marked := parseMark(s.Database.Mark); marked && mark.UID != w.Mark.UID {
+		return false
+	} else if marked {
+		// Its owner may write any mark, but not onto a role, nor give it to another.
+		return s.id() == w.ID || s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner
 	}
 	return s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner && (s.id() == w.ID || !s.Database.Connectable)
 }
