@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,19 +157,55 @@ func TestDeletionWithTheServerAwayCanBeLetGo(t *testing.T) {
 // TestDeletionOfTheNamespace takes the connection Secret along, before or after.
 func TestDeletionOfTheNamespace(t *testing.T) {
 	t.Parallel()
-	for range 5 {
-		t.Run("", func(t *testing.T) {
+	for _, number := range []int{1, 1, 1, 12} {
+		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			t.Parallel()
 			e := newExternal(t, outside(t), nil)
 			e.create(t, nil)
 			e.ready(t)
+			for n := range number - 1 {
+				spec := e.spec()
+				name := fmt.Sprintf("more-%d", n)
+				spec.DatabaseName, spec.Owner = name+e.namespace, name+e.namespace
+				shared.CreateExternalDatabase(t, e.namespace, name, spec)
+				shared.ExternalDatabaseIn(t, e.namespace, name, v1alpha1.ExternalDatabaseReady)
+			}
 			if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			e.gone(t)
 			e.left(t, "0")
+			if got := e.ask(t, "postgres", "select count(*) from pg_database where datname like 'more-%"+e.namespace+"'"); got != "0" {
+				t.Errorf("%s of the others are left", got)
+			}
 		})
 	}
+}
+
+// TestDeletionOfTheNamespaceInTheMiddle holds the first pass up while it makes the role.
+func TestDeletionOfTheNamespaceInTheMiddle(t *testing.T) {
+	t.Parallel()
+	e := newExternal(t, ownOutside(t), nil)
+	conn, err := e.server.Connect(t.Context(), "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil { // which can be read, but not written
+		t.Fatal(err)
+	}
+	e.create(t, nil)
+	world.Eventually(t, "the role to be on its way", func(context.Context) (bool, error) {
+		return e.ask(t, "postgres", "select count(*) from pg_locks where not granted") == "1", nil
+	})
+	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	e.gone(t)
+	e.left(t, "0")
 }
 
 func TestDeletionWhenNothingWasMade(t *testing.T) {

@@ -51,7 +51,8 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 			"get secrets " + namespace + "/server",
 			"patch externaldatabases " + namespace + "/shop", // the finalizer
 			"create secrets " + namespace + "/shop-credentials",
-			"update externaldatabases/status " + namespace + "/shop",
+			"update externaldatabases/status " + namespace + "/shop", // Creating
+			"update externaldatabases/status " + namespace + "/shop", // Ready
 		}
 	},
 	restarts: func(namespace string) []string { return []string{"get secrets " + namespace + "/server"} },

@@ -53,7 +53,8 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	}
 	p := &process{webhookURL: "https://" + webhook + "/convert", health: health}
 	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
-		"--webhook-bind-address", webhook, "--webhook-url", p.webhookURL}, flags...)
+		"--webhook-bind-address", webhook, "--webhook-url", p.webhookURL,
+		"--external-database-untrusted-extensions", "pageinspect"}, flags...)
 	p.command = exec.Command(filepath.Join(root, "bin", "controller"), flags...)
 	p.command.Stdout, p.command.Stderr = &p.log, &p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

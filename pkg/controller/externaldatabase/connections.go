@@ -76,7 +76,7 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 	return last, ok
 }
 
-// forget drops what is known of a Secret. Whoever needs it still reads it again.
+// forget drops what is known of a Secret that nobody needs any more.
 func (c *connections) forget(key controller.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

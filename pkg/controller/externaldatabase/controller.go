@@ -66,7 +66,7 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 	c.Watch(objects, controller.Self(queue))
 	c.Watch(in.Kube.Core().V1().Secrets().Informer(), controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	c.Watch(secrets.Informer(), controller.Referrer(queue, func(secret metav1.Object) []controller.Key {
-		return references.Referrers(objects.GetIndexer(), connectionIndex, secret.GetNamespace()+"/"+secret.GetName())
+		return referrers(objects)(controller.Key{Namespace: secret.GetNamespace(), Name: secret.GetName()})
 	}))
 	return c, nil
 }
@@ -97,6 +97,7 @@ func newPipeline(clients Clients, in Informers, named references.Known, open fun
 			connections: newConnections(named.Get, clients.Kube.CoreV1()),
 			open:        open,
 			live:        clients.Windlass.WindlassV1alpha1(),
+			referrers:   referrers(objects.Informer()),
 		},
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,
@@ -114,5 +115,12 @@ func connectionOf(obj any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	return []string{db.Namespace + "/" + db.Spec.ConnectionSecretRef.Name}, nil
+	return []string{connectionKey(db).String()}, nil
+}
+
+// referrers finds the ExternalDatabases that name a connection Secret.
+func referrers(objects cache.SharedIndexInformer) func(secret controller.Key) []controller.Key {
+	return func(secret controller.Key) []controller.Key {
+		return references.Referrers(objects.GetIndexer(), connectionIndex, secret.String())
+	}
 }

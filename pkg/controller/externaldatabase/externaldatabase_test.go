@@ -29,7 +29,7 @@ const (
 func ours(t *testing.T, db *v1alpha1.ExternalDatabase) *corev1.Secret {
 	t.Helper()
 	w := newWorld(t, &fakeServer{}, db, connectionSecret())
-	if _, err := w.pass(); err != nil {
+	if _, err := w.pass(); controller.ReasonOf(err) != "Creating" {
 		t.Fatal(err)
 	}
 	s := w.secret()
@@ -51,9 +51,21 @@ func TestAPass(t *testing.T) {
 		id         string
 		err        bool
 	}{
-		"makes a password, then the database": {
+		"makes a password, and says so before it asks the server": {
 			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), connection: connectionSecret(), first: true,
-			asked: []string{"exists", "create", "close"}, writes: []string{addFinalizer, createSecret, updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+			writes: []string{addFinalizer, createSecret, updateStatus}, phase: "Pending", reason: "Creating", err: true,
+		},
+		"then makes the database": {
+			db: example(bound), connection: connectionSecret(),
+			asked: []string{"exists", "create", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
+		"leaves the Secret as it is while another server answers": {
+			db: example(known), connection: connectionSecret(func(s *corev1.Secret) { s.Data["host"] = []byte("else.example.com") }), server: fakeServer{exists: broken},
+			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		},
+		"and changes it when the right one does": {
+			db: example(known), connection: connectionSecret(func(s *corev1.Secret) { s.Data["host"] = []byte("else.example.com") }), server: fakeServer{found: current},
+			asked: []string{"exists", "close"}, writes: []string{patchSecret, updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"at rest looks, and that is all": {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: current},
@@ -64,7 +76,7 @@ func TestAPass(t *testing.T) {
 			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"goes on with what was begun": {
-			db: example(), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
+			db: example(bound), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
 			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"notes that the database is gone before it makes another": {
@@ -89,8 +101,8 @@ func TestAPass(t *testing.T) {
 			phase: "Pending", reason: "ServerError", id: "1/2", err: true,
 		},
 		"says what could not be made": {
-			db: example(), connection: connectionSecret(), server: fakeServer{create: broken}, asked: []string{"exists", "create", "close"}, writes: []string{updateStatus},
-			phase: "Pending", reason: "ServerError", err: true,
+			db: example(bound), connection: connectionSecret(), server: fakeServer{create: broken}, asked: []string{"exists", "create", "close"}, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: true, // the database was made, something else was not
 		},
 		"says what could not be put right": {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken},
@@ -212,6 +224,17 @@ func TestADeletion(t *testing.T) {
 	}
 }
 
+func TestWhatOthersNeedIsNotForgotten(t *testing.T) {
+	w := newWorld(t, &fakeServer{}, example(known, deleted), connectionSecret(), ours(t, example()))
+	controllertest.Load(t, w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().GetStore(), example(func(db *v1alpha1.ExternalDatabase) { db.Name = "other" }))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.connections().last(controller.Key{Namespace: "default", Name: "server"}); !ok {
+		t.Error("the connection is forgotten")
+	}
+}
+
 // TestADeletionGoesOnWithWhatWasRead is of a namespace that goes, with all that is in it.
 func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 	w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret(), ours(t, example()))
@@ -233,6 +256,9 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "asked", []string{"delete", "close"}, w.server.asked)
+	if _, ok := w.connections().last(controller.Key{Namespace: "default", Name: "server"}); ok {
+		t.Error("what nobody needs any more is not forgotten")
+	}
 	controllertest.Equal(t, "host", "db.example.com", w.server.admin.Host)
 	controllertest.Equal(t, "password", "", w.server.want.Password)
 }

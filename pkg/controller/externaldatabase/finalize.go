@@ -22,7 +22,9 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase
 		setBlocked(db, err)
 		return controller.Result{}, err
 	}
-	r.connections.forget(connectionKey(db))
+	if key := connectionKey(db); len(r.referrers(key)) <= 1 {
+		r.connections.forget(key)
+	}
 	return controller.Result{}, nil
 }
 

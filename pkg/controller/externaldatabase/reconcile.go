@@ -42,14 +42,16 @@ type reconciler struct {
 	open func(admin postgresql.Settings) server
 	// live reads an ExternalDatabase before its database is deleted.
 	live windlassclient.ExternalDatabasesGetter
+	// referrers are the ExternalDatabases that name a connection Secret.
+	referrers func(secret controller.Key) []controller.Key
 }
 
 // pass is what the steps of one pass hand on.
 type pass struct {
-	db     *v1alpha1.ExternalDatabase
-	owner  children.Owner
-	admin  postgresql.Settings
-	secret *corev1.Secret
+	db       *v1alpha1.ExternalDatabase
+	owner    children.Owner
+	admin    postgresql.Settings
+	password string
 }
 
 func newPass(db *v1alpha1.ExternalDatabase) *pass {
@@ -57,13 +59,15 @@ func newPass(db *v1alpha1.ExternalDatabase) *pass {
 }
 
 // Reconcile implements controller.Reconciler. The password is in the Secret before the
-// server hears of it, so that no fault leaves one that nobody knows.
+// server hears of it, so that no fault leaves one that nobody knows; and that there is
+// one is in the status before, so that a deletion knows that the server may have.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	p := newPass(db)
 	for _, step := range []func(context.Context, *pass) error{
 		r.connection,
-		r.credentials,
+		r.newPassword,
 		r.database,
+		r.credentials,
 	} {
 		if err := step(ctx, p); err != nil {
 			setBlocked(db, err)
@@ -79,13 +83,30 @@ func (r *reconciler) connection(ctx context.Context, p *pass) (err error) {
 	return err
 }
 
-// credentials makes the password, once.
-func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
-	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
+// newPassword makes the password, once. A Secret that is there stays as it is until the
+// server has shown that it is the right one.
+func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
+	secret, err := r.secrets.Cached(p.db.Namespace, credentials.Name(p.db.Name))
+	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
+		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
+			return err
+		}
+	}
+	p.password = string(secret.Data[credentials.KeyPassword])
+	if err := checkPassword(secret); err != nil {
 		return err
 	}
-	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
-	return checkPassword(p.secret)
+	if p.db.Status.Binding == nil {
+		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
+		return controller.WaitFor(reasonCreating, "Role and database are about to be made.", creationDelay)
+	}
+	return nil
+}
+
+// credentials has the Secret say how to connect.
+func (r *reconciler) credentials(ctx context.Context, p *pass) error {
+	_, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
+	return err
 }
 
 // database has the server keep what the spec says. That a database is gone is noted
@@ -95,7 +116,7 @@ func (r *reconciler) database(ctx context.Context, p *pass) error {
 	defer cancel()
 	server := r.open(p.admin)
 	defer server.Close()
-	want := desiredDatabase(p.db, string(p.secret.Data[credentials.KeyPassword]))
+	want := desiredDatabase(p.db, p.password)
 	found, err := server.Exists(ctx, want)
 	switch {
 	case err != nil:
@@ -108,10 +129,12 @@ func (r *reconciler) database(ctx context.Context, p *pass) error {
 	case !found.Current:
 		err = server.Update(ctx, want)
 	}
+	if found.ID != "" { // whatever else failed, it is there
+		p.db.Status.ExternalID = string(found.ID)
+	}
 	if err != nil {
 		return explain(p.db, err)
 	}
-	p.db.Status.ExternalID = string(found.ID)
 	return nil
 }
 

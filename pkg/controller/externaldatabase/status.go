@@ -15,6 +15,7 @@ const (
 	reasonMissing         = "DependencyMissing"
 	reasonInvalidSecret   = "InvalidConnectionSecret"
 	reasonInvalidPassword = "InvalidPassword"
+	reasonCreating        = "Creating"
 	reasonGone            = "DatabaseGone"
 	reasonAvailable       = "Available"
 	reasonUnreachable     = "ServerUnreachable"
@@ -29,6 +30,8 @@ const (
 )
 
 const (
+	// creationDelay is at most between the status that says what is to come and that.
+	creationDelay = time.Second
 	// awayRetry is when a server that does not answer is tried again.
 	awayRetry = 30 * time.Second
 	// busyRetry is when a server is tried again that somebody else is trying.
@@ -58,13 +61,13 @@ func explain(db *v1alpha1.ExternalDatabase, err error) error {
 	case postgresql.Refused:
 		return stalled(reasonLoginRefused, "see username and password in "+secret+", and the server's pg_hba.conf", configurationRetry)
 	case postgresql.Denied:
-		return stalled(reasonDenied, "the role in "+secret+" needs CREATEROLE and CREATEDB, and more for what is not its own", configurationRetry)
+		return stalled(reasonDenied, "the role in "+secret+" needs CREATEROLE and CREATEDB; from PostgreSQL 16 on also ADMIN OPTION on roles that another has made; and to end sessions of others, pg_signal_backend", configurationRetry)
 	case postgresql.Taken:
 		return stalled(reasonNameConflict, "give this ExternalDatabase other names or, to hand over what is there, have the server's administrator run: "+handOver(db), conflictRetry)
 	case postgresql.Replaced:
 		return stalled(reasonReplaced, "see whether "+secret+" leads to the right server; to begin anew, set deletionPolicy to Retain, and make this ExternalDatabase anew", configurationRetry)
 	case postgresql.Rejected:
-		return stalled(reasonRejected, "change the spec, or the server", configurationRetry)
+		return stalled(reasonRejected, "change the spec, "+secret+" or the server", configurationRetry)
 	}
 	return controller.WithReason(reasonServerError, err)
 }

@@ -15,6 +15,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -42,6 +43,11 @@ func example(changes ...func(*v1alpha1.ExternalDatabase)) *v1alpha1.ExternalData
 		change(db)
 	}
 	return db
+}
+
+// bound is one whose Secret was made.
+func bound(db *v1alpha1.ExternalDatabase) {
+	db.Status.Binding = &v1alpha1.SecretBinding{Name: "shop-credentials"}
 }
 
 func deleted(db *v1alpha1.ExternalDatabase) { db.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
@@ -141,6 +147,9 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 		outside.admin = admin
 		return outside
 	}
+	if err := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
+		t.Fatal(err)
+	}
 	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.named, open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	w.fill()
 	return w
@@ -206,4 +215,8 @@ func (w *world) reads() (names []string) {
 
 func ready(db *v1alpha1.ExternalDatabase) *metav1.Condition {
 	return meta.FindStatusCondition(db.Status.Conditions, "Ready")
+}
+
+func (w *world) connections() *connections {
+	return w.pipeline.Reconciler.(*reconciler).connections
 }

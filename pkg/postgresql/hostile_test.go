@@ -1,0 +1,122 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+func TestAMarkThatSomebodyForgesIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	theirs := create(t, settings(shared), newWant())
+	w := newWant()
+	w.Database = theirs.Database
+	do(t, "postgres", "COMMENT ON DATABASE "+quoted(theirs.Database)+" IS '"+w.Mark.String()+"'") // as its owner may
+	_, err := open(t, settings(shared)).Exists(t.Context(), w)
+	if err == nil {
+		_, err = open(t, settings(shared)).Create(t.Context(), w)
+	}
+	if postgresql.ClassOf(err) != postgresql.Taken {
+		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
+	}
+	if owner := ask(t, "postgres", "select pg_get_userbyid(datdba) from pg_database where datname = $1", theirs.Database); owner != theirs.Owner {
+		t.Errorf("the database went to %s", owner)
+	}
+}
+
+// TestNobodyIsInTheWayOfOthers has an owner do what an owner may.
+func TestNobodyIsInTheWayOfOthers(t *testing.T) {
+	t.Parallel()
+	as := settings(shared)
+	conn, err := shared.Connect(t.Context(), "template1") // copies wait until it is gone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	w := create(t, as, newWant())
+	do(t, "postgres", "ALTER DATABASE "+quoted(w.Database)+" IS_TEMPLATE true", "ALTER DATABASE "+quoted(w.Database)+" CONNECTION LIMIT 0")
+	if err := open(t, as).Delete(t.Context(), w); err != nil {
+		t.Errorf("deleting a template: %v", err)
+	}
+}
+
+func TestUntrustedExtensionsAreMadeIfThatIsSaid(t *testing.T) {
+	t.Parallel()
+	w := create(t, settings(shared), newWant())
+	w.Extensions = []string{"pageinspect"}
+	err := openWith(t, settings(shared), postgresql.Options{UntrustedExtensions: []string{"postgis"}}).Update(t.Context(), w)
+	if postgresql.ClassOf(err) != postgresql.Denied || !strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
+		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
+	}
+	if err := open(t, settings(shared)).Update(t.Context(), w); err != nil {
+		t.Error(err)
+	}
+	isCurrent(t, settings(shared), w)
+}
+
+func TestExtensionsAreMadeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	w := newWant()
+	w.Extensions = []string{"earthdistance", "no-such-extension", "cube"}
+	id, err := open(t, settings(shared)).Create(t.Context(), w)
+	if postgresql.ClassOf(err) != postgresql.Rejected || !strings.Contains(err.Error(), "no-such-extension") || id == "" {
+		t.Errorf("got %q, %v of class %s", id, err, postgresql.ClassOf(err))
+	}
+	w.ID, w.Extensions = id, []string{"earthdistance", "cube"}
+	isCurrent(t, settings(shared), w)
+}
+
+// TestAServerThatNeverEndsItsAnswer logs anybody in, and then goes on and on.
+func TestAServerThatNeverEndsItsAnswer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go flood(conn)
+		}
+	}()
+	as := settings(shared)
+	as.Port = listener.Addr().(*net.TCPAddr).AddrPort().Port()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := open(t, as).Exists(t.Context(), newWant()); err == nil {
+		t.Error("it is believed")
+	}
+	runtime.ReadMemStats(&after)
+	if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 200 {
+		t.Errorf("%d MiB were taken", grown) // by this and whatever runs beside it
+	}
+}
+
+func flood(conn net.Conn) {
+	defer conn.Close()
+	backend := pgproto3.NewBackend(conn, conn)
+	if _, err := backend.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	backend.Send(&pgproto3.AuthenticationOk{})
+	backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	backend.Send(&pgproto3.RowDescription{})
+	row := &pgproto3.DataRow{Values: [][]byte{make([]byte, 64<<10)}}
+	for {
+		backend.Send(row)
+		if backend.Flush() != nil {
+			return
+		}
+	}
+}
