@@ -18,7 +18,7 @@ FUZZTIME ?= 30s
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
 # How many tests on the real API server run at once: most of them wait for something.
-PARALLEL ?= 8
+PARALLEL ?= 4
 
 STEP := hack/step.sh
 # Packages without tests are not worth a line each.

@@ -130,7 +130,7 @@ func TestDeletionWithTheServerAway(t *testing.T) {
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
-	e.says(t, "ServerUnreachable", false, "connecting to the server", "deletionPolicy Retain would leave them")
+	e.says(t, "ServerUnreachable", false, "the server at 127.0.0.1:"+e.server.Port, "deletionPolicy Retain would leave them")
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

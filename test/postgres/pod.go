@@ -138,11 +138,11 @@ func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
 
 // here is a word of the Pod with the paths and the port of this machine.
 func (p *Pod) here(c corev1.Container, word string) string {
+	word = strings.ReplaceAll(word, portInPod, p.Port) // first: paths of this machine may have these digits
 	for _, mount := range c.VolumeMounts {
 		word = strings.ReplaceAll(word, mount.MountPath, p.Path(mount.Name))
 	}
-	word = strings.ReplaceAll(word, corev1.TerminationMessagePathDefault, p.Path("termination-log"))
-	return strings.ReplaceAll(word, portInPod, p.Port)
+	return strings.ReplaceAll(word, corev1.TerminationMessagePathDefault, p.Path("termination-log"))
 }
 
 // expand does what the kubelet does with $(VARIABLES): $$ is a $, and what it does not

@@ -1,9 +1,11 @@
 package children_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -259,4 +261,32 @@ func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "data", wanted.Data, again.Data)
+}
+
+func TestAChildIsNotTakenBackByAnOwnerThatGoes(t *testing.T) {
+	going, another := owner(), owner()
+	going.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	another.SetUID("another")
+	for name, c := range map[string]struct {
+		live   metav1.Object
+		err    error
+		writes []string
+	}{
+		"one that stays":           {live: owner(), writes: []string{"patch deployments port/boat"}},
+		"one that goes":            {live: going},
+		"another of its name":      {live: another},
+		"one that nobody can read": {err: errors.New("no answer")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			orphan := made(t, unowned)
+			d := newDock(t, []*appsv1.Deployment{orphan}, []*appsv1.Deployment{orphan})
+			by := owner()
+			by.Live = func(context.Context) (metav1.Object, error) { return c.live, c.err }
+			_, err := d.Ensure(t.Context(), by, want(), nil)
+			if (err == nil) != (c.writes != nil) {
+				t.Errorf("got %v", err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -31,6 +32,25 @@ type Owner struct {
 	controller.Object
 	// Kind is its type, which the cached object does not tell.
 	Kind schema.GroupVersionKind
+	// Live, if it is set, reads the owner from the API server, before a child gets its
+	// owner back that has none: an owner that is being deleted may have orphaned it.
+	Live func(ctx context.Context) (metav1.Object, error)
+}
+
+// recheck returns WaitFor if the owner is being deleted, though the cache does not know
+// that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
+func (o Owner) recheck(ctx context.Context) error {
+	if o.Live == nil {
+		return nil
+	}
+	live, err := o.Live(ctx)
+	if err != nil {
+		return fmt.Errorf("reading %s %s/%s before it gets a child back: %w", o.Kind.Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
+		return controller.Postpone(recheck)
+	}
+	return nil
 }
 
 func (o Owner) key() controller.Key {

@@ -143,6 +143,11 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if live.GetDeletionTimestamp() != nil {
 		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
 	}
+	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
+		if err := owner.recheck(ctx); err != nil {
+			return live, err
+		}
+	}
 	want = t.owned(owner, want)
 	if t.Keep != nil {
 		t.Keep(want, live)
