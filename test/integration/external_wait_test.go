@@ -37,12 +37,7 @@ func TestAnExternalDatabaseWaitsForItsSecret(t *testing.T) {
 func TestWhatIsWrongWithAServerIsSaid(t *testing.T) {
 	t.Parallel()
 	server := outside(t)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, nobody, _ := net.SplitHostPort(closed.Addr().String())
-	_ = closed.Close()
+	nobody, port, _ := net.SplitHostPort(ownAddress())
 	limited := &external{namespace: "limited", server: server}
 	limited.do(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
 	good := connectionTo(server)
@@ -55,7 +50,7 @@ func TestWhatIsWrongWithAServerIsSaid(t *testing.T) {
 		degraded   bool
 		words      []string
 	}{
-		"nobody listens":          {with(good, "port", nobody), "ServerUnreachable", false, []string{"connection refused", "tried again every 30s"}},
+		"nobody listens":          {with(with(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"connection refused", "tried again every 30s"}},
 		"a name that is none":     {with(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{"no-such-host.invalid"}},
 		"a wrong password":        {with(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{"password authentication failed for user \"postgres\"", "Secret server"}},
 		"a role that there isn't": {with(good, "username", "nobody"), "LoginRefused", true, []string{"password authentication failed for user \"nobody\""}},

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -43,14 +45,7 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	health, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	webhook, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
+	health, webhook := ownAddress(), ownAddress()
 	p := &process{webhookURL: "https://" + webhook + "/convert", health: health}
 	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
 		"--webhook-bind-address", webhook, "--webhook-url", p.webhookURL,
@@ -118,12 +113,17 @@ func (p *process) kill() {
 	_ = p.command.Wait()
 }
 
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
+// addresses counts the addresses that this process has handed out.
+var addresses atomic.Uint32
+
+// ownAddress returns a host and port on which nobody else listens and from which
+// nobody connects: it lies on a loopback address of this process's own. A port that
+// is merely free now may be the source of somebody's connection by the time that it
+// is bound.
+func ownAddress() string {
+	pid := uint32(os.Getpid())
+	ip := net.IPv4(127, byte(pid>>16)|1<<7, byte(pid>>8), byte(pid)) // the bit keeps it from 127.0.0.1
+	return net.JoinHostPort(ip.String(), strconv.Itoa(9443+int(addresses.Add(1))))
 }
 
 // launch starts a controller on a cluster, with further flags.
