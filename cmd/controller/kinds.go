@@ -19,6 +19,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/at"
 	"windlass.dev/windlass/pkg/controller/database"
 	"windlass.dev/windlass/pkg/controller/externaldatabase"
+	"windlass.dev/windlass/pkg/controller/platform"
 	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -91,10 +92,20 @@ func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
 	}
-	return controllers{
+	served := controllers{
 		all:         []*controller.Controller{ats, apps, databases, externalDatabases},
 		unconverted: []*controller.Controller{apps, databases, externalDatabases},
-	}, nil
+	}
+	if o.namespace != "" {
+		return served, nil // Platforms are in none
+	}
+	platforms, err := platform.New(platform.Clients{Kube: c.kube, Windlass: c.windlass},
+		platform.Informers{Windlass: f.windlass, Metadata: f.metadata}, events, clock.RealClock{})
+	if err != nil {
+		return controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
+	}
+	served.all = append(served.all, platforms)
+	return served, nil
 }
 
 // groupVersions are those that must be installed.

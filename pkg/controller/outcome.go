@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,6 +87,36 @@ func classify(result Result, err error) outcome {
 		return outcome{name: "invalid", retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
 	default:
 		return failed("error", ReasonOf(err), err)
+	}
+}
+
+// Worst returns the one of several errors that decides what becomes of a pass, for a
+// kind that does the rest of its work when a part fails: the one that is tried again
+// soonest by itself, and of the others one that a user must look at before one that is
+// waited for. Without errors it is nil.
+func Worst(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return slices.MinFunc(errs, func(a, b error) int {
+		return cmp.Compare(classify(Result{}, a).urgency(), classify(Result{}, b).urgency())
+	})
+}
+
+// urgency is the lower, the more an outcome decides of the next pass.
+func (o outcome) urgency() int {
+	switch {
+	case o.retry == quickly:
+		return 0
+	case o.retry == backoff:
+		return 1
+	case o.err != nil:
+		return 2
+	case !o.quiet:
+		return 3
+	default:
+		return 4
 	}
 }
 

@@ -64,6 +64,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabaseStatus"):
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("Platform"):
+		return &applyconfigurationwindlassv1alpha1.PlatformApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformComponent"):
+		return &applyconfigurationwindlassv1alpha1.PlatformComponentApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformComponentStatus"):
+		return &applyconfigurationwindlassv1alpha1.PlatformComponentStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformSpec"):
+		return &applyconfigurationwindlassv1alpha1.PlatformSpecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformStatus"):
+		return &applyconfigurationwindlassv1alpha1.PlatformStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):

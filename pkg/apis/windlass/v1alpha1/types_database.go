@@ -146,7 +146,6 @@ type DatabaseStorage struct {
 	// that, and never shrinks.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="storage.size must be above 0"
 	Size resource.Quantity `json:"size"`
 
 	// storageClassName is the StorageClass of the volume. Defaults to the cluster's.
@@ -215,6 +214,7 @@ type SecretBinding struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be one of a Service and of a StatefulSet: 52 characters at most, lower-case letters, digits and '-', beginning with a letter"
 // +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",message="storage.size cannot shrink, since a volume does not: make another Database with less storage, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.storage.size)).isGreaterThan(quantity('0'))",message="storage.size must be above 0",fieldPath=".spec.storage.size"
 type Database struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -45,7 +45,7 @@ func (o Owner) recheck(ctx context.Context) error {
 	}
 	live, err := o.Live(ctx)
 	if err != nil {
-		return fmt.Errorf("reading %s %s/%s before it gets a child back: %w", o.Kind.Kind, o.GetNamespace(), o.GetName(), err)
+		return fmt.Errorf("reading %s %s before it gets a child back: %w", o.Kind.Kind, o.key(), err)
 	}
 	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
 		return controller.Postpone(recheck)

@@ -3,21 +3,33 @@ package children
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // RecordAnnotation on a child holds what was wanted of it last, without data.
 const RecordAnnotation = "windlass.dev/last-applied"
 
-// wholeFields are those of ConfigMaps and Secrets that are wholly the owner's.
-var wholeFields = []string{"data", "binaryData"}
+// dataFields are those of ConfigMaps and Secrets that are wholly the owner's, and
+// customFields those of custom resources.
+var dataFields, customFields = []string{"data", "binaryData"}, []string{"spec"}
+
+// whole are the fields that are wholly the owner's.
+func (t *Type[T]) whole() []string {
+	if t.Custom {
+		return customFields
+	}
+	return dataFields
+}
 
 // recorded is a copy of a child with its own record.
-func recorded[T Object](want T) (T, error) {
-	record, err := recordOf(want)
+func (t *Type[T]) recorded(want T) (T, error) {
+	record, err := t.recordOf(want)
 	if err != nil {
 		return want, err
 	}
@@ -26,12 +38,12 @@ func recorded[T Object](want T) (T, error) {
 	return want, nil
 }
 
-func recordOf(want Object) (string, error) {
+func (t *Type[T]) recordOf(want T) (string, error) {
 	fields, err := fieldsOf(want)
 	if err != nil {
 		return "", err
 	}
-	for _, field := range wholeFields {
+	for _, field := range t.whole() {
 		delete(fields, field)
 	}
 	record, err := json.Marshal(fields)
@@ -55,7 +67,7 @@ func fieldsOf(object any) (map[string]any, error) {
 // patch returns what makes live what is wanted, or nil if it is that already. The
 // patch names the very version that it is for.
 func (t *Type[T]) patch(want, live T) ([]byte, error) {
-	want, err := recorded(want)
+	want, err := t.recorded(want)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +79,36 @@ func (t *Type[T]) patch(want, live T) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Custom {
+		keepReferences(modified, current)
+	}
 	original := t.lastWanted(live, modified, current)
-	patch, err := threeWay(want, original, modified, current)
+	patch, err := t.threeWay(want, original, modified, current)
 	if err != nil || len(patch) == 0 {
 		return nil, err
 	}
+	return onlyFor(live, patch)
+}
+
+// keepReferences adds to the owner of a child those that others have given it.
+func keepReferences(modified, current map[string]any) {
+	path := []string{"metadata", "ownerReferences"}
+	ours, _, _ := unstructured.NestedSlice(modified, path...)
+	there, _, _ := unstructured.NestedSlice(current, path...)
+	uidOf := func(ref any) any { return ref.(map[string]any)["uid"] }
+	for _, ref := range ours {
+		i := slices.IndexFunc(there, func(other any) bool { return uidOf(other) == uidOf(ref) })
+		if i < 0 {
+			there = append(there, ref)
+			continue
+		}
+		there[i] = ref
+	}
+	_ = unstructured.SetNestedSlice(modified, there, path...) // what holds it is a map
+}
+
+// onlyFor is the text of a patch that holds for one version of an object alone.
+func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 	for field, value := range map[string]string{"uid": string(live.GetUID()), "resourceVersion": live.GetResourceVersion()} {
 		if err := unstructured.SetNestedField(patch, value, "metadata", field); err != nil {
 			return nil, err
@@ -87,7 +124,7 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil {
 		original = map[string]any{}
 	}
-	for _, field := range wholeFields {
+	for _, field := range t.whole() {
 		delete(original, field)
 		if data, ok := current[field]; ok {
 			original[field] = data
@@ -102,19 +139,32 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 	return original
 }
 
-// threeWay returns the strategic merge patch, which is empty if there is nothing to
-// do. A patch that would leave all as it is counts as empty: it only repeats the
-// order of a list to which others have added.
-func threeWay(schema any, original, modified, current map[string]any) (map[string]any, error) {
-	meta, err := strategicpatch.NewPatchMetaFromStruct(schema)
-	if err != nil {
-		return nil, err
-	}
+// threeWay returns the patch, which is empty if there is nothing to do.
+func (t *Type[T]) threeWay(want T, original, modified, current map[string]any) (map[string]any, error) {
 	var texts [3][]byte
+	var err error
 	for i, fields := range []map[string]any{original, modified, current} {
 		if texts[i], err = json.Marshal(fields); err != nil {
 			return nil, err
 		}
+	}
+	if !t.Custom {
+		return strategic(want, texts, current)
+	}
+	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])
+	if err != nil {
+		return nil, fmt.Errorf("making a patch: %w", err)
+	}
+	var patch map[string]any
+	return patch, json.Unmarshal(text, &patch)
+}
+
+// strategic returns the strategic merge patch. One that would leave all as it is counts
+// as empty: it only repeats the order of a list to which others have added.
+func strategic(schema any, texts [3][]byte, current map[string]any) (map[string]any, error) {
+	meta, err := strategicpatch.NewPatchMetaFromStruct(schema)
+	if err != nil {
+		return nil, err
 	}
 	text, err := strategicpatch.CreateThreeWayMergePatch(texts[0], texts[1], texts[2], meta, true)
 	if err != nil {

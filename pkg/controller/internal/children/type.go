@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Object is a built-in type.
+// Object is a type of children.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -50,6 +51,9 @@ type Type[T Object] struct {
 	// reference, so that garbage collection leaves them, but a mark of whom they were
 	// made for: an owner of the same kind and name takes them up again.
 	Outlives bool
+	// Custom says that the type is a custom resource. Its spec is wholly the owner's, as
+	// the data of a ConfigMap is, and is neither merged nor recorded.
+	Custom bool
 }
 
 // Ensure makes the child what is wanted, and returns it as it is then. A child that
@@ -95,12 +99,38 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 	return t.remove(ctx, owner, live)
 }
 
+// Remove deletes a child as it was seen: one that has changed since, as when somebody
+// has orphaned it, is a conflict. One that belongs to somebody else is left alone.
+func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
+	version := live.GetResourceVersion()
+	return t.delete(ctx, owner, live, metav1.Preconditions{ResourceVersion: &version})
+}
+
 func (t *Type[T]) remove(ctx context.Context, owner Owner, live T) error {
+	return t.delete(ctx, owner, live, metav1.Preconditions{})
+}
+
+// Release lets a child go: it takes the owner's reference off it, and leaves all else,
+// so that Ensure can take it back.
+func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
+	if !metav1.IsControlledBy(live, owner) {
+		return live, nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+	patch, err := onlyFor(live, map[string]any{"metadata": map[string]any{"ownerReferences": rest}})
+	if err != nil {
+		return live, fmt.Errorf("preparing to let go %s: %w", t.describe(live), err)
+	}
+	return t.write(ctx, owner, live, patch, "letting go")
+}
+
+func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, only metav1.Preconditions) error {
 	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := live.GetUID()
-	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	only.UID = &uid
+	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &only})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}
@@ -108,7 +138,7 @@ func (t *Type[T]) remove(ctx context.Context, owner Owner, live T) error {
 }
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	first, err := recorded(t.owned(owner, want))
+	first, err := t.recorded(t.owned(owner, want))
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
@@ -159,9 +189,18 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if patch == nil {
 		return live, nil
 	}
-	updated, err := t.Client(want.GetNamespace()).Patch(ctx, want.GetName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return t.write(ctx, owner, live, patch, "updating")
+}
+
+// write sends a patch.
+func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, doing string) (T, error) {
+	kind := types.StrategicMergePatchType
+	if t.Custom {
+		kind = types.MergePatchType // the only one that there is for those
+	}
+	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
 	if err != nil {
-		return live, fmt.Errorf("updating %s: %w", t.describe(want), err)
+		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
 	}
 	t.Guard.Wrote(owner.key(), t.Store, updated.GetResourceVersion())
 	return updated, nil

@@ -1,4 +1,4 @@
-// Package references knows the Secrets and ConfigMaps that users name, by their
+// Package references knows the objects that users name, such as Secrets, by their
 // metadata alone, and which objects name them.
 package references
 
@@ -20,7 +20,7 @@ type Known struct {
 }
 
 // New returns those of a type. The cache keeps of each what tells one version from
-// another.
+// another, and whether it is being deleted.
 func New(factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource) (Known, error) {
 	k := Known{resource, factory.ForResource(resource).Informer()}
 	if err := k.informer.SetTransform(identityOf); err != nil {
@@ -36,16 +36,17 @@ func identityOf(obj any) (any, error) {
 	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: known.Namespace, Name: known.Name, UID: known.UID, ResourceVersion: known.ResourceVersion,
+		DeletionTimestamp: known.DeletionTimestamp,
 	}}, nil
 }
 
 // Informer tells of changes.
 func (k Known) Informer() cache.SharedIndexInformer { return k.informer }
 
-// Get is the metadata of one, from the cache. Its error for one that is not there is
-// NotFound.
+// Get is the metadata of one, from the cache; namespace is empty for a type that is
+// cluster-scoped. Its error for one that is not there is NotFound.
 func (k Known) Get(namespace, name string) (metav1.Object, error) {
-	object, err := cache.NewGenericLister(k.informer.GetIndexer(), k.resource.GroupResource()).ByNamespace(namespace).Get(name)
+	object, err := cache.NewGenericLister(k.informer.GetIndexer(), k.resource.GroupResource()).Get(cache.NewObjectName(namespace, name).String())
 	if err != nil {
 		return nil, err
 	}

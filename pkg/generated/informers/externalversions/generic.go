@@ -53,6 +53,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Databases().Informer()}, nil
 	case windlassv1alpha1.SchemeGroupVersion.WithResource("externaldatabases"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().ExternalDatabases().Informer()}, nil
+	case windlassv1alpha1.SchemeGroupVersion.WithResource("platforms"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Windlass().V1alpha1().Platforms().Informer()}, nil
 
 	}
 

@@ -25,3 +25,7 @@ type ExternalDatabaseListerExpansion interface{}
 // ExternalDatabaseNamespaceListerExpansion allows custom methods to be added to
 // ExternalDatabaseNamespaceLister.
 type ExternalDatabaseNamespaceListerExpansion interface{}
+
+// PlatformListerExpansion allows custom methods to be added to
+// PlatformLister.
+type PlatformListerExpansion interface{}

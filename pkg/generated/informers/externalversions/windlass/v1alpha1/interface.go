@@ -14,6 +14,8 @@ type Interface interface {
 	Databases() TypedDatabaseInformer
 	// ExternalDatabases returns a ExternalDatabaseInformer.
 	ExternalDatabases() TypedExternalDatabaseInformer
+	// Platforms returns a PlatformInformer.
+	Platforms() TypedPlatformInformer
 }
 
 type version struct {
@@ -40,4 +42,9 @@ func (v *version) Databases() TypedDatabaseInformer {
 // ExternalDatabases returns a TypedExternalDatabaseInformer.
 func (v *version) ExternalDatabases() TypedExternalDatabaseInformer {
 	return &externalDatabaseInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// Platforms returns a TypedPlatformInformer.
+func (v *version) Platforms() TypedPlatformInformer {
+	return &platformInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

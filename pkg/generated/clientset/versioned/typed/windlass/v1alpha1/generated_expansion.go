@@ -7,3 +7,5 @@ type AppExpansion interface{}
 type DatabaseExpansion interface{}
 
 type ExternalDatabaseExpansion interface{}
+
+type PlatformExpansion interface{}

@@ -15,6 +15,7 @@ type WindlassV1alpha1Interface interface {
 	AppsGetter
 	DatabasesGetter
 	ExternalDatabasesGetter
+	PlatformsGetter
 }
 
 // WindlassV1alpha1Client is used to interact with features provided by the windlass.dev group.
@@ -32,6 +33,10 @@ func (c *WindlassV1alpha1Client) Databases(namespace string) DatabaseInterface {
 
 func (c *WindlassV1alpha1Client) ExternalDatabases(namespace string) ExternalDatabaseInterface {
 	return newExternalDatabases(c, namespace)
+}
+
+func (c *WindlassV1alpha1Client) Platforms() PlatformInterface {
+	return newPlatforms(c)
 }
 
 // NewForConfig creates a new WindlassV1alpha1Client for the given config.

@@ -24,6 +24,10 @@ func (c *FakeWindlassV1alpha1) ExternalDatabases(namespace string) v1alpha1.Exte
 	return newFakeExternalDatabases(c, namespace)
 }
 
+func (c *FakeWindlassV1alpha1) Platforms() v1alpha1.PlatformInterface {
+	return newFakePlatforms(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeWindlassV1alpha1) RESTClient() rest.Interface {

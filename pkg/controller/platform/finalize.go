@@ -1,0 +1,43 @@
+package platform
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// deletionRecheck is how often a Platform is looked at that waits for its children to
+// go, should the event that tells of it be lost.
+const deletionRecheck = 30 * time.Second
+
+// Finalize implements controller.Finalizer: it lets go what is Unmanaged, and removes
+// the rest in the order opposite to that in which it was started. The namespace stays.
+func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
+	if orphans(platform) {
+		return controller.Result{}, nil
+	}
+	p, err := r.newPass(platform)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	err = r.carryOut(ctx, p)
+	left := slices.DeleteFunc(slices.Clone(p.components), func(c *component) bool { return !c.controlled })
+	if err == nil && len(left) > 0 {
+		err = controller.WaitFor(reasonDeleting, deletionMessage(left), deletionRecheck)
+	}
+	if err != nil {
+		setDeleting(platform, p.components, err)
+	}
+	return controller.Result{}, err
+}
+
+// orphans tells whether a Platform is deleted without its children, which garbage
+// collection lets go.
+func orphans(platform *v1alpha1.Platform) bool {
+	return slices.Contains(platform.Finalizers, metav1.FinalizerOrphanDependents)
+}

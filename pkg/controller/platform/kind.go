@@ -1,0 +1,139 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+)
+
+// kind is a kind that a component can have.
+type kind interface {
+	// name is App, for example.
+	name() string
+	// get returns the object that has a child's name, or nil.
+	get(namespace, name string) (controller.Object, error)
+	// of returns the children that a Platform controls.
+	of(platform types.UID) ([]controller.Object, error)
+	// ensure makes the child what the component says, and returns it as it is then. Its
+	// errors are those of children.Type.
+	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
+	// remove deletes a child as it was seen.
+	remove(ctx context.Context, owner children.Owner, child controller.Object) error
+	// release takes the owner's reference off a child, and returns it as it is then.
+	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
+	// phase is that of a child.
+	phase(child controller.Object) string
+	// cache is that of all objects of the kind.
+	cache() cache.SharedIndexInformer
+}
+
+// typed is the kind whose objects are of type T.
+type typed[T controller.Object] struct {
+	children.Type[T]
+	informer cache.SharedIndexInformer
+	// build returns the child of a component of this kind.
+	build   func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) T
+	phaseOf func(T) string
+}
+
+// newKind returns the kind of a name, with the cache and the client of its objects.
+func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, guard *controller.Guard, client func(namespace string) children.Client[T],
+	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
+) kind {
+	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
+	k.Type = children.Type[T]{Kind: name, Custom: true, Guard: guard, Store: informer.GetStore(), Cached: k.cached, Client: client}
+	return k
+}
+
+func (k *typed[T]) name() string                     { return k.Kind }
+func (k *typed[T]) cache() cache.SharedIndexInformer { return k.informer }
+func (k *typed[T]) phase(child controller.Object) string {
+	if own, ok := child.(T); ok {
+		return k.phaseOf(own)
+	}
+	return ""
+}
+
+func (k *typed[T]) cached(namespace, name string) (child T, err error) {
+	object, found, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil {
+		return child, err
+	}
+	if !found {
+		return child, apierrors.NewNotFound(schema.GroupResource{Resource: k.Kind}, name)
+	}
+	return k.own(object)
+}
+
+// own is an object as one of this kind.
+func (k *typed[T]) own(object any) (T, error) {
+	child, ok := object.(T)
+	if !ok {
+		return child, fmt.Errorf("the %T is no %s", object, k.Kind)
+	}
+	return child, nil
+}
+
+func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
+	child, err := k.cached(namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s/%s from the cache: %w", k.Kind, namespace, name, err)
+	}
+	return child, nil
+}
+
+func (k *typed[T]) of(platform types.UID) ([]controller.Object, error) {
+	objects, err := k.informer.GetIndexer().ByIndex(ownerIndex, string(platform))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the %ss of a Platform: %w", k.Kind, err)
+	}
+	found := make([]controller.Object, 0, len(objects))
+	for _, object := range objects {
+		child, err := k.own(object)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, child)
+	}
+	return found, nil
+}
+
+func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
+	child, err := k.Ensure(ctx, owner, k.build(meta, c), nil)
+	if err != nil {
+		return nil, err
+	}
+	return child, nil
+}
+
+func (k *typed[T]) remove(ctx context.Context, owner children.Owner, child controller.Object) error {
+	own, err := k.own(child)
+	if err != nil {
+		return err
+	}
+	return k.Remove(ctx, owner, own)
+}
+
+func (k *typed[T]) release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
+	own, err := k.own(child)
+	if err != nil {
+		return nil, err
+	}
+	released, err := k.Release(ctx, owner, own)
+	if err != nil {
+		return nil, err
+	}
+	return released, nil
+}

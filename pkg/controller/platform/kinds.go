@@ -1,0 +1,98 @@
+package platform
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+)
+
+// kinds are those that there are.
+type kinds []kind
+
+// named returns one of them.
+func (k kinds) named(name string) kind {
+	for _, kind := range k {
+		if kind.name() == name {
+			return kind
+		}
+	}
+	return nil
+}
+
+// kindOf is the name of a component's kind. It is empty for a component that has none,
+// which the API server does not let through.
+func kindOf(c *v1alpha1.PlatformComponent) string {
+	switch {
+	case c.App != nil:
+		return "App"
+	case c.Database != nil:
+		return "Database"
+	case c.ExternalDatabase != nil:
+		return "ExternalDatabase"
+	case c.At != nil:
+		return "At"
+	}
+	return ""
+}
+
+// newKinds returns all that there are. This is the one place that lists them.
+func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, guard *controller.Guard) (kinds, error) {
+	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
+	caches := in.Windlass().V1alpha1()
+	known := kinds{
+		newKind("App", caches.Apps().Informer(), guard,
+			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.App {
+				return &v1alpha1.App{ObjectMeta: meta, Spec: *c.App}
+			},
+			func(app *v1alpha1.App) string { return string(app.Status.Phase) }),
+		newKind("Database", caches.Databases().Informer(), guard,
+			func(ns string) children.Client[*v1alpha1.Database] { return windlass.Databases(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.Database {
+				return &v1alpha1.Database{ObjectMeta: meta, Spec: *c.Database}
+			},
+			func(db *v1alpha1.Database) string { return string(db.Status.Phase) }),
+		newKind("ExternalDatabase", caches.ExternalDatabases().Informer(), guard,
+			func(ns string) children.Client[*v1alpha1.ExternalDatabase] { return windlass.ExternalDatabases(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.ExternalDatabase {
+				return &v1alpha1.ExternalDatabase{ObjectMeta: meta, Spec: *c.ExternalDatabase}
+			},
+			func(db *v1alpha1.ExternalDatabase) string { return string(db.Status.Phase) }),
+		newKind("At", in.Cnat().V1().Ats().Informer(), guard,
+			func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
+				return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
+			},
+			func(at *cnatv1.At) string { return string(at.Status.Phase) }),
+	}
+	for _, k := range known {
+		if err := k.cache().AddIndexers(cache.Indexers{ownerIndex: ownerOf}); err != nil {
+			return nil, fmt.Errorf("indexing %ss: %w", k.name(), err)
+		}
+	}
+	return known, nil
+}
+
+// ownerIndex finds children by the UID of the Platform that controls them.
+const ownerIndex = "platform"
+
+func ownerOf(obj any) ([]string, error) {
+	child, ok := obj.(metav1.Object)
+	if !ok {
+		return nil, nil
+	}
+	ref := metav1.GetControllerOfNoCopy(child)
+	if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != groupVersionKind.GroupKind() {
+		return nil, nil
+	}
+	return []string{string(ref.UID)}, nil
+}

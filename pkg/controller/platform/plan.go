@@ -1,0 +1,184 @@
+package platform
+
+import (
+	"slices"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// fact is what is known of a component, for the decision what to do next. All
+// decisions are in this file, and are pure.
+type fact struct {
+	name string
+	// listed is false for a component that the spec has no more, or has with another
+	// kind. Its state is Removed.
+	listed bool
+	state  v1alpha1.ManagementState
+	// needs are the components that it depends on.
+	needs []string
+
+	// there tells whether some object has the child's name.
+	there bool
+	// ours tells whether it is the Platform's to write and delete.
+	ours bool
+	// controlled tells whether it bears the Platform's reference.
+	controlled bool
+	// going tells whether it is being deleted.
+	going bool
+	// ready tells whether its newest generation is Ready.
+	ready bool
+}
+
+// verb is what to do with a component.
+type verb string
+
+const (
+	// leave it as it is.
+	leave verb = "leave"
+	// keep its child as it is written.
+	keep verb = "keep"
+	// wait with its start, for others to be Ready.
+	wait verb = "wait"
+	// succeed waits with its start, for the child of another kind that it replaces to go.
+	succeed verb = "succeed"
+	// blocked is a start that waits for the namespace.
+	blocked verb = "blocked"
+	// release its child.
+	release verb = "release"
+	// hold its removal, for those that need it to go.
+	hold verb = "hold"
+	// remove its child.
+	remove verb = "remove"
+	// await the end of a child that is being deleted.
+	await verb = "await"
+)
+
+// step is what to do with a component, and because of which others.
+type step struct {
+	verb   verb
+	others []string
+}
+
+// plan is all that decisions are made on. The facts change as it is carried out.
+type plan struct {
+	facts  []*fact
+	listed map[string]*fact
+	// homeless says that nothing can be made, since the namespace is not there.
+	homeless bool
+}
+
+func newPlan(facts []*fact) *plan {
+	p := &plan{facts: facts, listed: map[string]*fact{}}
+	for _, f := range facts {
+		if f.listed {
+			p.listed[f.name] = f
+		}
+	}
+	return p
+}
+
+// next decides what to do with a component.
+func (p *plan) next(f *fact) step {
+	switch f.state {
+	case v1alpha1.Unmanaged:
+		if f.controlled && !f.going {
+			return step{verb: release}
+		}
+		return step{verb: leave}
+	case v1alpha1.Removed:
+		return p.nextOfRemoved(f)
+	}
+	if f.there {
+		return step{verb: keep}
+	}
+	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there }) {
+		return step{verb: succeed}
+	}
+	if p.homeless {
+		return step{verb: blocked}
+	}
+	if unmet := p.unmet(f); len(unmet) > 0 {
+		return step{wait, unmet}
+	}
+	return step{verb: keep}
+}
+
+func (p *plan) nextOfRemoved(f *fact) step {
+	switch {
+	case !f.there || !f.ours:
+		return step{verb: leave}
+	case f.going:
+		return step{verb: await}
+	}
+	if holders := p.holders(f); len(holders) > 0 {
+		return step{hold, holders}
+	}
+	return step{verb: remove}
+}
+
+// unmet are the components that must be Ready before one is started, and are not.
+func (p *plan) unmet(f *fact) []string {
+	return slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
+		g := p.listed[name]
+		return g != nil && g.state != v1alpha1.Removed && g.ready && (g.ours || g.state == v1alpha1.Unmanaged)
+	})
+}
+
+// holders are the components that must be gone before one is removed, since they need
+// it: all that are removed as well and, unless it is only replaced by another of its
+// name, those that are Managed. Two that need each other, as nothing but a change of
+// mind in between leaves behind, do not hold each other.
+func (p *plan) holders(f *fact) []string {
+	var names []string
+	for _, g := range p.facts {
+		needs := g.state != v1alpha1.Unmanaged && g.there && g.ours && slices.Contains(g.needs, f.name)
+		if needs && (g.state == v1alpha1.Removed || f.listed || p.listed[f.name] == nil) && !p.reaches(f, g.name, map[*fact]bool{}) {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
+// reaches tells whether a component needs another, be it by way of others that were not
+// seen before.
+func (p *plan) reaches(from *fact, name string, seen map[*fact]bool) bool {
+	seen[from] = true
+	return slices.ContainsFunc(p.facts, func(f *fact) bool {
+		return slices.Contains(from.needs, f.name) && (f.name == name || !seen[f] && p.reaches(f, name, seen))
+	})
+}
+
+// inOrder sorts components so that each comes after those that it needs, and else as
+// they were. If that cannot be, it returns a cycle instead, in which each needs the
+// next, and the last the first.
+func inOrder(facts []*fact) (sorted []*fact, cycle []string) {
+	byName := newPlan(facts).listed
+	const begun, done = 1, 2
+	state := map[*fact]int{}
+	var path []string
+	var visit func(f *fact) bool
+	visit = func(f *fact) bool {
+		switch state[f] {
+		case done:
+			return true
+		case begun:
+			cycle = slices.Clone(path[slices.Index(path, f.name):])
+			return false
+		}
+		state[f], path = begun, append(path, f.name)
+		for _, name := range f.needs {
+			if g := byName[name]; f.listed && g != nil && !visit(g) {
+				return false
+			}
+		}
+		state[f], path = done, path[:len(path)-1]
+		sorted = append(sorted, f)
+		return true
+	}
+	for _, f := range facts {
+		if !visit(f) {
+			return nil, cycle
+		}
+	}
+	return sorted, nil
+}
