@@ -64,7 +64,7 @@ func takenName(t *testing.T, o owner, c childType, owned bool) {
 		o.ready(t, shared, namespace) // at its next look
 		return
 	}
-	if _, err := shared.Kubectl(t.Context(), "", "delete", o.name(), "shop", "-n", namespace, "--cascade=foreground", "--timeout=100s"); err != nil {
+	if _, err := shared.Kubectl(t.Context(), "", "delete", o.name(), nameOf(o, namespace), "-n", namespace, "--cascade=foreground", "--timeout=100s"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(settled, asWritten(c.get(t, client, namespace))); diff != "" {
@@ -82,7 +82,7 @@ func TestChildrenGoWithTheirOwnerUnlessTheyAreOrphaned(t *testing.T) {
 				for _, c := range o.childTypes() {
 					c.seenByGarbageCollection(t, client, namespace)
 				}
-				if _, err := shared.Kubectl(t.Context(), "", "delete", o.name(), "shop", "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
+				if _, err := shared.Kubectl(t.Context(), "", "delete", o.name(), nameOf(o, namespace), "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
 					t.Fatal(err)
 				}
 				for _, c := range o.childTypes() {
@@ -105,6 +105,9 @@ func TestChildrenGoWithTheirOwnerUnlessTheyAreOrphaned(t *testing.T) {
 
 func TestOwnersRunWherePodsAreRestricted(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
+		if o == owner(&platforms) {
+			return // it makes no Pods, and an At runs whatever its command needs
+		}
 		namespace := shared.NewNamespace(t)
 		if _, err := shared.Kubectl(t.Context(), "", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,14 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/world"
 )
 
 // owner is a kind that owns children, as the tests see it that hold for all of them.
-// Its object is called "shop".
 type owner interface {
 	// name is that of the resource, for kubectl.
 	name() string
+	// object is the name of its object for a namespace, and the namespace of that.
+	object(namespace string) (in, name string)
+	// concerns tells whether a request of the controller is about that object.
+	concerns(r cluster.Request, namespace string) bool
 	// childTypes are those of an object that uses every field.
 	childTypes() []childType
 	// prepare makes what an object that uses every field refers to.
@@ -41,7 +46,7 @@ type owner interface {
 }
 
 // owners are all kinds that own children.
-var owners = []owner{&apps, &databases, &externalDatabases}
+var owners = []owner{&apps, &databases, &externalDatabases, &platforms}
 
 // forAll runs a test for every kind that owns children.
 func forAll(t *testing.T, test func(t *testing.T, o owner)) {
@@ -64,8 +69,11 @@ func makeEverything(t *testing.T, o owner, on *place, namespace string) {
 
 // kindOf is a kind whose spec is S.
 type kindOf[S any] struct {
-	resource   string
-	children   []childType
+	resource string
+	children []childType
+	// about is concerns of a kind that is cluster-scoped. Its object is called like the
+	// namespace in which the children are.
+	about      func(r cluster.Request, namespace string) bool
 	everything func() S
 	refers     func(t *testing.T, on *place, namespace string)
 	make       func(t *testing.T, on *place, namespace string, spec S)
@@ -84,6 +92,18 @@ type kindOf[S any] struct {
 
 func (k *kindOf[S]) name() string            { return k.resource }
 func (k *kindOf[S]) childTypes() []childType { return k.children }
+func (k *kindOf[S]) object(namespace string) (in, name string) {
+	if k.about != nil {
+		return "", namespace
+	}
+	return namespace, "shop"
+}
+func (k *kindOf[S]) concerns(r cluster.Request, namespace string) bool {
+	if k.about != nil {
+		return k.about(r, namespace)
+	}
+	return r.ObjectRef.Namespace == namespace
+}
 func (k *kindOf[S]) prepare(t *testing.T, on *place, namespace string) {
 	t.Helper()
 	if k.refers != nil {
@@ -113,7 +133,8 @@ func (k *kindOf[S]) restart(namespace string) []string {
 // childType is a type of children, of which the owner "shop" has one.
 type childType struct {
 	schema.GroupVersionResource
-	child string // its name
+	// child is its name, in which an asterisk stands for the namespace.
+	child string
 	// theirs is a manifest of somebody else's object that has the name.
 	theirs string
 	// undecided are fields that differ from one owner to another, or that others decide.
@@ -122,22 +143,24 @@ type childType struct {
 	unwatched [][]string
 }
 
+func (c childType) name(namespace string) string { return strings.ReplaceAll(c.child, "*", namespace) }
+
 // get reads it, or returns nil.
 func (c childType) get(t *testing.T, client dynamic.Interface, namespace string) *unstructured.Unstructured {
 	t.Helper()
-	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.child, metav1.GetOptions{})
+	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.name(namespace), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		t.Fatalf("reading %s %s: %v", c.Resource, c.child, err)
+		t.Fatalf("reading %s %s: %v", c.Resource, c.name(namespace), err)
 	}
 	return object
 }
 
 func (c childType) delete(t *testing.T, client dynamic.Interface, namespace string) {
 	t.Helper()
-	if err := client.Resource(c.GroupVersionResource).Namespace(namespace).Delete(t.Context(), c.child, metav1.DeleteOptions{}); err != nil {
+	if err := client.Resource(c.GroupVersionResource).Namespace(namespace).Delete(t.Context(), c.name(namespace), metav1.DeleteOptions{}); err != nil {
 		t.Fatalf("deleting %s: %v", c.Resource, err)
 	}
 }
@@ -163,7 +186,7 @@ func (c childType) makeTheirs(t *testing.T, client dynamic.Interface, namespace 
 	if err := json.Unmarshal([]byte(c.theirs), &theirs.Object); err != nil {
 		t.Fatal(err)
 	}
-	theirs.SetName(c.child)
+	theirs.SetName(c.name(namespace))
 	if owned {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "somebody"}}
 		account, err := shared.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{})
@@ -238,4 +261,9 @@ func dropEmptyAnnotations(fields map[string]any) {
 	if annotations, _, _ := unstructured.NestedMap(fields, "metadata", "annotations"); len(annotations) == 0 {
 		unstructured.RemoveNestedField(fields, "metadata", "annotations")
 	}
+}
+
+func nameOf(o owner, namespace string) string {
+	_, name := o.object(namespace)
+	return name
 }

@@ -16,8 +16,13 @@ import (
 // out.
 func requests(t *testing.T, namespace string) []string {
 	t.Helper()
+	return requestsWith(t, func(r cluster.Request) bool { return r.ObjectRef.Namespace == namespace })
+}
+
+func requestsWith(t *testing.T, about func(cluster.Request) bool) []string {
+	t.Helper()
 	found, err := shared.Requests(func(r cluster.Request) bool {
-		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace &&
+		return r.User.Username == controllerUser && about(r) &&
 			r.ObjectRef.Resource != "events" && !slices.Contains([]string{"watch", "list"}, r.Verb)
 	})
 	if err != nil {

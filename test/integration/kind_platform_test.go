@@ -1,0 +1,130 @@
+//go:build integration
+
+package integration
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+// Components of a Platform that uses every field.
+const (
+	webComponent = iota
+	dbComponent
+	outsideComponent
+	taskComponent
+)
+
+var platforms = kindOf[v1alpha1.PlatformSpec]{
+	resource: "platform",
+	about: func(r cluster.Request, namespace string) bool {
+		ref := r.ObjectRef
+		switch {
+		case ref.Namespace == "":
+			return ref.Name == namespace && ref.Resource == "platforms"
+		case ref.Namespace != namespace || ref.Subresource != "":
+			return false
+		case slices.Contains([]string{"databases", "externaldatabases"}, ref.Resource):
+			return r.Verb == "create" || r.Verb == "delete" // the rest may be their own controllers'
+		}
+		return slices.Contains([]string{"apps", "ats"}, ref.Resource) && ref.APIGroup != "apps"
+	},
+	children: []childType{
+		{
+			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: "*-web", undecided: ofPlatform,
+			theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"image":"theirs:1"}}`,
+		},
+		{
+			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("databases"), child: "*-db", undecided: ofPlatform,
+			theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"Database","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"version":"16","storage":{"size":"1Gi"}}}`,
+		},
+		{
+			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), child: "*-outside",
+			undecided: append([][]string{{"spec", "databaseName"}, {"spec", "owner"}}, ofPlatform...), // on a server that all share
+			theirs:    `{"apiVersion":"windlass.dev/v1alpha1","kind":"ExternalDatabase","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"connectionSecretRef":{"name":"theirs"},"databaseName":"theirs"}}`,
+		},
+		{
+			GroupVersionResource: schema.GroupVersionResource{Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: "ats"}, child: "*-task", undecided: ofPlatform,
+			theirs: `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"schedule":"2100-01-01T00:00:00Z","command":["theirs"]}}`,
+		},
+	},
+	everything: func() v1alpha1.PlatformSpec {
+		app, db, outside := world.EverythingOfApp(), world.EverythingOfDatabase(), externalDatabases.everything()
+		return v1alpha1.PlatformSpec{Namespace: "later", Components: []v1alpha1.PlatformComponent{
+			webComponent:     {Name: "web", DependsOn: []v1alpha1.ComponentName{"db", "outside"}, App: &app},
+			dbComponent:      {Name: "db", Database: &db},
+			outsideComponent: {Name: "outside", DependsOn: []v1alpha1.ComponentName{"db"}, ExternalDatabase: &outside},
+			taskComponent: {Name: "task", DependsOn: []v1alpha1.ComponentName{"web"}, At: &cnatv1.AtSpec{
+				Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "true"},
+			}},
+		}}
+	},
+	refers: func(t *testing.T, on *place, namespace string) {
+		t.Helper()
+		on.MakeReferences(t, namespace)
+		externalDatabases.refers(t, on, namespace)
+	},
+	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.PlatformSpec) {
+		t.Helper()
+		on.CreatePlatform(t, namespace, inNamespace(spec, namespace))
+	},
+	set: func(t *testing.T, namespace string, spec v1alpha1.PlatformSpec) {
+		t.Helper()
+		shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec = inNamespace(spec, namespace) })
+	},
+	isReady: func(t *testing.T, on *place, namespace string) {
+		t.Helper()
+		on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+	},
+	hasReason: func(t *testing.T, namespace, reason string) {
+		t.Helper()
+		shared.PlatformReason(t, namespace, reason)
+	},
+	costs: func(namespace string) []string {
+		status := "update platforms/status /" + namespace
+		return []string{
+			"patch platforms /" + namespace, // the finalizer
+			"create databases " + namespace + "/" + namespace + "-db", status,
+			"create externaldatabases " + namespace + "/" + namespace + "-outside", status,
+			"create apps " + namespace + "/" + namespace + "-web", status,
+			"create ats " + namespace + "/" + namespace + "-task", status,
+		}
+	},
+	restarts: func(namespace string) []string { return externalDatabases.restarts(namespace) },
+	changes: map[string][]func(*v1alpha1.PlatformSpec){
+		"components": {
+			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].App.Image = "other:1" },
+			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].App.Config = nil },
+			func(s *v1alpha1.PlatformSpec) { s.Components[dbComponent].Database.Parameters = nil },
+			func(s *v1alpha1.PlatformSpec) { s.Components[outsideComponent].ExternalDatabase.Extensions = nil },
+			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].DependsOn = nil },
+			func(s *v1alpha1.PlatformSpec) { s.Components[taskComponent].ManagementState = v1alpha1.Removed },
+			func(s *v1alpha1.PlatformSpec) { s.Components = s.Components[:taskComponent] },
+			func(s *v1alpha1.PlatformSpec) { slices.Reverse(s.Components) },
+		},
+	},
+	fixed: []string{"namespace"},
+}
+
+// ofPlatform are the fields in which a child of one Platform differs from that of
+// another.
+var ofPlatform = [][]string{{"metadata", "name"}, {"metadata", "labels", "app.kubernetes.io/part-of"}}
+
+// inNamespace is a spec for a namespace.
+func inNamespace(spec v1alpha1.PlatformSpec, namespace string) v1alpha1.PlatformSpec {
+	spec = *spec.DeepCopy()
+	spec.Namespace = namespace
+	for _, c := range spec.Components {
+		if c.ExternalDatabase != nil {
+			*c.ExternalDatabase = ofNamespace(*c.ExternalDatabase, namespace)
+		}
+	}
+	return spec
+}

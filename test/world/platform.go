@@ -1,0 +1,44 @@
+package world
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// CreatePlatform creates a Platform.
+func (w *World) CreatePlatform(t *testing.T, name string, spec v1alpha1.PlatformSpec) *v1alpha1.Platform {
+	t.Helper()
+	platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	platform, err := w.Windlass.WindlassV1alpha1().Platforms().Create(t.Context(), platform, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating Platform %s: %v", name, err)
+	}
+	return platform
+}
+
+// UpdatePlatform changes a Platform, and returns it as it is then.
+func (w *World) UpdatePlatform(t *testing.T, name string, change func(*v1alpha1.Platform)) *v1alpha1.Platform {
+	t.Helper()
+	return update(t, w.Windlass.WindlassV1alpha1().Platforms(), name, change)
+}
+
+// PlatformWith waits until the status of a Platform's newest generation is as wanted.
+func (w *World) PlatformWith(t *testing.T, name, what string, wanted func(*v1alpha1.Platform) bool) *v1alpha1.Platform {
+	t.Helper()
+	return with(t, w.Windlass.WindlassV1alpha1().Platforms(), name, what, wanted)
+}
+
+// PlatformIn waits for a phase of the newest generation.
+func (w *World) PlatformIn(t *testing.T, name string, phase v1alpha1.PlatformPhase) *v1alpha1.Platform {
+	t.Helper()
+	return w.PlatformWith(t, name, string(phase), func(p *v1alpha1.Platform) bool { return p.Status.Phase == phase })
+}
+
+// PlatformReason waits until the newest generation's condition Ready has a reason.
+func (w *World) PlatformReason(t *testing.T, name, reason string) *v1alpha1.Platform {
+	t.Helper()
+	return w.PlatformWith(t, name, reason, readyFor[*v1alpha1.Platform](reason))
+}
