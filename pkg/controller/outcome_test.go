@@ -157,3 +157,27 @@ func TestErrorsOfTheEngineSayWhatTheyWrap(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	// From the worst to the least.
+	all := []error{
+		fmt.Errorf("updating Pod: %w", apierrors.NewConflict(pods, "p", errors.New("changed"))),
+		errors.New("broken"),
+		Stalled(errors.New("taken"), time.Second),
+		WaitFor("Missing", "Waiting.", time.Minute),
+		Postpone(time.Second),
+	}
+	for i := range all {
+		for j := i; j < len(all); j++ {
+			for _, errs := range [][]error{{all[i], nil, all[j]}, {all[j], all[i]}} {
+				if got := Worst(errs...); !errors.Is(got, all[i]) {
+					t.Errorf("of %v it is %v", errs, got)
+				}
+			}
+		}
+	}
+	if got := Worst(nil, nil); got != nil {
+		t.Errorf("of none it is %v", got)
+	}
+}

@@ -37,9 +37,9 @@ const (
 	leave verb = "leave"
 	// keep its child as it is written.
 	keep verb = "keep"
-	// wait with its start, for others to be Ready.
-	wait verb = "wait"
-	// succeed waits with its start, for the child of another kind that it replaces to go.
+	// queue for its start, until others are Ready.
+	queue verb = "queue"
+	// succeed is a start that waits for the child of another kind that it replaces to go.
 	succeed verb = "succeed"
 	// blocked is a start that waits for the namespace.
 	blocked verb = "blocked"
@@ -98,7 +98,7 @@ func (p *plan) next(f *fact) step {
 		return step{verb: blocked}
 	}
 	if unmet := p.unmet(f); len(unmet) > 0 {
-		return step{wait, unmet}
+		return step{queue, unmet}
 	}
 	return step{verb: keep}
 }

@@ -60,11 +60,11 @@ func (r *reconciler) newPass(platform *v1alpha1.Platform) (*pass, error) {
 // that depend on it.
 func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	p, err := r.newPass(platform)
-	if err != nil {
-		return controller.Result{}, err
+	if err == nil {
+		err = p.check()
 	}
-	if err := p.check(); err != nil {
-		setRefused(platform)
+	if err != nil {
+		setRefused(platform, err)
 		return controller.Result{}, err
 	}
 	p.homeless = r.namespace(ctx, p)

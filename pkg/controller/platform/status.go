@@ -80,13 +80,13 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 		s.Phase, s.Reason, s.Message = phase, reason, message
 	}
 	switch {
-	case c.child != nil && c.state != v1alpha1.Removed:
+	case c.ours && c.state == v1alpha1.Managed, c.there && c.state == v1alpha1.Unmanaged:
 		say(ofChild(c))
 	case c.state == v1alpha1.Unmanaged:
 		say(v1alpha1.ComponentAbsent, "", "")
 	}
 	switch c.step.verb {
-	case wait:
+	case queue:
 		say(v1alpha1.ComponentWaiting, reasonWaiting, waitMessage(c.step.others, all))
 	case succeed:
 		say(v1alpha1.ComponentWaiting, reasonReplacing, "Waiting for the child of another kind to go that had this name.")
@@ -233,7 +233,11 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 }
 
 // setRefused is for a spec that cannot be carried out. What the components are stays.
-func setRefused(platform *v1alpha1.Platform) { platform.Status.Phase = v1alpha1.PlatformFailed }
+func setRefused(platform *v1alpha1.Platform, err error) {
+	if controller.Degrades(err) {
+		platform.Status.Phase = v1alpha1.PlatformFailed
+	}
+}
 
 func setComponents(platform *v1alpha1.Platform, all []*component) {
 	s := &platform.Status

@@ -1,0 +1,192 @@
+package children_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// custom is a dock whose Deployments are taken for custom resources.
+func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
+	t.Helper()
+	d := newDock(t, cached, cached)
+	d.Custom = true
+	return d
+}
+
+// madeCustom is what the server has of one, after some changes by others.
+func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	t.Helper()
+	live, err := custom(t).Ensure(t.Context(), owner(), want(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.UID, live.ResourceVersion = "child-uid", "7"
+	for _, change := range changes {
+		change(live)
+	}
+	return live
+}
+
+func TestTheSpecOfACustomResourceIsTheOwners(t *testing.T) {
+	alsoTheirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		writes int
+	}{
+		"nothing has changed":             {func(*appsv1.Deployment) {}, 0},
+		"a field was changed":             {image("iron:1"), 1},
+		"a field was taken out":           {replicas(nil), 1},
+		"a field was added":               {func(d *appsv1.Deployment) { d.Spec.Paused = true }, 1},
+		"a label of ours was taken off":   {unlabelled, 1},
+		"the owner was taken off":         {unowned, 1},
+		"others have added labels":        {func(d *appsv1.Deployment) { d.Labels["season"] = "summer" }, 0},
+		"others have added an annotation": {func(d *appsv1.Deployment) { d.Annotations["season"] = "summer" }, 0},
+		"others have added a finalizer":   {func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} }, 0},
+		"others have added an owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, alsoTheirs) }, 0},
+		"others have added an owner before ours": {func(d *appsv1.Deployment) {
+			d.OwnerReferences = append([]metav1.OwnerReference{alsoTheirs}, d.OwnerReferences...)
+		}, 0},
+		"our owner reference says something else":    {func(d *appsv1.Deployment) { d.OwnerReferences[0].BlockOwnerDeletion = nil }, 1},
+		"the owner was taken off, and another added": {func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{alsoTheirs} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := madeCustom(t, c.change)
+			d := custom(t, live)
+			got, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, len(d.journal.Writes()))
+			controllertest.Equal(t, "spec", want().Spec, got.Spec)
+			for _, theirs := range live.OwnerReferences {
+				if theirs.UID == alsoTheirs.UID && len(got.OwnerReferences) != 2 {
+					t.Errorf("the owners are %v", got.OwnerReferences)
+				}
+			}
+			controllertest.Equal(t, "their finalizers", live.Finalizers, got.Finalizers)
+			if !metav1.IsControlledBy(got, owner()) {
+				t.Errorf("the owners are %v", got.OwnerReferences)
+			}
+		})
+	}
+}
+
+func TestACustomResourceIsPatchedAsTheAPIServerCan(t *testing.T) {
+	d := custom(t, madeCustom(t, func(d *appsv1.Deployment) { d.Spec.Paused = true }, image("iron:1")))
+	if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range d.kube.Actions() {
+		patch, ok := action.(clienttesting.PatchAction)
+		if !ok {
+			continue
+		}
+		controllertest.Equal(t, "type", types.MergePatchType, patch.GetPatchType())
+		var fields struct {
+			Metadata metav1.ObjectMeta
+			Spec     map[string]any
+		}
+		if err := json.Unmarshal(patch.GetPatch(), &fields); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "version", "7", fields.Metadata.ResourceVersion)
+		if paused, there := fields.Spec["paused"]; !there || paused != nil {
+			t.Errorf("the patch does not take out what was added: %s", patch.GetPatch())
+		}
+		return
+	}
+	t.Error("there was no patch")
+}
+
+func TestTheRecordOfACustomResourceHasNoSpec(t *testing.T) {
+	live := madeCustom(t)
+	record := live.Annotations[children.RecordAnnotation]
+	if strings.Contains(record, "wood:1") || !strings.Contains(record, "ship-uid") {
+		t.Errorf("the record is %s", record)
+	}
+}
+
+func TestAChildIsLetGoAndTakenBack(t *testing.T) {
+	theirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
+	live := madeCustom(t, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, theirs) })
+	d := custom(t, live)
+	released, err := d.Release(t.Context(), owner(), live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "owners", []metav1.OwnerReference{theirs}, released.OwnerReferences)
+	if !owner().Owns(released) {
+		t.Error("it can not be taken back")
+	}
+	if _, err := d.Release(t.Context(), owner(), released); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "writes", []string{"patch deployments port/boat"}, d.journal.Writes())
+	controllertest.Load(t, d.cache, released)
+	back, err := d.Ensure(t.Context(), owner(), want(), nil)
+	if err != nil || !metav1.IsControlledBy(back, owner()) {
+		t.Errorf("the owners are %v (%v)", back.OwnerReferences, err)
+	}
+	if other := heir("Ship", "boat", "other-uid"); other.Owns(released) {
+		t.Error("another owner of this name may take it")
+	}
+}
+
+func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		gone   bool
+	}{
+		"one that is the owner's":   {func(*appsv1.Deployment) {}, true},
+		"one that somebody has":     {ownedBy("Job", "theirs", "x"), false},
+		"one that is nobody's":      {foreign, false},
+		"one that is going already": {going, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := madeCustom(t, c.change)
+			d := custom(t, live)
+			if err := d.Remove(t.Context(), owner(), live); err != nil {
+				t.Fatal(err)
+			}
+			var asked []*metav1.Preconditions
+			for _, action := range d.kube.Actions() {
+				if remove, ok := action.(clienttesting.DeleteAction); ok {
+					asked = append(asked, remove.GetDeleteOptions().Preconditions)
+				}
+			}
+			if !c.gone {
+				controllertest.Equal(t, "deletions", 0, len(asked))
+				return
+			}
+			controllertest.Equal(t, "preconditions", []*metav1.Preconditions{{UID: ptr.To[types.UID]("child-uid"), ResourceVersion: ptr.To("7")}}, asked)
+		})
+	}
+}
+
+func TestAConfigOfAnySizeFindsRoomInACustomResource(t *testing.T) {
+	large := want()
+	large.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", 300<<10)}}
+	d := custom(t)
+	live, err := d.Ensure(t.Context(), owner(), large, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for key, value := range live.Annotations {
+		size += len(key) + len(value)
+	}
+	if size > 10<<10 {
+		t.Errorf("the annotations have %d bytes", size)
+	}
+}

@@ -1,0 +1,128 @@
+package platform
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// TestNew runs the controller, which hears of children and of names that are taken.
+func TestNew(t *testing.T) {
+	platform := example(app("web", "db"), database("db"))
+	platform.Finalizers = nil
+	w := newBareWorld(t, platform)
+	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := w.windlass.WindlassV1alpha1().Databases("shops").Create(t.Context(),
+		&v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "shop-db", UID: "their-uid"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.in.Windlass.Start(ctx.Done())
+	w.in.Metadata.Start(ctx.Done())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, 1) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the controller ended with: %v", err)
+		}
+		w.in.Windlass.Shutdown()
+		w.in.Metadata.Shutdown()
+	}()
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
+		if err != nil {
+			t.Fatalf("waiting for %s: %v; writes: %v", what, err, w.journal.Writes())
+		}
+	}
+	in := func(phase v1alpha1.PlatformPhase) func() bool {
+		return func() bool { return w.platform().Status.Phase == phase }
+	}
+	until("a conflict", in(v1alpha1.PlatformFailed))
+	if err := w.windlass.WindlassV1alpha1().Databases("shops").Delete(ctx, theirs.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until("the name to be free", in(v1alpha1.PlatformDeploying))
+	db, err := w.windlass.WindlassV1alpha1().Databases("shops").Get(ctx, "shop-db", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions.True(&db.Status.Conditions, conditions.Ready, "Available", "")
+	if _, err := w.windlass.WindlassV1alpha1().Databases("shops").UpdateStatus(ctx, db, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until("the App", func() bool {
+		_, err := w.windlass.WindlassV1alpha1().Apps("shops").Get(ctx, "shop-web", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.Platform){
+		"it has changed":                     func(p *v1alpha1.Platform) { p.Generation = 2 },
+		"it is another":                      func(p *v1alpha1.Platform) { p.UID = "other-uid" },
+		"it is deleted without its children": func(p *v1alpha1.Platform) { p.Finalizers = append(p.Finalizers, metav1.FinalizerOrphanDependents) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			platform := example(in(v1alpha1.Removed, app("web")))
+			w := newWorld(t, platform)
+			w.house()
+			w.has(app("web"), "ready")
+			w.fill()
+			changed := platform.DeepCopy()
+			change(changed)
+			if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("platforms"), changed, ""); err != nil {
+				t.Fatal(err)
+			}
+			before := len(w.journal.Writes())
+			_, err := w.pipeline.Sync(t.Context(), key)
+			controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
+			if err == nil || !strings.HasSuffix(err.Error(), "postponed by 1s") {
+				t.Errorf("the pass ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestPlatformsAreFound(t *testing.T) {
+	platform := example(app("web"), database("db"))
+	children, err := childrenOf(platform)
+	controllertest.Equal(t, "by their children", []string{"App/shops/shop-web", "Database/shops/shop-db"}, children)
+	namespace, otherErr := namespaceOf(platform)
+	controllertest.Equal(t, "by their namespace", []string{"shops"}, namespace)
+	if err != nil || otherErr != nil {
+		t.Error(err, otherErr)
+	}
+	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf, ownerOf} {
+		if values, err := index("no object"); values != nil || err != nil {
+			t.Errorf("got %v, %v", values, err)
+		}
+	}
+}
+
+func TestAnObjectOfAnotherKindIsNoChild(t *testing.T) {
+	w := newWorld(t, example())
+	k := w.pipeline.Reconciler.(*reconciler).kinds.named("App")
+	other := &v1alpha1.Database{}
+	if err := k.remove(t.Context(), ownerOfExample(), other); err == nil {
+		t.Error("it was removed")
+	}
+	if _, err := k.release(t.Context(), ownerOfExample(), other); err == nil {
+		t.Error("it was let go")
+	}
+	controllertest.Equal(t, "phase", "", k.phase(other))
+}
