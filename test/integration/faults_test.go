@@ -5,6 +5,8 @@ package integration
 import (
 	"encoding/json"
 	"encoding/pem"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -85,6 +87,17 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kubeconfig of the controller's account there.
 func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
+	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors}
+	return troubled, inFront(t, c, func(server http.Handler) http.Handler {
+		troubled.server = server
+		return troubled
+	})
+}
+
+// inFront puts a server before a cluster's own, to which it may pass requests on. It
+// returns the kubeconfig of the controller's account there.
+func inFront(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler) http.Handler) (kubeconfig string) {
+	t.Helper()
 	target, err := url.Parse(c.Config().Host)
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +109,8 @@ func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, st
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport, proxy.FlushInterval = transport, -1
-	troubled := &troubledServer{server: proxy, random: rand.New(rand.NewPCG(1, 2)), left: errors}
-	server := httptest.NewUnstartedServer(troubled)
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // of requests whose sender was killed
+	server := httptest.NewUnstartedServer(wrap(proxy))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -119,7 +132,7 @@ func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, st
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
-	return troubled, path
+	return path
 }
 
 func TestErrorsOfTheAPIServerAreOutlived(t *testing.T) {

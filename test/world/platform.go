@@ -1,21 +1,30 @@
 package world
 
 import (
+	"context"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// CreatePlatform creates a Platform.
+// CreatePlatform creates a Platform, which is deleted when the test ends: as long as it is
+// there it makes its namespace again.
 func (w *World) CreatePlatform(t *testing.T, name string, spec v1alpha1.PlatformSpec) *v1alpha1.Platform {
 	t.Helper()
 	platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
-	platform, err := w.Windlass.WindlassV1alpha1().Platforms().Create(t.Context(), platform, metav1.CreateOptions{})
+	platforms := w.Windlass.WindlassV1alpha1().Platforms()
+	platform, err := platforms.Create(t.Context(), platform, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating Platform %s: %v", name, err)
 	}
+	t.Cleanup(func() {
+		if err := platforms.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("deleting Platform %s: %v", name, err)
+		}
+	})
 	return platform
 }
 

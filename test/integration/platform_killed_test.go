@@ -1,0 +1,147 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// trap stands before an API server, and has the controller die at one of its writes to a
+// Platform or its children.
+type trap struct {
+	server http.Handler
+
+	mu    sync.Mutex
+	about *regexp.Regexp // the paths of those writes; nil if it is not set
+	left  int            // how many of them come before
+	late  bool           // whether the write is carried out
+	hit   chan struct{}  // closed when it was caught
+	seen  []string
+}
+
+// set has it catch the write after so many others, and returns what is closed then.
+func (s *trap) set(namespace string, after int, late bool) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.about = regexp.MustCompile(`/platforms/` + namespace + `(/status)?$|/namespaces/` + namespace + `/(apps|ats)(/` + namespace + `-[a-z]+)?$`)
+	s.left, s.late, s.hit, s.seen = after, late, make(chan struct{}), nil
+	return s.hit
+}
+
+// writes ends it, and returns what it has seen of the writes.
+func (s *trap) writes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.about = nil
+	return s.seen
+}
+
+// catches tells whether this is the write.
+func (s *trap) catches(r *http.Request) (caught, late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodGet || s.about == nil || !s.about.MatchString(r.URL.Path) {
+		return false, false
+	}
+	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
+	s.left--
+	if s.left == -1 {
+		close(s.hit)
+	}
+	return s.left <= -1, s.late && s.left == -1
+}
+
+// ServeHTTP implements http.Handler.
+func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caught, late := s.catches(r)
+	switch {
+	case !caught:
+		s.server.ServeHTTP(w, r)
+	case late:
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+		fallthrough
+	default:
+		<-r.Context().Done() // the controller hears nothing more
+	}
+}
+
+// TestAKilledControllerGoesOnWhereItWas kills the controller at each write of each
+// transition, before the API server has it and after, and starts another.
+func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	p, s := ownPlace(t), &trap{}
+	kubeconfig := inFront(t, p.Cluster, func(server http.Handler) http.Handler {
+		s.server = server
+		return s
+	})
+	start := func() *process { return launch(t, p.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false") }
+	running, kills := start(), 0
+	defer func() { running.terminate() }()
+	names := []string{}
+	for name := range transitions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		tr := transitions[name]
+		// One run for each write and each of its sides, until a run has no write more.
+		for run, caught := 0, true; caught; run++ {
+			t.Run(name, func(t *testing.T) {
+				namespace := p.namespace(t)
+				before := tr.begin(t, p, namespace)
+				hit := s.set(namespace, run/2, run%2 == 1)
+				tr.act(t, p, namespace)
+				if caught = happens(t, p, namespace, hit); caught {
+					running.kill()
+					kills++
+					running = start()
+				}
+				s.writes()
+				tr.end(t, p, namespace, before)
+			})
+		}
+	}
+	t.Logf("the controller was killed %d times in %d transitions", kills, len(transitions))
+	if kills < 2*len(transitions) {
+		t.Error("that is less than twice in each")
+	}
+}
+
+// happens waits until the controller is caught, and is false if it comes to its end
+// before.
+func happens(t *testing.T, p *place, platform string, hit <-chan struct{}) (caught bool) {
+	t.Helper()
+	world.Eventually(t, "the controller to be caught, or to come to its end", func(ctx context.Context) (bool, error) {
+		select {
+		case <-hit:
+			caught = true
+			return true, nil
+		default:
+		}
+		now, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, platform, metav1.GetOptions{})
+		return err == nil && now.Status.ObservedGeneration == now.Generation && now.Status.Phase == v1alpha1.PlatformReady, err
+	})
+	return caught
+}
+
+// namespace returns one that is not deleted, as a cluster of one test's own is.
+func (p *place) namespace(t *testing.T) string {
+	t.Helper()
+	made, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Name
+}
