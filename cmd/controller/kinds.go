@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +69,7 @@ type controllers struct {
 
 // kinds returns a controller for every kind. This is the one place that names
 // them.
-func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *options) (controllers, error) {
+func kinds(ctx context.Context, c *clients, f informerFactories, events controller.EventRecorder, o *options) (controllers, error) {
 	ats, err := at.New(at.Clients{Kube: c.kube, Windlass: c.windlass}, at.Informers{Kube: f.kube, Windlass: f.windlass}, events, at.Options{DefaultImage: o.atImage})
 	if err != nil {
 		return controllers{}, fmt.Errorf("making the controller of At: %w", err)
@@ -97,7 +99,8 @@ func kinds(c *clients, f informerFactories, events controller.EventRecorder, o *
 		unconverted: []*controller.Controller{apps, databases, externalDatabases},
 	}
 	if o.namespace != "" {
-		return served, nil // Platforms are in none
+		klog.FromContext(ctx).Info("Platforms are left alone: they are in no namespace, and --namespace limits this to one", "namespace", o.namespace)
+		return served, nil
 	}
 	platforms, err := platform.New(platform.Clients{Kube: c.kube, Windlass: c.windlass},
 		platform.Informers{Windlass: f.windlass, Metadata: f.metadata}, events, clock.RealClock{})

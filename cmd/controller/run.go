@@ -45,7 +45,7 @@ func run(ctx context.Context, o *options) error {
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
 	p.events = controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
 	factories := newFactories(c, o.namespace)
-	served, err := kinds(c, factories, p.events, o)
+	served, err := kinds(ctx, c, factories, p.events, o)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -23,8 +24,9 @@ type Store interface {
 // number, and a store that went back in time (the API server was restored from
 // a backup), count as caught up.
 type Guard struct {
-	mu     sync.Mutex
-	writes map[Key]map[Store]write
+	mu      sync.Mutex
+	writes  map[Key]map[Store]write
+	deleted map[Key]map[types.UID]bool
 }
 
 type write struct {
@@ -34,7 +36,7 @@ type write struct {
 
 // NewGuard returns a Guard that remembers nothing yet.
 func NewGuard() *Guard {
-	return &Guard{writes: map[Key]map[Store]write{}}
+	return &Guard{writes: map[Key]map[Store]write{}, deleted: map[Key]map[types.UID]bool{}}
 }
 
 // Wrote records that a pass of key wrote an object of the type that store holds,
@@ -71,6 +73,26 @@ func (g *Guard) Forget(key Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.writes, key)
+	delete(g.deleted, key)
+}
+
+// Deleted records that a pass of key has deleted an object. Of a deletion there is no
+// version to wait for: IsDeleted tells of it until the key is forgotten.
+func (g *Guard) Deleted(key Key, object types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.deleted[key] == nil {
+		g.deleted[key] = map[types.UID]bool{}
+	}
+	g.deleted[key][object] = true
+}
+
+// IsDeleted tells whether an object was deleted by a pass of key, whatever a cache says
+// of it.
+func (g *Guard) IsDeleted(key Key, object types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.deleted[key][object]
 }
 
 func (w write) pending(now string) bool {

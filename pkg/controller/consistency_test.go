@@ -120,3 +120,18 @@ func TestGuardForgetsWhatTheCacheHeld(t *testing.T) {
 		t.Error("a write that the cache held once is waited for again")
 	}
 }
+
+func TestAGuardKnowsWhatWasDeleted(t *testing.T) {
+	g, a, b := controller.NewGuard(), keyOf("a"), keyOf("b")
+	g.Deleted(a, "pod-uid")
+	if !g.IsDeleted(a, "pod-uid") || g.IsDeleted(a, "other-uid") || g.IsDeleted(b, "pod-uid") {
+		t.Error("it knows something else")
+	}
+	if !g.CaughtUp(a) {
+		t.Error("a deletion holds a pass back")
+	}
+	g.Forget(a)
+	if g.IsDeleted(a, "pod-uid") {
+		t.Error("it knows it of a key that is forgotten")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -51,6 +52,7 @@ type outcome struct {
 // classify is the one place that sorts how passes end. See the table in doc.go.
 func classify(result Result, err error) outcome {
 	var (
+		unstalled *unstalledError
 		panicked  *panicError
 		postponed *postponeError
 		stalled   *stalledError
@@ -65,6 +67,12 @@ func classify(result Result, err error) outcome {
 		return o
 	case err == nil:
 		return outcome{name: "success"}
+	case errors.As(err, &unstalled):
+		o := classify(result, unstalled.err)
+		if o.stalled {
+			o.name, o.stalled = "degraded", false
+		}
+		return o
 	case errors.Is(err, errBehind):
 		return outcome{name: "behind", retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):
@@ -91,16 +99,17 @@ func classify(result Result, err error) outcome {
 }
 
 // Worst returns the one of several errors that decides what becomes of a pass, for a
-// kind that does the rest of its work when a part fails: the one that is tried again
-// soonest by itself, and of the others one that a user must look at before one that is
-// waited for. Without errors it is nil.
+// kind that does the rest of its work when a part fails: one that is tried again at once
+// or with backoff, else the first to be tried again of those that a user must look at,
+// else one that is waited for. Without errors it is nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {
 		return nil
 	}
 	return slices.MinFunc(errs, func(a, b error) int {
-		return cmp.Compare(classify(Result{}, a).urgency(), classify(Result{}, b).urgency())
+		x, y := classify(Result{}, a), classify(Result{}, b)
+		return cmp.Or(cmp.Compare(x.urgency(), y.urgency()), cmp.Compare(x.wait(), y.wait()))
 	})
 }
 
@@ -119,6 +128,17 @@ func (o outcome) urgency() int {
 		return 4
 	}
 }
+
+// wait is how long an outcome waits, as far as it tells.
+func (o outcome) wait() time.Duration {
+	if o.retry == onChange {
+		return math.MaxInt64
+	}
+	return o.after
+}
+
+// Quiet tells whether an error says nothing about an object: its status stays.
+func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
 // Degrades tells whether the engine reports an error as Degraded, for kinds whose
 // phase says so too.

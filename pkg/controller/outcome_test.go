@@ -165,6 +165,8 @@ func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
 		fmt.Errorf("updating Pod: %w", apierrors.NewConflict(pods, "p", errors.New("changed"))),
 		errors.New("broken"),
 		Stalled(errors.New("taken"), time.Second),
+		Stalled(errors.New("refused"), time.Minute),
+		Terminal(errors.New("never")),
 		WaitFor("Missing", "Waiting.", time.Minute),
 		Postpone(time.Second),
 	}
@@ -179,5 +181,40 @@ func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
 	}
 	if got := Worst(nil, nil); got != nil {
 		t.Errorf("of none it is %v", got)
+	}
+}
+
+func TestAnErrorThatIsUnstalledDegradesAndIsTriedAgain(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		err  error
+		want outcome
+	}{
+		"Stalled":  {Stalled(WithReason("NameConflict", broken), time.Second), outcome{name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true}},
+		"Terminal": {Terminal(broken), outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true}},
+		"another":  {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
+		"a wait":   {WaitFor("Missing", "Waiting.", time.Minute), outcome{name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting."}},
+	} {
+		got := classify(Result{}, Unstalled(test.err))
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+			t.Errorf("%s: wanted (-), got (+):\n%s", name, diff)
+		}
+		if err := Unstalled(test.err); err.Error() != test.err.Error() || !errors.Is(err, test.err) {
+			t.Errorf("%s: it says %v", name, err)
+		}
+	}
+	if Unstalled(nil) != nil {
+		t.Error("no error is one")
+	}
+}
+
+func TestQuietErrorsSayNothing(t *testing.T) {
+	for err, want := range map[error]bool{
+		Postpone(time.Second): true, apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("changed")): true, context.Canceled: true,
+		errors.New("broken"): false, WaitFor("Missing", "Waiting.", 0): false,
+	} {
+		if got := Quiet(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }

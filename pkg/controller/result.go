@@ -58,6 +58,21 @@ func Stalled(err error, after time.Duration) error {
 	return &stalledError{err: err, after: after}
 }
 
+// Unstalled takes off an error that it is Terminal or Stalled, for an object of which
+// only a part cannot go on: it is Degraded, and tried again as the error says. Other
+// errors stay as they are.
+func Unstalled(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unstalledError{err}
+}
+
+type unstalledError struct{ err error }
+
+func (e *unstalledError) Error() string { return e.err.Error() }
+func (e *unstalledError) Unwrap() error { return e.err }
+
 type stalledError struct {
 	err   error
 	after time.Duration

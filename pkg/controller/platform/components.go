@@ -1,14 +1,10 @@
 package platform
 
 import (
-	"fmt"
 	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
@@ -20,20 +16,22 @@ type component struct {
 	spec  *v1alpha1.PlatformComponent
 	child controller.Object
 	step  step
-	err   error
+	// failed says that the step was not taken, and err why, as far as that is for users.
+	failed bool
+	err    error
 }
 
 // observe notes what there is of a component: child is nil if nothing has its name.
-func (c *component) observe(owner children.Owner, child controller.Object) {
+func (c *component) observe(p *pass, child controller.Object) {
 	c.child, c.there = child, child != nil
-	c.ours, c.controlled, c.going, c.ready = false, false, false, false
+	c.ours, c.bound, c.going, c.ready = false, false, false, false
 	if child == nil {
 		return
 	}
-	c.controlled = metav1.IsControlledBy(child, owner)
+	c.bound = p.owner.Bears(child)
 	// One that was let go is this Platform's still, until the Platform goes.
-	c.ours = c.controlled || owner.GetDeletionTimestamp() == nil && owner.Orphaned(child)
-	c.going = child.GetDeletionTimestamp() != nil
+	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
+	c.going = child.GetDeletionTimestamp() != nil || p.deleted(child.GetUID())
 	c.ready = !c.going && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
 }
 
@@ -44,18 +42,15 @@ func current(object controller.Object) bool {
 
 // look returns the components of a Platform by what the caches say: those of the spec,
 // in its order, and after them those of which only a child is left.
-func (r *reconciler) look(platform *v1alpha1.Platform, owner children.Owner) ([]*component, error) {
-	var all []*component
+func (r *reconciler) look(p *pass) ([]*component, error) {
+	platform, all := p.platform, []*component(nil)
 	for i := range platform.Spec.Components {
 		spec := &platform.Spec.Components[i]
 		k := r.kinds.named(kindOf(spec))
-		if k == nil && platform.DeletionTimestamp != nil {
-			continue // it never had a child
-		}
 		if k == nil {
-			return nil, controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %s is none of app, database, externalDatabase and at", spec.Name)))
+			continue // check says so; it never had a child
 		}
-		c, err := listed(platform, owner, k, spec)
+		c, err := listed(p, k, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -69,11 +64,11 @@ func (r *reconciler) look(platform *v1alpha1.Platform, owner children.Owner) ([]
 		slices.SortFunc(left, byObjectName)
 		for _, child := range left {
 			name, ok := componentName(platform, child)
-			if !ok || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
+			if !ok || !p.owner.Made(child) || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
 				continue
 			}
-			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, needs: neededByChild(child)}}
-			c.observe(owner, child)
+			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: neededByChild(child)}}
+			c.observe(p, child)
 			all = append(all, c)
 		}
 	}
@@ -82,19 +77,22 @@ func (r *reconciler) look(platform *v1alpha1.Platform, owner children.Owner) ([]
 
 // listed is a component of the spec. Of a Platform that is being deleted all that is not
 // Unmanaged is Removed.
-func listed(platform *v1alpha1.Platform, owner children.Owner, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
+func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
 	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec)}}
 	if c.state == "" {
 		c.state = v1alpha1.Managed
 	}
-	if c.state == v1alpha1.Managed && platform.DeletionTimestamp != nil {
+	if c.state == v1alpha1.Managed && p.platform.DeletionTimestamp != nil {
 		c.state = v1alpha1.Removed
 	}
-	child, err := k.get(platform.Spec.Namespace, childName(platform, c.name))
+	child, err := k.get(p.platform.Spec.Namespace, childName(p.platform, c.name))
 	if err != nil {
 		return nil, err
 	}
-	c.observe(owner, child)
+	c.observe(p, child)
+	if child != nil {
+		c.had = neededByChild(child)
+	}
 	return c, nil
 }
 

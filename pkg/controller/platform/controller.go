@@ -94,6 +94,7 @@ func newPipeline(clients Clients, in Informers, namespaces references.Known, kno
 			kinds:      known,
 			namespaces: namespaces,
 			guard:      guard,
+			refusals:   newRefusals(clk),
 			create:     clients.Kube.CoreV1().Namespaces().Create,
 			live:       clients.Windlass.WindlassV1alpha1().Platforms().Get,
 		},

@@ -26,14 +26,40 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 		return controller.Result{}, err
 	}
 	err = r.carryOut(ctx, p)
-	left := slices.DeleteFunc(slices.Clone(p.components), func(c *component) bool { return !c.controlled })
+	left := slices.DeleteFunc(slices.Clone(p.components), func(c *component) bool { return !c.ours || !c.bound })
 	if err == nil && len(left) > 0 {
 		err = controller.WaitFor(reasonDeleting, deletionMessage(left), deletionRecheck)
 	}
+	if err == nil {
+		err = r.releaseUnseen(ctx, p)
+	}
 	if err != nil {
 		setDeleting(platform, p.components, err)
+		return controller.Result{}, err
 	}
-	return controller.Result{}, err
+	r.refusals.forget(platform.UID)
+	return controller.Result{}, nil
+}
+
+// releaseUnseen lets go what is Unmanaged by what the API server says: with the Platform
+// goes all that bears its reference still, and a cache may be behind.
+func (r *reconciler) releaseUnseen(ctx context.Context, p *pass) error {
+	for _, c := range p.components {
+		if c.state != v1alpha1.Unmanaged {
+			continue
+		}
+		child, err := c.kind.live(ctx, p.platform.Spec.Namespace, childName(p.platform, c.name))
+		if err != nil {
+			return err
+		}
+		if child == nil {
+			continue
+		}
+		if _, err := c.kind.release(ctx, p.owner, child); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // orphans tells whether a Platform is deleted without its children, which garbage

@@ -21,13 +21,17 @@ type kind interface {
 	name() string
 	// get returns the object that has a child's name, or nil.
 	get(namespace, name string) (controller.Object, error)
-	// of returns the children that a Platform controls.
+	// of returns the objects that bear a Platform's reference.
 	of(platform types.UID) ([]controller.Object, error)
 	// ensure makes the child what the component says, and returns it as it is then. Its
 	// errors are those of children.Type.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
 	// remove deletes a child as it was seen.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error
+	// reclaim puts the owner's reference on a child that was let go.
+	reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
+	// live reads the object that has a child's name from the API server, or is nil.
+	live(ctx context.Context, namespace, name string) (controller.Object, error)
 	// release takes the owner's reference off a child, and returns it as it is then.
 	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
 	// phase is that of a child.
@@ -127,13 +131,32 @@ func (k *typed[T]) remove(ctx context.Context, owner children.Owner, child contr
 }
 
 func (k *typed[T]) release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
+	return k.refer(ctx, owner, child, k.Release)
+}
+
+func (k *typed[T]) reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
+	return k.refer(ctx, owner, child, k.Reclaim)
+}
+
+func (k *typed[T]) refer(ctx context.Context, owner children.Owner, child controller.Object, change func(context.Context, children.Owner, T) (T, error)) (controller.Object, error) {
 	own, err := k.own(child)
 	if err != nil {
 		return nil, err
 	}
-	released, err := k.Release(ctx, owner, own)
+	changed, err := change(ctx, owner, own)
 	if err != nil {
 		return nil, err
 	}
-	return released, nil
+	return changed, nil
+}
+
+func (k *typed[T]) live(ctx context.Context, namespace, name string) (controller.Object, error) {
+	child, err := k.Client(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s/%s: %w", k.Kind, namespace, name, err)
+	}
+	return child, nil
 }

@@ -75,24 +75,25 @@ func newKinds(client versioned.Interface, in externalversions.SharedInformerFact
 			func(at *cnatv1.At) string { return string(at.Status.Phase) }),
 	}
 	for _, k := range known {
-		if err := k.cache().AddIndexers(cache.Indexers{ownerIndex: ownerOf}); err != nil {
+		if err := k.cache().AddIndexers(cache.Indexers{ownerIndex: ownersOf}); err != nil {
 			return nil, fmt.Errorf("indexing %ss: %w", k.name(), err)
 		}
 	}
 	return known, nil
 }
 
-// ownerIndex finds children by the UID of the Platform that controls them.
+// ownerIndex finds objects by the UIDs of the Platforms whose references they bear.
 const ownerIndex = "platform"
 
-func ownerOf(obj any) ([]string, error) {
+func ownersOf(obj any) (uids []string, err error) {
 	child, ok := obj.(metav1.Object)
 	if !ok {
 		return nil, nil
 	}
-	ref := metav1.GetControllerOfNoCopy(child)
-	if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != groupVersionKind.GroupKind() {
-		return nil, nil
+	for _, ref := range child.GetOwnerReferences() {
+		if schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == groupVersionKind.GroupKind() {
+			uids = append(uids, string(ref.UID))
+		}
 	}
-	return []string{string(ref.UID)}, nil
+	return uids, nil
 }

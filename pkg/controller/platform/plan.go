@@ -14,15 +14,16 @@ type fact struct {
 	// kind. Its state is Removed.
 	listed bool
 	state  v1alpha1.ManagementState
-	// needs are the components that it depends on.
-	needs []string
+	// needs are the components that it depends on, by the spec, and had those that it
+	// depended on when its child was last written.
+	needs, had []string
 
 	// there tells whether some object has the child's name.
 	there bool
 	// ours tells whether it is the Platform's to write and delete.
 	ours bool
-	// controlled tells whether it bears the Platform's reference.
-	controlled bool
+	// bound tells whether it bears the Platform's reference, so that it goes with it.
+	bound bool
 	// going tells whether it is being deleted.
 	going bool
 	// ready tells whether its newest generation is Ready.
@@ -45,10 +46,14 @@ const (
 	blocked verb = "blocked"
 	// release its child.
 	release verb = "release"
+	// reclaim a child that was let go, so that it is known until it is removed.
+	reclaim verb = "reclaim"
 	// hold its removal, for those that need it to go.
 	hold verb = "hold"
 	// remove its child.
 	remove verb = "remove"
+	// refused is every step of a spec that cannot be carried out.
+	refused verb = "refused"
 	// await the end of a child that is being deleted.
 	await verb = "await"
 )
@@ -63,25 +68,43 @@ type step struct {
 type plan struct {
 	facts  []*fact
 	listed map[string]*fact
+	// needing are those that need a component of a name, and rings what inRings returns.
+	needing map[string][]*fact
+	rings   map[*fact]int
 	// homeless says that nothing can be made, since the namespace is not there.
 	homeless bool
 }
 
 func newPlan(facts []*fact) *plan {
-	p := &plan{facts: facts, listed: map[string]*fact{}}
+	p := &plan{facts: facts, listed: map[string]*fact{}, needing: map[string][]*fact{}}
 	for _, f := range facts {
 		if f.listed {
 			p.listed[f.name] = f
 		}
+		for _, name := range f.edges() {
+			p.needing[name] = append(p.needing[name], f)
+		}
 	}
+	p.rings = p.inRings()
 	return p
+}
+
+// edges are the components before which one is removed. Of one that is Removed itself
+// they are those too which its spec has named before: to be rid of both takes one edit.
+func (f *fact) edges() []string {
+	if f.state != v1alpha1.Removed {
+		return f.needs
+	}
+	all := slices.Concat(f.needs, f.had)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // next decides what to do with a component.
 func (p *plan) next(f *fact) step {
 	switch f.state {
 	case v1alpha1.Unmanaged:
-		if f.controlled && !f.going {
+		if f.bound && !f.going {
 			return step{verb: release}
 		}
 		return step{verb: leave}
@@ -109,6 +132,8 @@ func (p *plan) nextOfRemoved(f *fact) step {
 		return step{verb: leave}
 	case f.going:
 		return step{verb: await}
+	case !f.bound:
+		return step{verb: reclaim}
 	}
 	if holders := p.holders(f); len(holders) > 0 {
 		return step{hold, holders}
@@ -128,24 +153,50 @@ func (p *plan) unmet(f *fact) []string {
 // it: all that are removed as well and, unless it is only replaced by another of its
 // name, those that are Managed. Two that need each other, as nothing but a change of
 // mind in between leaves behind, do not hold each other.
-func (p *plan) holders(f *fact) []string {
-	var names []string
-	for _, g := range p.facts {
-		needs := g.state != v1alpha1.Unmanaged && g.there && g.ours && slices.Contains(g.needs, f.name)
-		if needs && (g.state == v1alpha1.Removed || f.listed || p.listed[f.name] == nil) && !p.reaches(f, g.name, map[*fact]bool{}) {
+func (p *plan) holders(f *fact) (names []string) {
+	for _, g := range p.needing[f.name] {
+		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && p.rings[g] != p.rings[f]
+		if holds && (g.state == v1alpha1.Removed || f.listed || p.listed[f.name] == nil) {
 			names = append(names, g.name)
 		}
 	}
 	return names
 }
 
-// reaches tells whether a component needs another, be it by way of others that were not
-// seen before.
-func (p *plan) reaches(from *fact, name string, seen map[*fact]bool) bool {
-	seen[from] = true
-	return slices.ContainsFunc(p.facts, func(f *fact) bool {
-		return slices.Contains(from.needs, f.name) && (f.name == name || !seen[f] && p.reaches(f, name, seen))
-	})
+// inRings numbers the components so that those have one number of which each needs each
+// other, be it by way of others (after R. Tarjan, "Depth-first search and linear graph
+// algorithms", 1972).
+func (p *plan) inRings() map[*fact]int {
+	index, low, ring := map[*fact]int{}, map[*fact]int{}, map[*fact]int{}
+	var stack []*fact
+	var visit func(f *fact)
+	visit = func(f *fact) {
+		index[f] = len(index) + 1
+		low[f] = index[f]
+		stack = append(stack, f)
+		for _, g := range p.needing[f.name] {
+			if index[g] == 0 {
+				visit(g)
+				low[f] = min(low[f], low[g])
+			} else if ring[g] == 0 {
+				low[f] = min(low[f], index[g])
+			}
+		}
+		if low[f] != index[f] {
+			return
+		}
+		first := slices.Index(stack, f)
+		for _, g := range stack[first:] {
+			ring[g] = index[f]
+		}
+		stack = stack[:first]
+	}
+	for _, f := range p.facts {
+		if index[f] == 0 {
+			visit(f)
+		}
+	}
+	return ring
 }
 
 // inOrder sorts components so that each comes after those that it needs, and else as

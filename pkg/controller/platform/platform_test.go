@@ -44,7 +44,7 @@ func TestAPass(t *testing.T) {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
 			writes: []string{"create databases shops/shop-db", status},
 			says:   []string{"web App Managed Waiting WaitingForComponents", "db Database Managed Pending NotObserved"},
-			phase:  "Deploying", ready: "False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db was written, and nothing is known of it yet; web is Waiting: Waiting for db to be Ready.",
+			phase:  "Deploying", ready: "False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db is there, and has not said yet how it is; web is Waiting: Waiting for db to be Ready.",
 		},
 		"is Ready when all are": {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
@@ -87,12 +87,22 @@ func TestAPass(t *testing.T) {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), in(v1alpha1.Removed, database("db"))},
 			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
 			writes: []string{status},
-			says:   []string{"web App Managed Available", "db Database Removed Waiting NeededByComponents"}, phase: "Deploying",
+			says:   []string{"web App Managed Available", "db Database Removed Waiting NeededByComponents"}, phase: "Failed", // which no time will mend
 			ready: "False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: It stays until what depends on it is gone: web (which is Managed).",
 		},
 		"is Ready when what is Removed is gone": {
 			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, app("web"))},
 			writes: []string{status}, says: []string{"web App Removed Removed"}, phase: "Ready", ready: "True",
+		},
+		"takes back what it has let go before it removes that": {
+			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, app("web"))},
+			there:  []there{{app("web"), "released"}},
+			writes: []string{"patch apps shops/shop-web", status}, says: []string{"web App Removed Removing Removing"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		},
+		"leaves a copy that somebody has made of a child": {
+			spec:   []v1alpha1.PlatformComponent{app("web")},
+			there:  []there{{app("web"), "ready"}, {app("copy"), "copied"}},
+			writes: []string{status}, says: []string{"web App Managed Available"}, phase: "Ready", ready: "True",
 		},
 		"waits for what is being deleted": {
 			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, database("db"))},
@@ -172,12 +182,17 @@ func TestADeletion(t *testing.T) {
 			there:  []there{{app("web", "db"), "ready"}, {database("db"), "ready"}, {app("old"), "going"}},
 			writes: []string{"delete apps shops/shop-web", status},
 			says:   []string{"web App Managed Removing Removing", "db Database Managed Waiting NeededByComponents", "old App Removed Removing Removing"},
-			message: "False RemovingComponents: Not ready: 3 of 3 components. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +
+			message: "False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +
 				"It says: old is not there yet; db is Waiting: It stays until what depends on it is gone: web.",
 		},
 		"lets go what is Unmanaged, and goes": {
 			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web")), in(v1alpha1.Unmanaged, app("let"))},
 			there:  []there{{app("web"), "ready"}, {app("let"), "released"}},
+			writes: []string{"patch apps shops/shop-web", "patch platforms shop"},
+		},
+		"lets go what is Unmanaged and bears its reference not as the one that controls it": {
+			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web"))},
+			there:  []there{{app("web"), "shared"}},
 			writes: []string{"patch apps shops/shop-web", "patch platforms shop"},
 		},
 		"removes what is off the list": {
@@ -313,7 +328,7 @@ func TestErrorsOfAComponent(t *testing.T) {
 		degraded, made bool
 	}{
 		"no right": {err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: "Forbidden", phase: "Deploying",
-			ready: `False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; give the operator's account that right in namespace shops, or make room in its quota`},
+			ready: `False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; it is for whoever governs namespace shops to allow it`},
 		"a namespace that is being deleted, which the cache does not know": {err: terminating, reason: "NamespaceTerminating", phase: "Deploying", ready: "False NamespaceTerminating: Namespace shops is being deleted"},
 		"a namespace that is gone, which the cache does not know": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: "NamespaceMissing", phase: "Deploying",
 			ready: "False NamespaceMissing: Namespace shops is gone, and is made again."},

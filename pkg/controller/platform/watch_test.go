@@ -107,7 +107,7 @@ func TestPlatformsAreFound(t *testing.T) {
 	if err != nil || otherErr != nil {
 		t.Error(err, otherErr)
 	}
-	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf, ownerOf} {
+	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf, ownersOf} {
 		if values, err := index("no object"); values != nil || err != nil {
 			t.Errorf("got %v, %v", values, err)
 		}

@@ -73,6 +73,7 @@ type world struct {
 	pipeline   *controller.Pipeline[*v1alpha1.Platform]
 	journal    *controllertest.Journal
 	events     *controllertest.Recorder
+	clock      *clocktesting.FakePassiveClock
 }
 
 // key is the example's.
@@ -89,7 +90,7 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	if err := metav1.AddMetaToScheme(meta); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}}
+	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
 	w.in = Informers{
 		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
@@ -110,7 +111,7 @@ func newWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.namespaces, known, guard, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.namespaces, known, guard, w.events, w.clock)
 	return w
 }
 
@@ -125,7 +126,7 @@ func (w *world) house(changes ...func(*metav1.PartialObjectMetadata)) {
 }
 
 // has makes the child of a component as an earlier pass has left it, and puts it into a
-// state: ready, pending, failed, stalled, old, going, released, foreign.
+// state: ready, pending, failed, stalled, old, going, released, shared, copied, foreign.
 func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 	w.t.Helper()
 	platform := w.platform()
@@ -157,6 +158,12 @@ func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 		child.SetFinalizers([]string{"example.com/slow"})
 	case "released":
 		child.SetOwnerReferences(nil)
+	case "shared":
+		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(platform, groupVersionKind)})
+		child.GetOwnerReferences()[0].Controller = nil
+	case "copied":
+		record := strings.ReplaceAll(child.GetAnnotations()[children.RecordAnnotation], child.GetName(), "shop-original")
+		child.SetAnnotations(map[string]string{children.RecordAnnotation: record})
 	case "foreign":
 		child.SetOwnerReferences(nil)
 		child.SetAnnotations(nil)
@@ -169,6 +176,16 @@ func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	if err := w.windlass.Tracker().Update(resource, child, child.GetNamespace()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// change changes the Platform.
+func (w *world) change(change func(*v1alpha1.Platform)) {
+	w.t.Helper()
+	platform := w.platform()
+	change(platform)
+	if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("platforms"), platform, ""); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -61,7 +61,7 @@ type PlatformSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:XValidation:rule="[self.map(c, c.name)].all(names, self.all(c, !has(c.dependsOn) || c.dependsOn.all(d, d in names)))",message="dependsOn may only name components of this Platform"
+	// +kubebuilder:validation:XValidation:rule="self.size() > 64 || [self.map(c, c.name)].all(names, self.all(c, !has(c.dependsOn) || c.dependsOn.all(d, d in names)))",message="dependsOn may only name components of this Platform"
 	Components []PlatformComponent `json:"components,omitempty"`
 }
 

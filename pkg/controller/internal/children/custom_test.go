@@ -1,7 +1,9 @@
 package children_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -163,14 +166,78 @@ func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
 			for _, action := range d.kube.Actions() {
 				if remove, ok := action.(clienttesting.DeleteAction); ok {
 					asked = append(asked, remove.GetDeleteOptions().Preconditions)
+					controllertest.Equal(t, "propagation", ptr.To(metav1.DeletePropagationForeground), remove.GetDeleteOptions().PropagationPolicy)
 				}
 			}
+			controllertest.Equal(t, "is known to be deleted", c.gone, d.guard.IsDeleted(controller.Key{Namespace: "port", Name: "boat"}, "child-uid"))
 			if !c.gone {
 				controllertest.Equal(t, "deletions", 0, len(asked))
 				return
 			}
 			controllertest.Equal(t, "preconditions", []*metav1.Preconditions{{UID: ptr.To[types.UID]("child-uid"), ResourceVersion: ptr.To("7")}}, asked)
 		})
+	}
+}
+
+func TestAChildIsTakenBackAsItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		child *appsv1.Deployment
+		taken bool
+	}{
+		"one that was let go":                {madeCustom(t, image("iron:1"), unowned), false},
+		"one that is somebody else's by now": {madeCustom(t, ownedBy("Job", "theirs", "x")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := custom(t, c.child)
+			back, err := d.Reclaim(t.Context(), owner(), c.child)
+			if (err != nil) != c.taken {
+				t.Fatal(err)
+			}
+			if !c.taken && (!metav1.IsControlledBy(back, owner()) || back.Spec.Template.Spec.Containers[0].Image != "iron:1") {
+				t.Errorf("it is %v", back)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotConfirmedIsNotDone(t *testing.T) {
+	live := madeCustom(t, image("iron:1"))
+	by := owner()
+	by.Confirm = func(context.Context) error { return errors.New("the owner has changed") }
+	for name, do := range map[string]func(d *dock) error{
+		"a change":  func(d *dock) error { _, err := d.Ensure(t.Context(), by, want(), nil); return err },
+		"a release": func(d *dock) error { _, err := d.Release(t.Context(), by, live); return err },
+		"a removal": func(d *dock) error { return d.Remove(t.Context(), by, live) },
+	} {
+		d := custom(t, live)
+		if err := do(d); err == nil || err.Error() != "the owner has changed" {
+			t.Errorf("%s ended with %v", name, err)
+		}
+		controllertest.Equal(t, "writes of "+name, nil, d.journal.Writes())
+	}
+	d := custom(t)
+	if _, err := d.Ensure(t.Context(), by, want(), nil); err != nil {
+		t.Errorf("a creation ended with %v", err)
+	}
+}
+
+func TestARecordThatIsBrokenSaysNothing(t *testing.T) {
+	for _, record := range []string{"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`} {
+		for _, isCustom := range []bool{true, false} {
+			d := newDock(t, nil, nil)
+			d.Custom = isCustom
+			live, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live.UID, live.ResourceVersion = "child-uid", "7"
+			live.Annotations[children.RecordAnnotation] = record
+			controllertest.Load(t, d.cache, live)
+			again, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil || again.Annotations[children.RecordAnnotation] == record {
+				t.Errorf("%s: it stays (%v)", record, err)
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,15 +36,22 @@ type Owner struct {
 	// Live, if it is set, reads the owner from the API server, before a child gets its
 	// owner back that has none: an owner that is being deleted may have orphaned it.
 	Live func(ctx context.Context) (metav1.Object, error)
+	// Confirm, if it is set, is asked before a child that is there is changed or deleted.
+	// Its error ends the attempt: the owner may say something else by now, which no
+	// precondition on a child can tell.
+	Confirm func(ctx context.Context) error
 }
 
-// recheck returns WaitFor if the owner is being deleted, though the cache does not know
+// recheck returns Postpone if the owner is being deleted, though the cache does not know
 // that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
 func (o Owner) recheck(ctx context.Context) error {
 	if o.Live == nil {
 		return nil
 	}
 	live, err := o.Live(ctx)
+	if apierrors.IsNotFound(err) {
+		return controller.Postpone(recheck) // the event is on its way
+	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s before it gets a child back: %w", o.Kind.Kind, o.key(), err)
 	}

@@ -121,7 +121,7 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 // taken out. A record that somebody has broken says nothing.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
-	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil {
+	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
 		original = map[string]any{}
 	}
 	for _, field := range t.whole() {

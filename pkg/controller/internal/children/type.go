@@ -3,7 +3,6 @@ package children
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,41 +98,23 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 	return t.remove(ctx, owner, live)
 }
 
-// Remove deletes a child as it was seen: one that has changed since, as when somebody
-// has orphaned it, is a conflict. One that belongs to somebody else is left alone.
-func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
-	version := live.GetResourceVersion()
-	return t.delete(ctx, owner, live, metav1.Preconditions{ResourceVersion: &version})
-}
-
 func (t *Type[T]) remove(ctx context.Context, owner Owner, live T) error {
-	return t.delete(ctx, owner, live, metav1.Preconditions{})
+	uid := live.GetUID()
+	return t.delete(ctx, owner, live, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
-// Release lets a child go: it takes the owner's reference off it, and leaves all else,
-// so that Ensure can take it back.
-func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
-	if !metav1.IsControlledBy(live, owner) {
-		return live, nil
-	}
-	rest := slices.DeleteFunc(slices.Clone(live.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
-	patch, err := onlyFor(live, map[string]any{"metadata": map[string]any{"ownerReferences": rest}})
-	if err != nil {
-		return live, fmt.Errorf("preparing to let go %s: %w", t.describe(live), err)
-	}
-	return t.write(ctx, owner, live, patch, "letting go")
-}
-
-func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, only metav1.Preconditions) error {
+func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
 	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	uid := live.GetUID()
-	only.UID = &uid
-	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &only})
+	if err := owner.confirm(ctx); err != nil {
+		return err
+	}
+	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), how)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}
+	t.Guard.Deleted(owner.key(), live.GetUID())
 	return nil
 }
 
@@ -194,6 +175,9 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 
 // write sends a patch.
 func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, doing string) (T, error) {
+	if err := owner.confirm(ctx); err != nil {
+		return live, err
+	}
 	kind := types.StrategicMergePatchType
 	if t.Custom {
 		kind = types.MergePatchType // the only one that there is for those

@@ -1,0 +1,74 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Remove deletes a child as it was seen, and what it owns before it: one that has
+// changed since, as when somebody has orphaned it, is a conflict. One that belongs to
+// somebody else is left alone.
+func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
+	uid, version, foreground := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationForeground
+	return t.delete(ctx, owner, live, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}, PropagationPolicy: &foreground,
+	})
+}
+
+// Release lets a child go: it takes the owner's reference off it, and leaves all else,
+// so that Ensure can take it back.
+func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
+	if !owner.Bears(live) {
+		return live, nil
+	}
+	return t.setReferences(ctx, owner, live, withoutReference(live, owner), "letting go")
+}
+
+// Reclaim takes back a child that was let go, and leaves all else. One that belongs to
+// somebody else is Taken.
+func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
+	if !t.owns(owner, live) {
+		return live, owner.Taken(t.Kind, live)
+	}
+	if err := owner.recheck(ctx); err != nil {
+		return live, err
+	}
+	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
+	return t.setReferences(ctx, owner, live, refs, "taking back")
+}
+
+func (t *Type[T]) setReferences(ctx context.Context, owner Owner, live T, refs []metav1.OwnerReference, doing string) (T, error) {
+	patch, err := onlyFor(live, map[string]any{"metadata": map[string]any{"ownerReferences": refs}})
+	if err != nil {
+		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
+	}
+	return t.write(ctx, owner, live, patch, doing)
+}
+
+func withoutReference(child metav1.Object, owner Owner) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(child.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+}
+
+// Bears tells whether a child bears a reference to this owner, be it as the one that
+// controls it or not: with the last such owner it goes.
+func (o Owner) Bears(child metav1.Object) bool {
+	return slices.ContainsFunc(child.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
+}
+
+// Made tells whether this owner has made a child under the name that it has: a copy
+// that somebody has made of one says otherwise.
+func (o Owner) Made(child metav1.Object) bool {
+	record := recordOn(child)
+	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() && record.GetNamespace() == child.GetNamespace()
+}
+
+// confirm returns an error if what is there may not be changed.
+func (o Owner) confirm(ctx context.Context) error {
+	if o.Confirm == nil {
+		return nil
+	}
+	return o.Confirm(ctx)
+}

@@ -1,0 +1,46 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// terminatingRetry is when a namespace is looked at again that is being deleted, should
+// the event that tells of its end be lost.
+const terminatingRetry = 30 * time.Second
+
+func namespaceGoes(name string) error {
+	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
+		"Namespace %s is being deleted; it is made again when it is gone, and the components with it. To be rid of them, delete the Platform.", name), terminatingRetry)
+}
+
+// explain turns the error of a component's step into one that says what to do.
+func explain(platform *v1alpha1.Platform, c *component, err error) error {
+	namespace := platform.Spec.Namespace
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return namespaceGoes(namespace) // which the cache does not know yet
+	case ofNamespace(err):
+		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s is gone, and is made again.", namespace), unconfirmedRetry)
+	case apierrors.IsForbidden(err):
+		return controller.WithReason(reasonForbidden, fmt.Errorf("component %s: %w; it is for whoever governs namespace %s to allow it: rights of the operator's account, quotas, admission", c.name, err, namespace))
+	}
+	return fmt.Errorf("component %s: %w", c.name, err)
+}
+
+// ofNamespace tells whether an error says that there is no such namespace.
+func ofNamespace(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
+}
