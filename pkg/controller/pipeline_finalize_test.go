@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
 
 func TestFinalizerIsThereBeforeTheFirstReconcile(t *testing.T) {
@@ -246,6 +247,25 @@ func TestFinalizerWhoseAnswerWasLostIsNotAddedTwice(t *testing.T) {
 	if _, err := b.pass(); !errors.Is(err, context.DeadlineExceeded) || kind.calls > 0 {
 		t.Errorf("the error is %v, and Reconcile was called %d times", err, kind.calls)
 	}
+	b.mustPass()
+	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")
+}
+
+// TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind is of a cache that has the object
+// still, in the version that the API server has answered.
+func TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
+	kind := &cleaner{}
+	b := condemned(t, kind)
+	b.deliver()
+	for range 2 {
+		if _, err := b.passAsIs(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.wantWrites("finalizers default/a []")
+	controllertest.Equal(t, "calls of Finalize", 1, kind.cleaned)
+	b.mustPass() // it is gone, and another of its name is another
+	b.create(newToy(theToy.Name))
 	b.mustPass()
 	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")
 }

@@ -149,9 +149,12 @@ func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (typ
 	if uid != before.UID || version != before.ResourceVersion {
 		return &Toy{}, apierrors.NewConflict(toyResource, key.Name, errors.New("the object has been modified"))
 	}
-	if !equality.Semantic.DeepEqual(before, after) {
+	switch {
+	case after.DeletionTimestamp != nil && len(after.Finalizers) == 0:
+		s.stored[key] = after
+		s.collect(key) // and the answer has the version from before, as that of the API server
+	case !equality.Semantic.DeepEqual(before, after):
 		s.store(after)
-		s.collect(key)
 	}
 	return after.copy(), lost
 }

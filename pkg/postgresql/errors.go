@@ -155,6 +155,25 @@ func isSilent(err error) bool {
 	return err != nil && ClassOf(err) == Away
 }
 
+// causeOf is what the server or the network says in an error, without who asked: others
+// are told too.
+func causeOf(err error) string {
+	var (
+		pg        *pgconn.PgError
+		operation *net.OpError
+		name      *net.DNSError
+	)
+	switch {
+	case errors.As(err, &pg):
+		return pg.Message
+	case errors.As(err, &name):
+		return name.Error()
+	case errors.As(err, &operation):
+		return operation.Error()
+	}
+	return "no answer in time"
+}
+
 func isCode(err error, code string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == code

@@ -27,6 +27,7 @@ type known struct {
 	callers int       // that are at it
 	since   time.Time // when one of them last got an answer, or the first came
 	until   time.Time // when it may be asked again
+	cause   string    // why not before
 }
 
 func newGate(now func() time.Time) *gate {
@@ -44,7 +45,7 @@ func (g *gate) enter(address string) (leave func(), err error) {
 	}
 	switch {
 	case now.Before(server.until):
-		return nil, NewError(Away, "the server at %s has not answered another attempt", address)
+		return nil, NewError(Away, "the server at %s has not answered another attempt: %s", address, server.cause)
 	case server.callers > 0 && (!server.answers || now.Sub(server.since) > patience):
 		return nil, NewError(Busy, "the server at %s is being asked by others", address)
 	case server.callers == 0:
@@ -68,6 +69,6 @@ func (g *gate) asked(address string, err error) {
 	}
 	server.since, server.answers, server.until = g.now(), true, time.Time{}
 	if isSilent(err) {
-		server.answers, server.until = false, g.now().Add(awayFor)
+		server.answers, server.until, server.cause = false, g.now().Add(awayFor), causeOf(err)
 	}
 }

@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -119,4 +120,28 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 		leave()
 	}
 	c.comes()
+}
+
+// TestOthersAreToldWhyAndNotWho is of those who come while a server is left alone.
+func TestOthersAreToldWhyAndNotWho(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"the network": {NewError(Away, "failed to connect to user=clerk: %w", refused), "dial tcp: connect: connection refused"},
+		"a name":      {NewError(Away, "user=clerk: %w", &net.DNSError{Err: "no such host", Name: "nowhere"}), "lookup nowhere: no such host"},
+		"the server":  {NewError(Away, "user=clerk: %w", &pgconn.PgError{Code: codeStarting, Message: "the database system is starting up"}), "the database system is starting up"},
+		"silence":     {NewError(Away, "user=clerk: no answer within 5s"), "no answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			callers := newCallers(t)
+			callers.comes()
+			callers.gate.asked(address, c.err)
+			_, err := callers.gate.enter(address)
+			if want := "the server at " + address + " has not answered another attempt: " + c.want; err == nil || err.Error() != want {
+				t.Errorf("others are told %v, and not %s", err, want)
+			}
+		})
+	}
 }

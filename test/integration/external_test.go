@@ -247,11 +247,6 @@ func TestWhatAnExternalDatabaseCannotBecomeIsRefused(t *testing.T) {
 	}
 }
 
-// message is that of the condition Ready.
-func message(db *v1alpha1.ExternalDatabase) string {
-	return meta.FindStatusCondition(db.Status.Conditions, "Ready").Message
-}
-
 // says waits for a reason, and fails the test unless the message has all the words.
 func (e *external) says(t *testing.T, reason string, degraded bool, words ...string) {
 	t.Helper()

@@ -246,3 +246,12 @@ func (p *place) platformGone(t *testing.T, name string) {
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
 }
+
+// atGone returns when there is no At of a name.
+func (p *place) atGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	world.Eventually(t, "At "+name+" to go", func(ctx context.Context) (bool, error) {
+		_, err := p.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+}

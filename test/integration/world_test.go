@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/world"
 )
@@ -93,4 +96,19 @@ func lines(t *testing.T, c *cluster.Cluster, keep func(cluster.Request) bool) []
 		all = append(all, r.String())
 	}
 	return all
+}
+
+// message is that of the condition Ready, and reason its reason.
+func message(object controller.Object) string {
+	if ready := meta.FindStatusCondition(*object.StatusConditions(), "Ready"); ready != nil {
+		return ready.Message
+	}
+	return ""
+}
+
+func reason(object controller.Object) string {
+	if ready := meta.FindStatusCondition(*object.StatusConditions(), "Ready"); ready != nil {
+		return ready.Reason
+	}
+	return ""
 }

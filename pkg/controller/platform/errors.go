@@ -21,6 +21,14 @@ func namespaceGoes(name string) error {
 		"Namespace %s is being deleted; it is made again when it is gone, and the components with it. To be rid of them, delete the Platform.", name), terminatingRetry)
 }
 
+// explainNamespace says what to do about a namespace that could not be made.
+func explainNamespace(name string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return forbidden(fmt.Errorf("creating Namespace %s: %w; create it yourself, or give the operator's account that right", name, err))
+	}
+	return fmt.Errorf("creating Namespace %s: %w", name, err)
+}
+
 // explain turns the error of a component's step into one that says what to do.
 func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	namespace := platform.Spec.Namespace
@@ -30,9 +38,14 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case ofNamespace(err):
 		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s is gone, and is made again.", namespace), unconfirmedRetry)
 	case apierrors.IsForbidden(err):
-		return controller.WithReason(reasonForbidden, fmt.Errorf("component %s: %w; it is for whoever governs namespace %s to allow it: rights of the operator's account, quotas, admission", c.name, err, namespace))
+		return forbidden(fmt.Errorf("component %s: %w; it is for whoever governs namespace %s to allow it: rights of the operator's account, quotas, admission", c.name, err, namespace))
 	}
 	return fmt.Errorf("component %s: %w", c.name, err)
+}
+
+// forbidden is for what somebody must allow, of which no event tells.
+func forbidden(err error) error {
+	return controller.Stalled(controller.WithReason(reasonForbidden, err), forbiddenRetry)
 }
 
 // ofNamespace tells whether an error says that there is no such namespace.

@@ -288,7 +288,7 @@ func TestTheNamespace(t *testing.T) {
 			says:   []string{"web App Managed Pending NotObserved"}, phase: "Deploying", ready: "False ComponentsNotReady",
 		},
 		"may not be made": {
-			err: forbidden, writes: []string{"create namespaces shops", status}, says: []string{"web App Managed Waiting NamespaceMissing"}, phase: "Pending",
+			err: forbidden, writes: []string{"create namespaces shops", status}, says: []string{"web App Managed Waiting NamespaceMissing"}, phase: "Failed",
 			ready: `False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; create it yourself, or give the operator's account that right`,
 		},
 		"is being deleted": {
@@ -327,7 +327,7 @@ func TestErrorsOfAComponent(t *testing.T) {
 		statusNotYet   bool
 		degraded, made bool
 	}{
-		"no right": {err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: "Forbidden", phase: "Deploying",
+		"no right": {err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: "Forbidden", phase: "Failed",
 			ready: `False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; it is for whoever governs namespace shops to allow it`},
 		"a namespace that is being deleted, which the cache does not know": {err: terminating, reason: "NamespaceTerminating", phase: "Deploying", ready: "False NamespaceTerminating: Namespace shops is being deleted"},
 		"a namespace that is gone, which the cache does not know": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: "NamespaceMissing", phase: "Deploying",

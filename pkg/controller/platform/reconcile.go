@@ -116,14 +116,16 @@ func (r *reconciler) namespace(ctx context.Context, p *pass) error {
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading Namespace %s from the cache: %w", name, err)
 	}
+	if err := r.refusals.recent(p.platform.UID, noComponent, attempt{}); err != nil {
+		return explainNamespace(name, err)
+	}
 	made, err := r.create(ctx, desiredNamespace(p.platform), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return nil // it, or its end, is about to be in the cache
-	case apierrors.IsForbidden(err):
-		return controller.WithReason(reasonForbidden, fmt.Errorf("creating Namespace %s: %w; create it yourself, or give the operator's account that right", name, err))
 	case err != nil:
-		return fmt.Errorf("creating Namespace %s: %w", name, err)
+		r.refusals.note(p.platform.UID, noComponent, attempt{}, err)
+		return explainNamespace(name, err)
 	}
 	r.guard.Wrote(keyOf(p.platform), r.namespaces.Informer().GetStore(), made.ResourceVersion)
 	return nil

@@ -14,7 +14,7 @@ const (
 	// says, and forbiddenRetry when one that may not be written, as for want of quota. A
 	// change of the Platform or of the child comes at once.
 	invalidRetry   = 5 * time.Minute
-	forbiddenRetry = 10 * time.Second
+	forbiddenRetry = 30 * time.Second
 )
 
 // refusals remembers what the API server has refused, so that it is not sent again at
@@ -31,6 +31,9 @@ type refusal struct {
 	err   error
 	until time.Time
 }
+
+// noComponent stands for the namespace.
+const noComponent = ""
 
 // attempt is what was sent: the generations of the Platform and of the child, which is 0
 // if there is none.

@@ -65,7 +65,7 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 		conditions.False(list, conditions.Progressing, reasonDegraded, message)
 	}
 	switch {
-	case len(degraded) > 0:
+	case len(degraded) > 0 || controller.Degrades(err):
 		platform.Status.Phase = v1alpha1.PlatformFailed
 	case homeless != nil:
 		platform.Status.Phase = v1alpha1.PlatformPending
@@ -90,7 +90,7 @@ func judge(open, all []*component) (degraded []string, moving bool) {
 		switch {
 		case isRuledOut(c, all):
 			ruledOut = append(ruledOut, c.name)
-		case !failed && !says(conditions.Stalled) && len(c.step.others) == 0:
+		case !failed && !says(conditions.Stalled) && len(c.step.others) == 0 && c.step.verb != blocked:
 			moving = true
 		}
 	}

@@ -68,7 +68,7 @@ func TestARefusalIsNotAskedForAgainAtOnce(t *testing.T) {
 		"nor with one that is forbidden":           {err: forbidden},
 		"a moment later":                           {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }},
 		"a while later":                            {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(6 * time.Minute)) }, repeat: true},
-		"a while later, where it was forbidden":    {err: forbidden, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(11 * time.Second)) }, repeat: true},
+		"a while later, where it was forbidden":    {err: forbidden, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(31 * time.Second)) }, repeat: true},
 		"the Platform has changed":                 {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Generation = 2 }) }, repeat: true},
 		"an error of the server is none":           {err: apierrors.NewInternalError(fmt.Errorf("no")), repeat: true},
 		"the Platform has gone, and is there anew": {err: invalid, then: func(w *world) { w.pipeline.Reconciler.(*reconciler).refusals.forget("shop-uid") }, repeat: true},

@@ -1,0 +1,93 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// TestWritesGrowWithTheNumberOfComponents counts what Platforms of three sizes cost, of
+// which half the components need another.
+func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{10, 50, 200} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			namespace := shared.NewNamespace(t)
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: halves(n)})
+			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			made := spent(t, namespace)
+			// Each child changes its status three times, and is made once: Platform writes
+			// its own once for each change at most, and once at the beginning.
+			if made["create ats"] != n || made["patch platforms"] != 1 || made["update platforms/status"] > made["update ats/status"]+n+1 || made["update ats/status"] > 3*n {
+				t.Errorf("%d components cost %v", n, made)
+			}
+			shared.deletePlatform(t, namespace)
+			all := spent(t, namespace)
+			if all["delete ats"] != n || all["patch platforms"] != 2 || all["get platforms"] > n+1 {
+				t.Errorf("to be rid of them cost %v", all)
+			}
+			t.Logf("%d components: made with %v, and all in all %v", n, made, all)
+		})
+	}
+}
+
+// halves are n components, of which each of the second half needs one of the first.
+func halves(n int) (all components) {
+	for i := range n {
+		c := task(fmt.Sprintf("c%03d", i))
+		if i >= n/2 {
+			c.DependsOn = []v1alpha1.ComponentName{all[i-n/2].Name}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// spent counts the controller's requests about a Platform and its Ats, by verb and type.
+func spent(t *testing.T, namespace string) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, line := range lines(t, shared.Cluster, func(r cluster.Request) bool {
+		ref := r.ObjectRef
+		return r.Verb != "watch" && (ref.Resource == "platforms" && ref.Name == namespace || ref.Resource == "ats" && ref.Namespace == namespace)
+	}) {
+		counts[strings.Join(strings.Fields(line)[:2], " ")]++
+	}
+	return counts
+}
+
+// TestAChangeCostsOneStatusWrite changes what a child says, and counts.
+func TestAChangeCostsOneStatusWrite(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{suspended(task("gate")), task("job"), web("web:1", unmanaged)}})
+	shared.component(t, namespace, "job", "Done")
+	shared.PlatformWith(t, namespace, "at rest", func(p *v1alpha1.Platform) bool { return p.Status.Components[0].Reason == "Suspended" })
+	before := spent(t, namespace)["update platforms/status"]
+	shared.CreateApp(t, namespace, namespace+"-web", smallest()) // somebody else's, of which it tells
+	shared.component(t, namespace, "web", "Ready")
+	phases := appPhases(t, namespace)
+	if writes := spent(t, namespace)["update platforms/status"] - before; writes > phases+1 {
+		t.Errorf("%d changes of the App's status cost %d writes", phases, writes)
+	}
+	before = spent(t, namespace)["update platforms/status"]
+	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].App.Image = "else:1" })
+	shared.PlatformWith(t, namespace, "told", func(*v1alpha1.Platform) bool { return true })
+	if writes := spent(t, namespace)["update platforms/status"] - before; writes != 1 {
+		t.Errorf("a new generation without any other change cost %d writes", writes)
+	}
+}
+
+// appPhases is how often the status of an App was written.
+func appPhases(t *testing.T, namespace string) int {
+	t.Helper()
+	return len(lines(t, shared.Cluster, func(r cluster.Request) bool {
+		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "apps" && r.ObjectRef.Subresource == "status"
+	}))
+}

@@ -1,0 +1,143 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+)
+
+func db(name string) v1alpha1.PlatformComponent {
+	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), Database: &v1alpha1.DatabaseSpec{
+		Version: "17", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi")},
+	}}
+}
+
+func TestBadPlatformsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Platform)
+		want   string
+	}{
+		"no namespace":                 {func(p *v1alpha1.Platform) { p.Spec.Namespace = "" }, "spec.namespace"},
+		"a namespace that is no name":  {func(p *v1alpha1.Platform) { p.Spec.Namespace = "Shop_1" }, "spec.namespace"},
+		"a component without a kind":   {func(p *v1alpha1.Platform) { p.Spec.Components[0].At = nil }, "a component is exactly one of app, database, externalDatabase and at"},
+		"a component of two kinds":     {func(p *v1alpha1.Platform) { p.Spec.Components[0].App = ptr.To(smallest()) }, "a component is exactly one of app, database, externalDatabase and at"},
+		"two components of one name":   {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a"), task("a")} }, "Duplicate value"},
+		"a component without a name":   {func(p *v1alpha1.Platform) { p.Spec.Components[0].Name = "" }, "name"},
+		"a name that is none":          {func(p *v1alpha1.Platform) { p.Spec.Components[0].Name = "A.b" }, "name"},
+		"a state that is none":         {func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = "Paused" }, "managementState"},
+		"a dependency that is none":    {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b")} }, "dependsOn may only name components of this Platform"},
+		"a dependency on itself":       {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "a")} }, "a component cannot depend on itself"},
+		"a dependency twice":           {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b", "b"), task("b")} }, "Duplicate value"},
+		"an At that deletes itself":    {func(p *v1alpha1.Platform) { p.Spec.Components[0].At.TTLSecondsAfterFinished = ptr.To[int32](1) }, "would be made again, and run again"},
+		"an App without an image":      {func(p *v1alpha1.Platform) { p.Spec.Components = components{web("", managed)} }, "image"},
+		"a Platform's name with a dot": {func(p *v1alpha1.Platform) { p.Name = "a.b" }, "the name must be one with which that of a Service may begin"},
+		"names too long for a Service": {func(p *v1alpha1.Platform) {
+			p.Spec.Components = components{renamed(web("web:1", managed), v1alpha1.ComponentName(strings.Repeat("a", 60)))}
+		}, "63 characters at most"},
+		"names too long for a StatefulSet": {func(p *v1alpha1.Platform) { p.Spec.Components = components{db(strings.Repeat("a", 50))} }, "and 52 for a database"},
+		"257 components":                   {func(p *v1alpha1.Platform) { p.Spec.Components = many(257, 0) }, "256"},
+		"33 dependencies":                  {func(p *v1alpha1.Platform) { p.Spec.Components = many(40, 33) }, "32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1alpha1.PlatformSpec{Namespace: "bad", Components: components{task("job")}}}
+			c.change(platform)
+			_, err := shared.Windlass.WindlassV1alpha1().Platforms().Create(t.Context(), platform, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+			}
+		})
+	}
+}
+
+// many are n components, of which each depends on up to so many before it.
+func many(n, needs int) (all components) {
+	for i := range n {
+		c := suspended(task(fmt.Sprintf("component-with-quite-a-name-%03d", i)))
+		for j := max(0, i-needs); j < i; j++ {
+			c.DependsOn = append(c.DependsOn, all[j].Name)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func TestPlatformsOfAnySizeThatIsAllowedAreAccepted(t *testing.T) {
+	t.Parallel()
+	for n, needs := range map[int]int{64: 32, 256: 32, 255: 0} {
+		platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Spec: v1alpha1.PlatformSpec{Namespace: "large", Components: many(n, needs)}}
+		if _, err := shared.Windlass.WindlassV1alpha1().Platforms().Create(t.Context(), platform, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("%d components, each with up to %d dependencies: %v", n, needs, err)
+		}
+	}
+}
+
+// TestADependencyThatIsNoneIsRefusedInALargePlatformToo is of one for which the API server
+// would count too long.
+func TestADependencyThatIsNoneIsRefusedInALargePlatformToo(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: append(many(70, 0), task("last", "nothing"))})
+	platform := shared.PlatformReason(t, namespace, "InvalidSpec")
+	if words := "component last depends on nothing, which there is not"; !strings.Contains(message(platform), words) {
+		t.Errorf("Ready says: %s", message(platform))
+	}
+	if ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(ats.Items) > 0 {
+		t.Errorf("there are %d Ats (%v)", len(ats.Items), err)
+	}
+}
+
+func TestWhatAPlatformCannotBecomeIsRefused(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	outsideSpec := v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk"}
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{db("db"), {Name: "outside", ExternalDatabase: &outsideSpec}}})
+	shared.component(t, namespace, "db", "Ready")
+	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.PlatformSpec)
+		want   string
+	}{
+		"another namespace": {func(s *v1alpha1.PlatformSpec) { s.Namespace = "else" }, "namespace cannot be changed"},
+		"another version":   {func(s *v1alpha1.PlatformSpec) { s.Components[0].Database.Version = "16" }, "version cannot be changed"},
+		"another database":  {func(s *v1alpha1.PlatformSpec) { s.Components[1].ExternalDatabase.DatabaseName = "else" }, "databaseName cannot be changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			platform, err := platforms.Get(t.Context(), namespace, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(&platform.Spec)
+			if _, err := platforms.Update(t.Context(), platform, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+			}
+		})
+	}
+	// What only the Database itself can tell.
+	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+		p.Spec.Components[0].Database.Storage.Size = resource.MustParse("1Mi")
+		p.Spec.Components = append(p.Spec.Components, task("job"))
+	})
+	shared.component(t, namespace, "job", "Done") // the rest goes on
+	platform := shared.PlatformReason(t, namespace, "Invalid")
+	if words := "storage.size cannot shrink"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
+	}
+	// The API server has heard of it once, whatever else has happened.
+	refused := lines(t, shared.Cluster, func(r cluster.Request) bool {
+		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "databases" && r.ResponseStatus.Code == 422
+	})
+	if len(refused) != 1 {
+		t.Errorf("it was sent %d times", len(refused))
+	}
+}

@@ -1,0 +1,167 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// namespaceNow is a namespace as it is, or nil.
+func (p *place) namespaceNow(t *testing.T, name string) *corev1.Namespace {
+	t.Helper()
+	list, err := p.Kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+func TestTheNamespaceIsMadeAndNeverDeleted(t *testing.T) {
+	t.Parallel()
+	name := shared.NewNamespace(t) + "-made"
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	made := shared.namespaceNow(t, name)
+	if made == nil || made.Labels["app.kubernetes.io/part-of"] != name || len(made.OwnerReferences) > 0 {
+		t.Fatalf("the namespace is %v", made)
+	}
+	shared.deletePlatform(t, name)
+	shared.atGone(t, name, name+"-job")
+	if left := shared.namespaceNow(t, name); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
+		t.Errorf("after the Platform the namespace is %v", left)
+	}
+	// One that is there already is used as it is.
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if now := shared.namespaceNow(t, name); now.ResourceVersion != made.ResourceVersion {
+		t.Errorf("it was written to: %v", now)
+	}
+	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANamespaceWithoutComponentsIsMadeToo(t *testing.T) {
+	t.Parallel()
+	name := shared.NewNamespace(t) + "-empty"
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if shared.namespaceNow(t, name) == nil {
+		t.Error("there is none")
+	}
+}
+
+func TestANamespaceThatIsBeingDeletedIsSaidAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	name := shared.NewNamespace(t) + "-going"
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), task("next", "job")}})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	before := shared.namespaceNow(t, name)
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}
+	configs := shared.Kube.CoreV1().ConfigMaps(name)
+	if _, err := configs.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	platform := shared.PlatformReason(t, name, "NamespaceTerminating")
+	if words := "Namespace " + name + " is being deleted; it is made again when it is gone"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
+		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
+	}
+	shared.component(t, name, "job", v1alpha1.ComponentWaiting)
+	if _, err := configs.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "another namespace", func(context.Context) (bool, error) {
+		now := shared.namespaceNow(t, name)
+		return now != nil && now.UID != before.UID, nil
+	})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+}
+
+func TestAPlatformGoesWithItsNamespace(t *testing.T) {
+	t.Parallel()
+	name := shared.NewNamespace(t) + "-both"
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), web("web:1", managed, "job")}})
+	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	shared.deletePlatform(t, name)
+	world.Eventually(t, "the namespace to go", func(context.Context) (bool, error) { return shared.namespaceNow(t, name) == nil, nil })
+}
+
+func TestMissingRightsAreSaid(t *testing.T) {
+	t.Parallel()
+	p := ownPlace(t)
+	controller := launch(t, p.Cluster, "--leader-elect=false")
+	defer controller.terminate()
+	without := func(resource string) (restore func()) {
+		t.Helper()
+		role, err := p.Kube.RbacV1().ClusterRoles().Get(t.Context(), "windlass-controller", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := role.DeepCopy()
+		for i, rule := range role.Rules {
+			for j, name := range rule.Resources {
+				if name == resource {
+					role.Rules[i].Resources[j] = "nothing"
+					role.Rules = append(role.Rules, *rule.DeepCopy())
+					last := &role.Rules[len(role.Rules)-1]
+					last.Resources, last.Verbs = []string{resource}, []string{"get", "list", "watch"}
+				}
+			}
+		}
+		if role, err = p.Kube.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			full.ResourceVersion = role.ResourceVersion
+			if _, err := p.Kube.RbacV1().ClusterRoles().Update(t.Context(), full, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	restore := without("apps")
+	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")}})
+	p.component(t, "rights", "job", "Done")
+	platform := p.PlatformReason(t, "rights", "Forbidden")
+	for _, words := range []string{"component web: creating App rights/rights-web", `cannot create resource "apps"`, "it is for whoever governs namespace rights to allow it"} {
+		if !strings.Contains(message(platform), words) {
+			t.Errorf("Ready does not say %q: %s", words, message(platform))
+		}
+	}
+	want := []string{"web App Managed Waiting", "job At Managed Done", "next At Managed Waiting"}
+	if got := says(platform); strings.Join(got, ";") != strings.Join(want, ";") {
+		t.Errorf("the status says %v, and not %v", got, want)
+	}
+	restore()
+	p.PlatformIn(t, "rights", v1alpha1.PlatformReady)
+
+	restore = without("namespaces")
+	p.CreatePlatform(t, "homeless", v1alpha1.PlatformSpec{Namespace: "homeless", Components: components{task("job")}})
+	platform = p.PlatformReason(t, "homeless", "Forbidden")
+	if words := "create it yourself, or give the operator's account that right"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
+	}
+	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", "homeless"); err != nil {
+		t.Fatal(err)
+	}
+	p.PlatformIn(t, "homeless", v1alpha1.PlatformReady)
+	restore()
+}

@@ -1,0 +1,208 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// graphs are those in whose order components are started and removed, each an At.
+var graphs = map[string]func() components{
+	"a chain": func() components {
+		return components{task("a", "b"), task("b", "c"), task("c", "d"), task("d", "e"), task("e")}
+	},
+	"a diamond": func() components {
+		return components{task("tip", "left", "right"), task("left", "base"), task("right", "base"), task("base")}
+	},
+	"30 components": func() (all components) {
+		random := rand.New(rand.NewPCG(6, 30))
+		for i := range 30 {
+			c := task(fmt.Sprintf("c%02d", i))
+			for j := range i {
+				if random.IntN(6) == 0 {
+					c.DependsOn = append(c.DependsOn, v1alpha1.ComponentName(fmt.Sprintf("c%02d", j)))
+				}
+			}
+			all = append(all, c)
+		}
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all
+	},
+}
+
+func TestComponentsStartAndGoInOrder(t *testing.T) {
+	t.Parallel()
+	for name, graph := range graphs {
+		for how, remove := range map[string]func(t *testing.T, namespace string){
+			"the Platform is deleted": func(t *testing.T, namespace string) { t.Helper(); shared.deletePlatform(t, namespace) },
+			"all are taken off the list": func(t *testing.T, namespace string) {
+				t.Helper()
+				shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = nil })
+				shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			},
+			"all are Removed": func(t *testing.T, namespace string) {
+				t.Helper()
+				shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+					for i := range p.Spec.Components {
+						p.Spec.Components[i].ManagementState, p.Spec.Components[i].DependsOn = removed, nil
+					}
+				})
+				shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				namespace := shared.NewNamespace(t)
+				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: graph()})
+				shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+				remove(t, namespace)
+				inOrder(t, namespace, graph())
+			})
+		}
+	}
+}
+
+// inOrder compares the API server's record of what was made, said and deleted with what
+// components need.
+func inOrder(t *testing.T, namespace string, graph components) {
+	t.Helper()
+	record := lines(t, shared.Cluster, func(r cluster.Request) bool {
+		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "ats" && r.ResponseStatus.Code < 300
+	})
+	// Its last status is that it is Done, and a deletion is not sent twice.
+	when := func(request string, c v1alpha1.ComponentName) int {
+		t.Helper()
+		line := fmt.Sprintf("%s %s/%s-%s", request, namespace, namespace, c)
+		if request != "update ats/status" && slices.Index(record, line) != lastIndex(record, line) {
+			t.Errorf("%s was sent twice", line)
+		}
+		return lastIndex(record, line)
+	}
+	for _, c := range graph {
+		for _, needed := range c.DependsOn {
+			ready, made := when("update ats/status", needed), when("create ats", c.Name)
+			if ready < 0 || made < ready {
+				t.Errorf("%s was made before %s was Ready", c.Name, needed)
+			}
+			gone, deleted := when("delete ats", c.Name), when("delete ats", needed)
+			if gone < 0 || deleted < gone {
+				t.Errorf("%s was deleted before %s", needed, c.Name)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("the record:\n%s", strings.Join(record, "\n"))
+	}
+}
+
+func lastIndex(lines []string, line string) int {
+	for i, other := range slices.Backward(lines) {
+		if other == line {
+			return i
+		}
+	}
+	return -1
+}
+
+// TestWhatIsNeededStaysUntilWhatNeedsItIsGone holds the one that goes first.
+func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, namespace string){
+		"when both are Removed": func(t *testing.T, namespace string) {
+			t.Helper()
+			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+				p.Spec.Components[0].ManagementState, p.Spec.Components[1].ManagementState = removed, removed
+			})
+		},
+		"when both are taken off the list": func(t *testing.T, namespace string) {
+			t.Helper()
+			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = nil })
+		},
+		"when one is Removed and the other off the list": func(t *testing.T, namespace string) {
+			t.Helper()
+			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+				p.Spec.Components = components{web("web:1", removed)}
+			})
+		},
+		"when the Platform is deleted": func(t *testing.T, namespace string) {
+			t.Helper()
+			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := shared.NewNamespace(t)
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed, "base"), task("base")}})
+			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			const hold = "example.com/hold"
+			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) { app.Finalizers = append(app.Finalizers, hold) })
+			remove(t, namespace)
+			shared.component(t, namespace, "web", v1alpha1.ComponentRemoving)
+			base := shared.component(t, namespace, "base", v1alpha1.ComponentWaiting)
+			if want := "It stays until what depends on it is gone: web."; base.Message != want {
+				t.Errorf("it says %q, and not %q", base.Message, want)
+			}
+			at, err := shared.Windlass.CnatV1().Ats(namespace).Get(t.Context(), namespace+"-base", metav1.GetOptions{})
+			if err != nil || at.DeletionTimestamp != nil {
+				t.Errorf("what is needed is gone, or goes: %v", err)
+			}
+			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) {
+				app.Finalizers = slices.DeleteFunc(app.Finalizers, func(f string) bool { return f == hold })
+			})
+			shared.atGone(t, namespace, namespace+"-base")
+		})
+	}
+}
+
+func TestOneThatIsNotReadyHoldsUpOnlyWhatNeedsIt(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{
+		task("last", "second"), task("second", "gate"), suspended(task("gate")), task("free"), task("freed", "free"),
+	}})
+	shared.component(t, namespace, "freed", "Done")
+	platform := shared.PlatformWith(t, namespace, "held up", func(p *v1alpha1.Platform) bool { return p.Status.ReadyComponents == 2 })
+	want := []string{"last At Managed Waiting", "second At Managed Waiting", "gate At Managed Pending", "free At Managed Done", "freed At Managed Done"}
+	if got := says(platform); !slices.Equal(got, want) {
+		t.Errorf("the status says %v, and not %v", got, want)
+	}
+	ready := message(platform)
+	for _, words := range []string{"3 of 5 components", "gate is Pending: Set spec.suspend to false to let the command run", "second is Waiting: Waiting for gate to be Ready", "last is Waiting: Waiting for second to be Ready"} {
+		if !strings.Contains(ready, words) {
+			t.Errorf("the condition Ready does not say %q: %s", words, ready)
+		}
+	}
+	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].At.Suspend = nil })
+	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+}
+
+func TestACycleIsRefusedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{task("a", "b"), task("b")}})
+	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+		p.Spec.Components = components{task("a", "b"), task("b", "c"), task("c", "a"), task("other")}
+	})
+	platform := shared.PlatformReason(t, namespace, "DependencyCycle")
+	if words := "a -> b -> c -> a"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
+	}
+	ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || !slices.EqualFunc(ats.Items, []string{"-a", "-b"}, func(at cnatv1.At, name string) bool { return at.Name == namespace+name && at.DeletionTimestamp == nil }) {
+		t.Errorf("there are %v (%v)", ats.Items, err)
+	}
+	shared.deletePlatform(t, namespace)
+}

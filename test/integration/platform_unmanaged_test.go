@@ -1,0 +1,176 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// childWrites are the controller's writes to the App of component web, its status left
+// out.
+func childWrites(t *testing.T, namespace string) []string {
+	t.Helper()
+	return lines(t, shared.Cluster, func(r cluster.Request) bool {
+		return r.ObjectRef.Namespace == namespace && r.ObjectRef.APIGroup == "windlass.dev" && r.ObjectRef.Resource == "apps" &&
+			r.ObjectRef.Subresource == "" && r.Verb != "get"
+	})
+}
+
+// setState puts component web of a Platform into a state, and returns when that has come
+// to rest.
+func setState(t *testing.T, namespace string, state v1alpha1.ManagementState) *v1alpha1.Platform {
+	t.Helper()
+	changeState(t, namespace, state)
+	return shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+}
+
+func changeState(t *testing.T, namespace string, state v1alpha1.ManagementState) {
+	t.Helper()
+	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = state })
+}
+
+// editWeb changes the App of component web as somebody else.
+func editWeb(t *testing.T, namespace string, change func(*v1alpha1.App)) *v1alpha1.App {
+	t.Helper()
+	shared.UpdateApp(t, namespace, namespace+"-web", change)
+	return shared.AppIn(t, namespace, namespace+"-web", v1alpha1.AppReady)
+}
+
+func TestUnmanagedIsReal(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
+	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+	made := shared.childApp(t, namespace, "web")
+	setState(t, namespace, unmanaged)
+	before := childWrites(t, namespace)
+	if diff := cmp.Diff([]string{"create apps " + namespace + "/" + made.Name, "patch apps " + namespace + "/" + made.Name}, before); diff != "" {
+		t.Errorf("making it and letting it go took (-wanted +got):\n%s", diff)
+	}
+	edited := editWeb(t, namespace, func(app *v1alpha1.App) {
+		app.Spec.Image, app.Spec.Config = "theirs:1", map[string]string{"theirs": "yes"}
+		app.Labels["app.kubernetes.io/component"] = "theirs"
+		delete(app.Labels, "app.kubernetes.io/part-of")
+	})
+	for i := range 20 { // each is a pass
+		shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "touched", fmt.Sprint(i))
+			p.Spec.Components[0].App.Image = fmt.Sprintf("web:%d", i)
+		})
+	}
+	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+	shared.deletePlatform(t, namespace)
+	left := shared.childApp(t, namespace, "web")
+	if left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
+		t.Fatalf("it did not survive the Platform: %v", left)
+	}
+	if diff := cmp.Diff(edited.ObjectMeta, left.ObjectMeta) + cmp.Diff(edited.Spec, left.Spec); diff != "" {
+		t.Errorf("it was changed (-before +after):\n%s", diff)
+	}
+	if after := childWrites(t, namespace); len(after) != len(before) {
+		t.Errorf("it was written to: %v", after[len(before):])
+	}
+}
+
+func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// theirs makes an object of somebody else's in the place of the App.
+		theirs func(t *testing.T, namespace string)
+		first  v1alpha1.ManagementState
+	}{
+		"and nothing that was there before": {
+			theirs: func(t *testing.T, namespace string) { t.Helper(); theirApp(t, namespace) }, first: unmanaged,
+		},
+		"and nothing that somebody has put in its place": {
+			theirs: func(t *testing.T, namespace string) {
+				t.Helper()
+				setState(t, namespace, unmanaged)
+				deleteWeb(t, namespace)
+				theirApp(t, namespace)
+			}, first: managed,
+		},
+		"and nothing of a Platform that had its name": {
+			theirs: func(t *testing.T, namespace string) {
+				t.Helper()
+				setState(t, namespace, unmanaged)
+				shared.deletePlatform(t, namespace)
+				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", unmanaged)}})
+			}, first: managed,
+		},
+		"and nothing that bears no word of it": {
+			theirs: func(t *testing.T, namespace string) {
+				t.Helper()
+				setState(t, namespace, unmanaged)
+				editWeb(t, namespace, func(app *v1alpha1.App) { delete(app.Annotations, recordAnnotation) })
+			}, first: managed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := shared.NewNamespace(t)
+			if c.first == unmanaged {
+				c.theirs(t, namespace)
+			}
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", c.first)}})
+			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			if c.first == managed {
+				c.theirs(t, namespace)
+			}
+			shared.AppIn(t, namespace, namespace+"-web", v1alpha1.AppReady)
+			before := shared.childApp(t, namespace, "web")
+			writes := childWrites(t, namespace)
+
+			changeState(t, namespace, managed)
+			shared.PlatformReason(t, namespace, "NameConflict")
+			shared.component(t, namespace, "web", v1alpha1.ComponentWaiting)
+			changeState(t, namespace, removed)
+			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+			shared.component(t, namespace, "web", v1alpha1.ComponentRemoved)
+			shared.deletePlatform(t, namespace)
+
+			after := shared.childApp(t, namespace, "web")
+			if after == nil || cmp.Diff(before, after) != "" {
+				t.Errorf("it was changed (-before +after):\n%s", cmp.Diff(before, after))
+			}
+			if now := childWrites(t, namespace); len(now) != len(writes) {
+				t.Errorf("it was written to: %v", now[len(writes):])
+			}
+		})
+	}
+}
+
+func theirApp(t *testing.T, namespace string) {
+	t.Helper()
+	shared.CreateApp(t, namespace, namespace+"-web", smallest())
+}
+
+func deleteWeb(t *testing.T, namespace string) {
+	t.Helper()
+	if _, err := shared.Kubectl(t.Context(), "", "delete", "app", namespace+"-web", "-n", namespace, "--timeout=60s"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTwoPlatformsWhoseChildrenHaveOneName is of names that a hyphen makes the same.
+func TestTwoPlatformsWhoseChildrenHaveOneName(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	first, second := namespace+"-a", namespace
+	shared.CreatePlatform(t, first, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{renamed(web("web:1", managed), "b")}})
+	shared.PlatformIn(t, first, v1alpha1.PlatformReady)
+	shared.CreatePlatform(t, second, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{renamed(web("web:2", managed), "a-b")}})
+	shared.PlatformReason(t, second, "NameConflict")
+	shared.deletePlatform(t, second)
+	app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-a-b", metav1.GetOptions{})
+	if err != nil || app.Spec.Image != "web:1" || app.DeletionTimestamp != nil {
+		t.Errorf("the first Platform's App is %v (%v)", app, err)
+	}
+}
