@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats,
-# and an App that waits for its Database, with their phases as they change.
+# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats, an
+# App that waits for its Database, and a Platform that comes up in order, with their
+# phases as they change.
 # Everything stays up afterwards.
 set -euo pipefail
 
@@ -60,6 +61,7 @@ say "3. The controller, out of cluster"
 start_controller
 
 say "4. Three Ats: one that ends well (v1alpha1), one that fails, one that is suspended"
+bin/kubectl delete platforms --all --ignore-not-found
 bin/kubectl delete ats,apps.windlass.dev,databases.windlass.dev --all --ignore-not-found
 bin/kubectl delete pvc --all --ignore-not-found # which a Database of an earlier demo has left
 for example in at-v1alpha1 at-fails at-suspended; do
@@ -92,6 +94,19 @@ say "7. What it got"
 bin/kubectl get databases.windlass.dev
 bin/kubectl set env deployment/storefront --list
 
+say "8. A Platform, whose components start in the order in which they depend on each other"
+bin/kubectl apply -f artifacts/examples/web-shop-platform.yaml
+bin/kubectl get platforms --watch &
+watch=$!
+trap 'kill "${watch}" 2>/dev/null || true' EXIT
+bin/kubectl wait platform/web-shop --for=condition=Ready --timeout 60s >/dev/null
+kill "${watch}"
+wait "${watch}" 2>/dev/null || true
+trap - EXIT
+say "When each was made, and what it says"
+bin/kubectl get databases.windlass.dev,ats,apps.windlass.dev -n web-shop --no-headers --sort-by=.metadata.creationTimestamp \
+  -o custom-columns='MADE:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
+
 say "What you may look at now"
 cat <<TEXT
   export KUBECONFIG=${KUBECONFIG}
@@ -101,6 +116,8 @@ cat <<TEXT
   bin/kubectl scale app/storefront --replicas=3 && bin/kubectl get app storefront --watch
   bin/kubectl get statefulsets,services,secrets,pvc -l app.kubernetes.io/instance=shop
   bin/kubectl delete secret shop-credentials && bin/kubectl get pods --watch   # another password
+  bin/kubectl get platform web-shop -o yaml # each of its components, under status
+  bin/kubectl delete platform web-shop && bin/kubectl get windlass -n web-shop
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
   less ${state}/log/controller.log
 Take it all down with: make cluster-down
