@@ -74,7 +74,7 @@ func withOperator(m *testing.M) (code int, err error) {
 	defer func() {
 		// The operator lets these go, so they go first; a Database may be the server of others.
 		var gone error
-		for _, kind := range []string{"externaldatabases.windlass.dev", "databases.windlass.dev"} {
+		for _, kind := range []string{"platforms.windlass.dev", "externaldatabases.windlass.dev", "databases.windlass.dev"} {
 			_, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", kind, "--all", "--all-namespaces")
 			gone = errors.Join(gone, err)
 		}

@@ -79,6 +79,9 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 	if code := controller.terminate(); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
 	}
+	if !strings.Contains(controller.log.String(), "Platforms are left alone") {
+		t.Errorf("its log does not tell that it leaves Platforms alone:\n%s", controller.log.String())
+	}
 	if strings.Contains(controller.log.String(), "forbidden") {
 		t.Errorf("its log tells of something forbidden:\n%s", controller.log.String())
 	}

@@ -1,0 +1,78 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestAPlatformComesUpAndGoesInOrder has a task fill the database before the App starts,
+// and the App's Pods be gone before the database goes.
+func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
+	t.Parallel()
+	name := here.NewNamespace(t)
+	db := postgresSpec()
+	db.DeletionPolicy = v1alpha1.DeletionDelete
+	psql := func(sql string) *v1.AtSpec {
+		return &v1.AtSpec{
+			Schedule: "2020-01-01T00:00:00Z", Image: cmp.Or(db.Image, "postgres:"+db.Version),
+			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name + "-db-credentials"}}}},
+			Env:     []corev1.EnvVar{{Name: "SQL", Value: sql}},
+			Command: []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`},
+		}
+	}
+	// Each task fails unless the one before has ended well, and an At runs once.
+	here.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: []v1alpha1.PlatformComponent{
+		{Name: "web", DependsOn: []v1alpha1.ComponentName{"fill"}, App: &v1alpha1.AppSpec{
+			Image:       cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/nginx-unprivileged:1.29"),
+			Probe:       &v1alpha1.AppProbe{Path: "/"},
+			DatabaseRef: &v1alpha1.DatabaseReference{Kind: "Database", Name: name + "-db"},
+		}},
+		{Name: "fill", DependsOn: []v1alpha1.ComponentName{"schema"}, At: psql("insert into orders values (1), (2)")},
+		{Name: "schema", DependsOn: []v1alpha1.ComponentName{"db"}, At: psql("create table orders (id int)")},
+		{Name: "db", Database: &db},
+	}})
+	here.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if err := here.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "the Database to go", func(ctx context.Context) (bool, error) {
+		db, err := here.Windlass.WindlassV1alpha1().Databases(name).Get(ctx, name+"-db", metav1.GetOptions{})
+		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, ignoreNotFound(err)
+	})
+	pods, err := here.Kube.CoreV1().Pods(name).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		if !strings.HasPrefix(pod.Name, name+"-db-") {
+			t.Errorf("the Database goes while Pod %s is there, in phase %s", pod.Name, pod.Status.Phase)
+		}
+	}
+	world.Eventually(t, "the Platform to go", func(ctx context.Context) (bool, error) {
+		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), ignoreNotFound(err)
+	})
+	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,windlass", "-n", name, "-o", "name"); err != nil || left != "" {
+		t.Errorf("there are left %s (%v)", left, err)
+	}
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
