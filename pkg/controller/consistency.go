@@ -24,9 +24,9 @@ type Store interface {
 // number, and a store that went back in time (the API server was restored from
 // a backup), count as caught up.
 type Guard struct {
-	mu      sync.Mutex
-	writes  map[Key]map[Store]write
-	deleted map[Key]map[types.UID]bool
+	mu       sync.Mutex
+	writes   map[Key]map[Store]write
+	finished map[Key]map[string]types.UID
 }
 
 type write struct {
@@ -36,7 +36,7 @@ type write struct {
 
 // NewGuard returns a Guard that remembers nothing yet.
 func NewGuard() *Guard {
-	return &Guard{writes: map[Key]map[Store]write{}, deleted: map[Key]map[types.UID]bool{}}
+	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}}
 }
 
 // Wrote records that a pass of key wrote an object of the type that store holds,
@@ -73,26 +73,28 @@ func (g *Guard) Forget(key Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.writes, key)
-	delete(g.deleted, key)
+	delete(g.finished, key)
 }
 
-// Deleted records that a pass of key has deleted an object. Of a deletion there is no
-// version to wait for: IsDeleted tells of it until the key is forgotten.
-func (g *Guard) Deleted(key Key, object types.UID) {
+// Finished records that a pass of key has done the last that this process does with an
+// object: deleted it, or taken its finalizer off. what names the object among those of
+// the key. There is no version to wait for: a DELETE is answered with none, and a patch
+// that ends an object with that from before, so that a cache which has the object still
+// counts as caught up.
+func (g *Guard) Finished(key Key, what string, object types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.deleted[key] == nil {
-		g.deleted[key] = map[types.UID]bool{}
+	if g.finished[key] == nil {
+		g.finished[key] = map[string]types.UID{}
 	}
-	g.deleted[key][object] = true
+	g.finished[key][what] = object
 }
 
-// IsDeleted tells whether an object was deleted by a pass of key, whatever a cache says
-// of it.
-func (g *Guard) IsDeleted(key Key, object types.UID) bool {
+// IsFinished tells whether that was recorded, whatever a cache says of the object.
+func (g *Guard) IsFinished(key Key, what string, object types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.deleted[key][object]
+	return g.finished[key][what] == object && object != ""
 }
 
 func (w write) pending(now string) bool {

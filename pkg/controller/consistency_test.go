@@ -3,6 +3,8 @@ package controller_test
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -121,17 +123,30 @@ func TestGuardForgetsWhatTheCacheHeld(t *testing.T) {
 	}
 }
 
-func TestAGuardKnowsWhatWasDeleted(t *testing.T) {
+func TestAGuardKnowsWhatItsProcessIsDoneWith(t *testing.T) {
 	g, a, b := controller.NewGuard(), keyOf("a"), keyOf("b")
-	g.Deleted(a, "pod-uid")
-	if !g.IsDeleted(a, "pod-uid") || g.IsDeleted(a, "other-uid") || g.IsDeleted(b, "pod-uid") {
-		t.Error("it knows something else")
+	g.Finished(a, "Pod", "pod-uid")
+	for _, c := range []struct {
+		key  controller.Key
+		what string
+		uid  types.UID
+		want bool
+	}{
+		{a, "Pod", "pod-uid", true}, {a, "Pod", "other-uid", false}, {a, "Job", "pod-uid", false}, {b, "Pod", "pod-uid", false}, {a, "Job", "", false},
+	} {
+		if got := g.IsFinished(c.key, c.what, c.uid); got != c.want {
+			t.Errorf("of %v it knows %t", c, got)
+		}
 	}
 	if !g.CaughtUp(a) {
-		t.Error("a deletion holds a pass back")
+		t.Error("that holds a pass back")
+	}
+	g.Finished(a, "Pod", "next-uid")
+	if g.IsFinished(a, "Pod", "pod-uid") || !g.IsFinished(a, "Pod", "next-uid") {
+		t.Error("it keeps more than the last of a name")
 	}
 	g.Forget(a)
-	if g.IsDeleted(a, "pod-uid") {
+	if g.IsFinished(a, "Pod", "next-uid") {
 		t.Error("it knows it of a key that is forgotten")
 	}
 }

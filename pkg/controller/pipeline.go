@@ -88,7 +88,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 // finalizer there is nothing to do: garbage collection does it.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	finalizer, ok := p.Reconciler.(Finalizer[T])
-	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Guard.IsDeleted(key, cached.GetUID()) {
+	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Guard.IsFinished(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
 	obj, result, err := p.pass(ctx, key, cached, finalizer.Finalize)
@@ -99,9 +99,12 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil && !apierrors.IsNotFound(err) {
 		return Result{}, fmt.Errorf("removing the finalizer of %s: %w", key, err)
 	}
-	p.Guard.Deleted(key, obj.GetUID()) // the answer has a version that the cache may have
+	p.Guard.Finished(key, itself, obj.GetUID())
 	return Result{}, nil
 }
+
+// itself names the object of a key to the Guard.
+const itself = ""
 
 // ensureFinalizer adds the finalizer before the kind has had any effect that it
 // would have to undo.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,7 +61,7 @@ func (c *Connector) connect(ctx context.Context, s Settings) (*session, error) {
 	defer cancel()
 	conn, err := c.dial(ctx, s)
 	if err != nil {
-		err = NewError(classOfConnect(err), "connecting to the server at %s as %q: %w", s.Address(), s.Username, lasting(err))
+		err = NewError(classOfConnect(err), "connecting to the server at %s as %q: %w", s.Address(), s.Username, plain(err))
 	}
 	if err != nil {
 		return nil, err
@@ -76,22 +75,6 @@ func (c *Connector) dial(ctx context.Context, s Settings) (*pgconn.PgConn, error
 		return nil, err
 	}
 	return pgconn.ConnectConfig(ctx, config)
-}
-
-// lasting is an error of pgconn's without what is said already, and without the port that
-// an attempt came from: it would make one attempt's error differ from the next one's.
-func lasting(err error) error {
-	var (
-		attempt   *pgconn.ConnectError
-		operation *net.OpError
-	)
-	if errors.As(err, &attempt) {
-		err = attempt.Unwrap()
-	}
-	if errors.As(err, &operation) && operation.Source != nil {
-		return errors.New(strings.ReplaceAll(err.Error(), operation.Source.String()+"->", ""))
-	}
-	return err
 }
 
 // config says all, so that nothing comes from the environment or from files.

@@ -159,19 +159,52 @@ func isSilent(err error) bool {
 // are told too.
 func causeOf(err error) string {
 	var (
-		pg        *pgconn.PgError
-		operation *net.OpError
-		name      *net.DNSError
+		pg    *pgconn.PgError
+		plain *plainError
 	)
 	switch {
 	case errors.As(err, &pg):
 		return pg.Message
-	case errors.As(err, &name):
-		return name.Error()
-	case errors.As(err, &operation):
-		return operation.Error()
+	case errors.As(err, &plain):
+		return plain.said
 	}
-	return "no answer in time"
+	return "it gave none in time"
+}
+
+// plainError is an error of the network, and what it says without what differs from one
+// attempt to the next.
+type plainError struct {
+	err  error
+	said string
+}
+
+func (e *plainError) Error() string { return e.said }
+func (e *plainError) Unwrap() error { return e.err }
+
+// plain is an error of an attempt to connect without what is said already, and without
+// the ports that the attempt used: they would make its error differ from the next one's.
+func plain(err error) error {
+	var (
+		attempt   *pgconn.ConnectError
+		operation *net.OpError
+		name      *net.DNSError
+	)
+	if errors.As(err, &attempt) {
+		err = attempt.Unwrap()
+	}
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return &plainError{err, "lookup " + name.Name + ": no such host"}
+	case errors.As(err, &name) && name.IsTimeout:
+		return &plainError{err, "lookup " + name.Name + ": no answer in time"}
+	case errors.As(err, &name):
+		return &plainError{err, "lookup " + name.Name + ": the name server could not be asked"}
+	case errors.As(err, &operation) && operation.Source != nil:
+		return &plainError{err, strings.ReplaceAll(err.Error(), operation.Source.String()+"->", "")}
+	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &plainError{err, err.Error()}
+	}
+	return err
 }
 
 func isCode(err error, code string) bool {

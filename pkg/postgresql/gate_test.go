@@ -2,6 +2,8 @@ package postgresql
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -124,20 +126,23 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 
 // TestOthersAreToldWhyAndNotWho is of those who come while a server is left alone.
 func TestOthersAreToldWhyAndNotWho(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
+	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 38580}
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"the network": {NewError(Away, "failed to connect to user=clerk: %w", refused), "dial tcp: connect: connection refused"},
-		"a name":      {NewError(Away, "user=clerk: %w", &net.DNSError{Err: "no such host", Name: "nowhere"}), "lookup nowhere: no such host"},
-		"the server":  {NewError(Away, "user=clerk: %w", &pgconn.PgError{Code: codeStarting, Message: "the database system is starting up"}), "the database system is starting up"},
-		"silence":     {NewError(Away, "user=clerk: no answer within 5s"), "no answer in time"},
+		"the network":        {&net.OpError{Op: "read", Net: "tcp", Source: from, Addr: from, Err: errors.New("connection reset by peer")}, "read tcp 10.0.0.1:38580: connection reset by peer"},
+		"the end":            {fmt.Errorf("failed to receive message: %w", io.ErrUnexpectedEOF), "failed to receive message: unexpected EOF"},
+		"no such name":       {&net.DNSError{Err: "no such host", Name: "nowhere", IsNotFound: true}, "lookup nowhere: no such host"},
+		"no name in time":    {&net.DNSError{Err: "read udp 127.0.0.1:38580->127.0.0.1:53: i/o timeout", Name: "nowhere", IsTimeout: true}, "lookup nowhere: no answer in time"},
+		"nobody knows names": {&net.DNSError{Err: "read udp 127.0.0.1:38580->127.0.0.1:53: connection refused", Name: "nowhere"}, "lookup nowhere: the name server could not be asked"},
+		"the server":         {&pgconn.PgError{Code: codeStarting, Message: "the database system is starting up"}, "the database system is starting up"},
+		"silence":            {errors.New("no answer"), "it gave none in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			callers := newCallers(t)
 			callers.comes()
-			callers.gate.asked(address, c.err)
+			callers.gate.asked(address, NewError(Away, "connecting to the server as \"clerk\": %w", plain(c.err)))
 			_, err := callers.gate.enter(address)
 			if want := "the server at " + address + " has not answered another attempt: " + c.want; err == nil || err.Error() != want {
 				t.Errorf("others are told %v, and not %s", err, want)

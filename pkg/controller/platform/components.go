@@ -2,6 +2,7 @@ package platform
 
 import (
 	"slices"
+	"strings"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -31,7 +32,7 @@ func (c *component) observe(p *pass, child controller.Object) {
 	c.bound = p.owner.Bears(child)
 	// One that was let go is this Platform's still, until the Platform goes.
 	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
-	c.going = child.GetDeletionTimestamp() != nil || p.deleted(child.GetUID())
+	c.going = child.GetDeletionTimestamp() != nil || c.kind.isRemoved(p.owner, child)
 	c.ready = !c.going && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
 }
 
@@ -64,7 +65,7 @@ func (r *reconciler) look(p *pass) ([]*component, error) {
 		slices.SortFunc(left, byObjectName)
 		for _, child := range left {
 			name, ok := componentName(platform, child)
-			if !ok || !p.owner.Made(child) || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
+			if !ok || !p.owner.Made(child) || !p.owner.Owns(child) || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
 				continue
 			}
 			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: neededByChild(child)}}
@@ -97,8 +98,5 @@ func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, erro
 }
 
 func byObjectName(a, b controller.Object) int {
-	if a.GetName() < b.GetName() {
-		return -1
-	}
-	return 1
+	return strings.Compare(a.GetName(), b.GetName())
 }

@@ -16,8 +16,11 @@ const maxMessage = 1024
 // componentStatus is what users see of a component.
 func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentStatus {
 	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.name(), ManagementState: c.state}
-	if c.spec != nil && c.spec.ManagementState != "" {
-		s.ManagementState = c.spec.ManagementState
+	switch {
+	case c.state == v1alpha1.Unmanaged && c.bound:
+		s.ManagementState = v1alpha1.Managed // as long as it is not let go
+	case c.spec != nil && c.spec.ManagementState != "":
+		s.ManagementState = c.spec.ManagementState // of a Platform that is being deleted too
 	}
 	say := func(phase v1alpha1.PlatformComponentPhase, reason, message string) {
 		s.Phase, s.Reason, s.Message = phase, reason, message
@@ -38,7 +41,7 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	case blocked:
 		say(v1alpha1.ComponentWaiting, reasonNamespace, "Waiting for the namespace.")
 	case refused:
-		if c.state != v1alpha1.Unmanaged && s.Phase+v1alpha1.PlatformComponentPhase(s.Reason) == "" {
+		if s.Phase == "" && s.Reason == "" && c.state != v1alpha1.Unmanaged {
 			say(v1alpha1.ComponentWaiting, reasonInvalid, "The Platform's condition Ready says what is wrong with its spec.")
 		}
 	case hold:

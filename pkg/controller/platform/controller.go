@@ -95,6 +95,7 @@ func newPipeline(clients Clients, in Informers, namespaces references.Known, kno
 			namespaces: namespaces,
 			guard:      guard,
 			refusals:   newRefusals(clk),
+			clock:      clk,
 			create:     clients.Kube.CoreV1().Namespaces().Create,
 			live:       clients.Windlass.WindlassV1alpha1().Platforms().Get,
 		},

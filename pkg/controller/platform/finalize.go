@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -19,6 +20,7 @@ const deletionRecheck = 30 * time.Second
 // the rest in the order opposite to that in which it was started. The namespace stays.
 func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if orphans(platform) {
+		r.refusals.forget(platform.UID)
 		return controller.Result{}, nil
 	}
 	p, err := r.newPass(platform)
@@ -55,8 +57,8 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *pass) error {
 		if child == nil {
 			continue
 		}
-		if _, err := c.kind.release(ctx, p.owner, child); err != nil {
-			return err
+		if _, err := c.kind.release(ctx, p.owner, child); err != nil && !apierrors.IsNotFound(err) {
+			return explain(p.platform, c, err)
 		}
 	}
 	return nil

@@ -34,6 +34,8 @@ type kind interface {
 	live(ctx context.Context, namespace, name string) (controller.Object, error)
 	// release takes the owner's reference off a child, and returns it as it is then.
 	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
+	// isRemoved tells whether this process has deleted a child, whatever the cache says.
+	isRemoved(owner children.Owner, child controller.Object) bool
 	// phase is that of a child.
 	phase(child controller.Object) string
 	// cache is that of all objects of the kind.
@@ -65,6 +67,11 @@ func (k *typed[T]) phase(child controller.Object) string {
 		return k.phaseOf(own)
 	}
 	return ""
+}
+
+func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool {
+	own, ok := child.(T)
+	return ok && k.IsRemoved(owner, own)
 }
 
 func (k *typed[T]) cached(namespace, name string) (child T, err error) {

@@ -114,7 +114,7 @@ func (p *plan) next(f *fact) step {
 	if f.there {
 		return step{verb: keep}
 	}
-	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there }) {
+	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there && old.ours }) {
 		return step{verb: succeed}
 	}
 	if p.homeless {
@@ -202,8 +202,7 @@ func (p *plan) inRings() map[*fact]int {
 // inOrder sorts components so that each comes after those that it needs, and else as
 // they were. If that cannot be, it returns a cycle instead, in which each needs the
 // next, and the last the first.
-func inOrder(facts []*fact) (sorted []*fact, cycle []string) {
-	byName := newPlan(facts).listed
+func (p *plan) inOrder() (sorted []*fact, cycle []string) {
 	const begun, done = 1, 2
 	state := map[*fact]int{}
 	var path []string
@@ -218,7 +217,7 @@ func inOrder(facts []*fact) (sorted []*fact, cycle []string) {
 		}
 		state[f], path = begun, append(path, f.name)
 		for _, name := range f.needs {
-			if g := byName[name]; f.listed && g != nil && !visit(g) {
+			if g := p.listed[name]; f.listed && g != nil && !visit(g) {
 				return false
 			}
 		}
@@ -226,7 +225,7 @@ func inOrder(facts []*fact) (sorted []*fact, cycle []string) {
 		sorted = append(sorted, f)
 		return true
 	}
-	for _, f := range facts {
+	for _, f := range p.facts {
 		if !visit(f) {
 			return nil, cycle
 		}

@@ -29,13 +29,19 @@ func parse(t *testing.T, text string) *plan {
 				f.had = words[2+i+1:]
 				break
 			}
-			f.there, f.ours, f.bound = true, word != "foreign", word != "foreign" && word != "released"
+			if i == 0 {
+				f.there, f.ours, f.bound = true, true, true
+			}
 			switch word {
 			case "ready":
 				f.ready = true
 			case "going":
 				f.going = true
-			case "there", "foreign", "released":
+			case "foreign":
+				f.ours, f.bound = false, false
+			case "released":
+				f.bound = false
+			case "there":
 			default:
 				t.Fatalf("%q is nothing that is known", word)
 			}
@@ -48,41 +54,43 @@ func parse(t *testing.T, text string) *plan {
 // TestNext tells what comes next for the first component of each list.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct{ facts, want string }{
-		"a component is started":                                         {"web Managed", "keep"},
-		"one that is there is kept":                                      {"web Managed there", "keep"},
-		"one that is being deleted is kept, so that it is made again":    {"web Managed going", "keep"},
-		"one whose name is taken is kept, so that it is said":            {"web Managed foreign", "keep"},
-		"one that was let go is taken back":                              {"web Managed released", "keep"},
-		"it starts when what it needs is Ready":                          {"web Managed -> db\ndb Managed ready", "keep"},
-		"it waits for what is not Ready":                                 {"web Managed -> db, cache, mail\ndb Managed there\ncache Managed ready\nmail Managed", "queue db mail"},
-		"it waits for what is being deleted, Ready or not":               {"web Managed -> db\ndb Removed ready", "queue db"},
-		"it waits for a name that is taken":                              {"web Managed -> db\ndb Managed foreign", "queue db"},
-		"what is Unmanaged is good enough once it is Ready":              {"web Managed -> db\ndb Unmanaged ready", "keep"},
-		"what is Unmanaged and not Ready is waited for":                  {"web Managed -> db\ndb Unmanaged there", "queue db"},
-		"once it is there it is kept, whatever becomes of what it needs": {"web Managed there -> db\ndb Managed", "keep"},
-		"it waits for the one of another kind that it replaces":          {"web Managed\nweb Dropped there", "succeed"},
-		"that is so although what it needs is Ready":                     {"web Managed -> db\nweb Dropped going\ndb Managed ready", "succeed"},
-		"what is Unmanaged is let go":                                    {"web Unmanaged there", "release"},
-		"what was let go is left":                                        {"web Unmanaged released", "leave"},
-		"what is somebody else's is left":                                {"web Unmanaged foreign", "leave"},
-		"what is Unmanaged and not there is left":                        {"web Unmanaged", "leave"},
-		"what is being deleted is not let go":                            {"web Unmanaged going", "leave"},
-		"what is Removed is removed":                                     {"web Removed there", "remove"},
-		"what was let go is taken back before it is removed":             {"web Removed released", "reclaim"},
-		"what is gone is left":                                           {"web Removed", "leave"},
-		"what is Removed and somebody else's is left":                    {"web Removed foreign", "leave"},
-		"what is being deleted is awaited":                               {"web Removed going", "await"},
-		"what is off the list is removed":                                {"web Dropped ready", "remove"},
-		"it stays until what needs it is gone":                           {"db Removed ready\nweb Removed ready -> db\njob Removed going -> db", "hold web job"},
-		"it does not stay for what is gone":                              {"db Removed ready\nweb Removed -> db", "remove"},
-		"it stays for what is Managed":                                   {"db Removed ready\nweb Managed there -> db", "hold web"},
-		"it does not stay for what is Managed and has not started":       {"db Removed ready\nweb Managed -> db", "remove"},
-		"it does not stay for what was let go":                           {"db Removed ready\nweb Unmanaged released -> db", "remove"},
-		"it does not stay for somebody else's":                           {"db Removed ready\nweb Removed foreign -> db", "remove"},
-		"off the list it stays for what is off the list":                 {"db Dropped ready\nweb Dropped ready -> db", "hold web"},
-		"replaced by another kind it does not stay for what is Managed":  {"db Dropped ready\ndb Managed\nweb Managed there -> db", "remove"},
-		"replaced by another kind it stays for what is Removed":          {"db Dropped ready\ndb Managed\nweb Removed there -> db", "hold web"},
-		"two that need each other do not hold each other":                {"db Dropped ready -> web\nweb Dropped ready -> db", "remove"},
+		"a component is started":                                          {"web Managed", "keep"},
+		"one that is there is kept":                                       {"web Managed there", "keep"},
+		"one that is being deleted is kept, so that it is made again":     {"web Managed going", "keep"},
+		"one whose name is taken is kept, so that it is said":             {"web Managed foreign", "keep"},
+		"one that was let go is taken back":                               {"web Managed released", "keep"},
+		"it starts when what it needs is Ready":                           {"web Managed -> db\ndb Managed ready", "keep"},
+		"it waits for what is not Ready":                                  {"web Managed -> db, cache, mail\ndb Managed there\ncache Managed ready\nmail Managed", "queue db mail"},
+		"it waits for what is being deleted, Ready or not":                {"web Managed -> db\ndb Removed ready", "queue db"},
+		"it waits for a name that is taken":                               {"web Managed -> db\ndb Managed ready foreign", "queue db"},
+		"what is Unmanaged is good enough once it is Ready":               {"web Managed -> db\ndb Unmanaged ready", "keep"},
+		"what is Unmanaged and not Ready is waited for":                   {"web Managed -> db\ndb Unmanaged there", "queue db"},
+		"once it is there it is kept, whatever becomes of what it needs":  {"web Managed there -> db\ndb Managed", "keep"},
+		"it waits for the one of another kind that it replaces":           {"web Managed\nweb Dropped there", "succeed"},
+		"that is so although what it needs is Ready":                      {"web Managed -> db\nweb Dropped going\ndb Managed ready", "succeed"},
+		"somebody else's of that name and another kind is not waited for": {"web Managed\nweb Dropped foreign", "keep"},
+		"what is Unmanaged and somebody else's is good enough too":        {"web Managed -> db\ndb Unmanaged ready foreign", "keep"},
+		"what is Unmanaged is let go":                                     {"web Unmanaged there", "release"},
+		"what was let go is left":                                         {"web Unmanaged released", "leave"},
+		"what is somebody else's is left":                                 {"web Unmanaged foreign", "leave"},
+		"what is Unmanaged and not there is left":                         {"web Unmanaged", "leave"},
+		"what is being deleted is not let go":                             {"web Unmanaged going", "leave"},
+		"what is Removed is removed":                                      {"web Removed there", "remove"},
+		"what was let go is taken back before it is removed":              {"web Removed released", "reclaim"},
+		"what is gone is left":                                            {"web Removed", "leave"},
+		"what is Removed and somebody else's is left":                     {"web Removed foreign", "leave"},
+		"what is being deleted is awaited":                                {"web Removed going", "await"},
+		"what is off the list is removed":                                 {"web Dropped ready", "remove"},
+		"it stays until what needs it is gone":                            {"db Removed ready\nweb Removed ready -> db\njob Removed going -> db", "hold web job"},
+		"it does not stay for what is gone":                               {"db Removed ready\nweb Removed -> db", "remove"},
+		"it stays for what is Managed":                                    {"db Removed ready\nweb Managed there -> db", "hold web"},
+		"it does not stay for what is Managed and has not started":        {"db Removed ready\nweb Managed -> db", "remove"},
+		"it does not stay for what was let go":                            {"db Removed ready\nweb Unmanaged released -> db", "remove"},
+		"it does not stay for somebody else's":                            {"db Removed ready\nweb Removed foreign -> db", "remove"},
+		"off the list it stays for what is off the list":                  {"db Dropped ready\nweb Dropped ready -> db", "hold web"},
+		"replaced by another kind it does not stay for what is Managed":   {"db Dropped ready\ndb Managed\nweb Managed there -> db", "remove"},
+		"replaced by another kind it stays for what is Removed":           {"db Dropped ready\ndb Managed\nweb Removed there -> db", "hold web"},
+		"two that need each other do not hold each other":                 {"db Dropped ready -> web\nweb Dropped ready -> db", "remove"},
 		"nor do three": {"a Removed there -> b\nb Removed there -> c\nc Removed there -> a", "remove"},
 		"but what needs them, and is not of the cycle, is waited for":       {"a Removed there -> b\nb Removed there -> a\nc Removed there -> a", "hold c"},
 		"it stays for what needed it when it was last written":              {"db Dropped there\nweb Removed there had db", "hold web"},
@@ -122,7 +130,7 @@ func TestInOrder(t *testing.T) {
 		"those off the list are in no cycle": {"a Managed -> b\nb Managed\na Dropped there -> b\nb Dropped there -> a", "b a a b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sorted, cycle := inOrder(parse(t, c.facts).facts)
+			sorted, cycle := parse(t, c.facts).inOrder()
 			var names []string
 			for _, f := range sorted {
 				names = append(names, f.name)

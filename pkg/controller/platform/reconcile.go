@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -23,6 +24,7 @@ type reconciler struct {
 	namespaces references.Known
 	guard      *controller.Guard
 	refusals   *refusals
+	clock      clock.PassiveClock
 	// create makes a namespace.
 	create func(context.Context, *corev1.Namespace, metav1.CreateOptions) (*corev1.Namespace, error)
 	// live reads a Platform from the API server.
@@ -35,12 +37,16 @@ type pass struct {
 	owner      children.Owner
 	components []*component
 	plan       *plan
+	// cycle are components for which there is no order.
+	cycle []string
 	// homeless is what is wrong with the namespace.
 	homeless error
-	// confirmed says that the API server has told that the Platform is as it is here.
-	confirmed bool
-	// deleted tells of a child whether it was deleted, whatever the cache says.
-	deleted func(child types.UID) bool
+	// ordered are the components so that each comes after those that it needs.
+	ordered []*component
+	// confirmedUntil is how long it counts that the API server has told that the Platform
+	// is as it is here, and unconfirmed why it has not.
+	confirmedUntil time.Time
+	unconfirmed    error
 }
 
 // newPass looks at what there is. All that is there is changed only once it is confirmed
@@ -48,16 +54,22 @@ type pass struct {
 func (r *reconciler) newPass(platform *v1alpha1.Platform) (*pass, error) {
 	p := &pass{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
 	p.owner.Confirm = func(ctx context.Context) error { return r.confirm(ctx, p) }
-	p.deleted = func(child types.UID) bool { return r.guard.IsDeleted(keyOf(platform), child) }
 	var err error
 	if p.components, err = r.look(p); err != nil {
 		return nil, err
 	}
-	facts := make([]*fact, len(p.components))
+	facts, of := make([]*fact, len(p.components)), map[*fact]*component{}
 	for i, c := range p.components {
-		facts[i] = &c.fact
+		facts[i], of[&c.fact] = &c.fact, c
 	}
 	p.plan = newPlan(facts)
+	sorted, cycle := p.plan.inOrder()
+	if cycle != nil {
+		p.cycle, sorted = cycle, facts // of no matter, since nothing is started
+	}
+	for _, f := range sorted {
+		p.ordered = append(p.ordered, of[f])
+	}
 	return p, nil
 }
 
@@ -97,7 +109,7 @@ func (p *pass) check() error {
 			}
 		}
 	}
-	if _, cycle := inOrder(p.plan.facts); cycle != nil {
+	if cycle := p.cycle; cycle != nil {
 		return controller.Terminal(controller.WithReason(reasonCycle, fmt.Errorf(
 			"components depend on each other in a cycle, so that none of them can be the first: %s; take one out of dependsOn of the one before it", strings.Join(append(cycle, cycle[0]), " -> "))))
 	}
@@ -135,13 +147,13 @@ func (r *reconciler) namespace(ctx context.Context, p *pass) error {
 // wrong.
 func (r *reconciler) carryOut(ctx context.Context, p *pass) error {
 	var errs []error
-	for _, c := range p.inOrder() {
+	for _, c := range p.ordered {
 		c.step = p.plan.next(&c.fact)
 		err := r.do(ctx, p, c)
 		if err == nil {
 			continue
 		}
-		c.failed = true
+		c.failed, c.ready = true, false // it is not what is written
 		err = explain(p.platform, c, err)
 		if !controller.Quiet(err) {
 			c.err = err
@@ -151,83 +163,83 @@ func (r *reconciler) carryOut(ctx context.Context, p *pass) error {
 	return controller.Worst(errs...)
 }
 
-// do takes one step.
+// do takes one step, unless the API server has just refused that.
 func (r *reconciler) do(ctx context.Context, p *pass, c *component) error {
-	child, err := c.child, error(nil)
-	switch c.step.verb {
-	case keep:
-		child, err = r.keep(ctx, p, c)
-	case release:
-		child, err = c.kind.release(ctx, p.owner, c.child)
-	case reclaim:
-		child, err = c.kind.reclaim(ctx, p.owner, c.child)
-	case remove:
-		p.confirmed = false // for each, since what is deleted is gone
-		err = c.kind.remove(ctx, p.owner, c.child)
-	default:
+	act := r.actions()[c.step.verb]
+	if act == nil {
 		return nil
 	}
-	if err != nil {
+	tries := attemptOf(p.platform, c)
+	if err := r.refusals.recent(p.platform.UID, c.name, tries); err != nil {
+		return err
+	}
+	child, err := act(ctx, p, c)
+	switch {
+	case apierrors.IsNotFound(err) && c.step.verb == release:
+		child = nil // it has gone by itself
+	case err != nil:
+		r.refusals.note(p.platform.UID, c.name, tries, err)
 		return err
 	}
 	c.observe(p, child)
 	return nil
 }
 
-// keep makes a child what is written, unless the API server has just refused that.
-func (r *reconciler) keep(ctx context.Context, p *pass, c *component) (controller.Object, error) {
-	sends := attempt{platform: p.platform.Generation}
-	if c.child != nil {
-		sends.child = c.child.GetGeneration()
+// action is what a step does. It returns the child as it is then.
+type action func(ctx context.Context, p *pass, c *component) (controller.Object, error)
+
+// actions are those of the steps that do something.
+func (r *reconciler) actions() map[verb]action {
+	return map[verb]action{
+		keep: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+			return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
+		},
+		release: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+			return c.kind.release(ctx, p.owner, c.child)
+		},
+		reclaim: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+			return c.kind.reclaim(ctx, p.owner, c.child)
+		},
+		remove: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+			p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
+			return c.child, c.kind.remove(ctx, p.owner, c.child)
+		},
 	}
-	if err := r.refusals.recent(p.platform.UID, c.name, sends); err != nil {
-		return nil, err
-	}
-	child, err := c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
-	if err != nil {
-		r.refusals.note(p.platform.UID, c.name, sends, err)
-	}
-	return child, err
 }
 
 // unconfirmedRetry is when a Platform is looked at again of which the cache is behind.
 const unconfirmedRetry = time.Second
 
+// confirmedFor is how long a confirmation counts.
+const confirmedFor = time.Second
+
 // confirm asks the API server whether the Platform says still what the cache knows: once
-// in a pass, and before each deletion.
+// a second, and before each deletion. An answer that it does not holds for the pass.
 func (r *reconciler) confirm(ctx context.Context, p *pass) error {
-	if p.confirmed {
-		return nil
+	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
+		return p.unconfirmed
 	}
 	live, err := r.live(ctx, p.platform.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return controller.Postpone(unconfirmedRetry)
+	case apierrors.IsNotFound(err), err == nil && !sameSpec(live, p.platform):
+		p.unconfirmed = controller.Postpone(unconfirmedRetry)
 	case err != nil:
-		return fmt.Errorf("reading Platform %s before a component is changed: %w", p.platform.Name, err)
-	case live.UID != p.platform.UID, live.Generation != p.platform.Generation,
-		(live.DeletionTimestamp == nil) != (p.platform.DeletionTimestamp == nil), orphans(live) != orphans(p.platform):
-		return controller.Postpone(unconfirmedRetry)
+		p.unconfirmed = fmt.Errorf("reading Platform %s before a component is changed: %w", p.platform.Name, err)
+	default:
+		p.confirmedUntil = r.clock.Now().Add(confirmedFor)
 	}
-	p.confirmed = true
-	return nil
+	return p.unconfirmed
 }
 
-// inOrder are the components so that each comes after those that it needs. Where there
-// is no such order, as when a Platform is deleted that has a cycle, it is that of the
-// spec: it matters for those that are started.
-func (p *pass) inOrder() []*component {
-	sorted, cycle := inOrder(p.plan.facts)
-	if cycle != nil {
-		return p.components
+// sameSpec tells whether two versions of a Platform ask for the same.
+func sameSpec(a, b *v1alpha1.Platform) bool {
+	type asks struct {
+		uid                        types.UID
+		generation                 int64
+		deleted, orphans, isPaused bool
 	}
-	of := map[*fact]*component{}
-	for _, c := range p.components {
-		of[&c.fact] = c
+	of := func(p *v1alpha1.Platform) asks {
+		return asks{p.UID, p.Generation, p.DeletionTimestamp != nil, orphans(p), p.Annotations[controller.PausedAnnotation] == "true"}
 	}
-	ordered := make([]*component, len(sorted))
-	for i, f := range sorted {
-		ordered[i] = of[f]
-	}
-	return ordered
+	return of(a) == of(b)
 }

@@ -1,12 +1,16 @@
 package platform
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
 const (
@@ -35,9 +39,22 @@ type refusal struct {
 // noComponent stands for the namespace.
 const noComponent = ""
 
-// attempt is what was sent: the generations of the Platform and of the child, which is 0
-// if there is none.
-type attempt struct{ platform, child int64 }
+// attempt is what was tried: a step, with what the Platform and the child say. There is
+// none for the namespace.
+type attempt struct {
+	verb            verb
+	platform, child string
+}
+
+// attemptOf is the step that a component is at. The labels of the Platform are its
+// children's too, and count in no generation.
+func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
+	a := attempt{verb: c.step.verb, platform: fmt.Sprint(platform.Generation, platform.Labels)}
+	if c.child != nil {
+		a.child = fmt.Sprint(c.child.GetUID(), c.child.GetGeneration())
+	}
+	return a
+}
 
 func newRefusals(clk clock.PassiveClock) *refusals {
 	return &refusals{clock: clk, last: map[types.UID]map[string]refusal{}}
@@ -47,6 +64,8 @@ func newRefusals(clk clock.PassiveClock) *refusals {
 func (r *refusals) note(platform types.UID, component string, of attempt, err error) {
 	var retry time.Duration
 	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return // the end of that is an event
 	case apierrors.IsInvalid(err):
 		retry = invalidRetry
 	case apierrors.IsForbidden(err):

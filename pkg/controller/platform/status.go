@@ -53,7 +53,10 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 		conditions.False(list, conditions.Progressing, reasonReady, message)
 		return false
 	}
-	message := fmt.Sprintf("Not ready: %d of %d components. %s", len(open), len(all), openMessage(open, all))
+	message := "Not ready."
+	if len(open) > 0 {
+		message = fmt.Sprintf("Not ready: %d of %d components. %s", len(open), len(all), openMessage(open, all))
+	}
 	conditions.False(list, conditions.Ready, reasonNotReady, message)
 	conditions.True(list, conditions.Progressing, reasonNotReady, message)
 	degraded, moving := judge(open, all)
@@ -129,12 +132,13 @@ func setComponents(platform *v1alpha1.Platform, all []*component) {
 	s := &platform.Status
 	s.ManagedComponents, s.ReadyComponents, s.Components = 0, 0, nil
 	for _, c := range all {
-		s.Components = append(s.Components, componentStatus(c, all))
-		if c.state != v1alpha1.Managed {
+		said := componentStatus(c, all)
+		s.Components = append(s.Components, said)
+		if said.ManagementState != v1alpha1.Managed {
 			continue
 		}
 		s.ManagedComponents++
-		if c.ours && c.ready && !c.failed {
+		if c.ours && c.ready {
 			s.ReadyComponents++
 		}
 	}

@@ -64,14 +64,14 @@ func TestARefusalIsNotAskedForAgainAtOnce(t *testing.T) {
 		then   func(w *world)
 		repeat bool
 	}{
-		"nothing has happened":                     {err: invalid},
-		"nor with one that is forbidden":           {err: forbidden},
-		"a moment later":                           {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }},
-		"a while later":                            {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(6 * time.Minute)) }, repeat: true},
-		"a while later, where it was forbidden":    {err: forbidden, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(31 * time.Second)) }, repeat: true},
-		"the Platform has changed":                 {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Generation = 2 }) }, repeat: true},
-		"an error of the server is none":           {err: apierrors.NewInternalError(fmt.Errorf("no")), repeat: true},
-		"the Platform has gone, and is there anew": {err: invalid, then: func(w *world) { w.pipeline.Reconciler.(*reconciler).refusals.forget("shop-uid") }, repeat: true},
+		"nothing has happened":                               {err: invalid},
+		"nor with one that is forbidden":                     {err: forbidden},
+		"a moment later":                                     {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }},
+		"a while later":                                      {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(6 * time.Minute)) }, repeat: true},
+		"a while later, where it was forbidden":              {err: forbidden, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(31 * time.Second)) }, repeat: true},
+		"the Platform has changed":                           {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Generation = 2 }) }, repeat: true},
+		"an error of the server is none":                     {err: apierrors.NewInternalError(fmt.Errorf("no")), repeat: true},
+		"its labels, which are its children's, have changed": {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Labels = map[string]string{"team": "a"} }) }, repeat: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, example(app("web")))
@@ -88,6 +88,20 @@ func TestARefusalIsNotAskedForAgainAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARemovalThatIsRefusedIsNotAskedForAgainAtOnce(t *testing.T) {
+	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
+	w.house()
+	w.has(app("web"), "ready")
+	w.journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
+	writes, _ := w.pass()
+	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", status}, writes)
+	writes, _ = w.pass()
+	controllertest.Equal(t, "writes of the next pass", nil, writes)
+	w.clock.SetTime(w.clock.Now().Add(forbiddenRetry))
+	writes, _ = w.pass()
+	controllertest.Equal(t, "the first write after a while", "delete apps shops/shop-web", writes[0])
 }
 
 func TestAllIsSaidOfASpecThatIsRefused(t *testing.T) {

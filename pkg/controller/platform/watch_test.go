@@ -2,7 +2,6 @@ package platform
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,33 +68,6 @@ func TestNew(t *testing.T) {
 		_, err := w.windlass.WindlassV1alpha1().Apps("shops").Get(ctx, "shop-web", metav1.GetOptions{})
 		return err == nil
 	})
-}
-
-func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.Platform){
-		"it has changed":                     func(p *v1alpha1.Platform) { p.Generation = 2 },
-		"it is another":                      func(p *v1alpha1.Platform) { p.UID = "other-uid" },
-		"it is deleted without its children": func(p *v1alpha1.Platform) { p.Finalizers = append(p.Finalizers, metav1.FinalizerOrphanDependents) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			platform := example(in(v1alpha1.Removed, app("web")))
-			w := newWorld(t, platform)
-			w.house()
-			w.has(app("web"), "ready")
-			w.fill()
-			changed := platform.DeepCopy()
-			change(changed)
-			if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("platforms"), changed, ""); err != nil {
-				t.Fatal(err)
-			}
-			before := len(w.journal.Writes())
-			_, err := w.pipeline.Sync(t.Context(), key)
-			controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
-			if err == nil || !strings.HasSuffix(err.Error(), "postponed by 1s") {
-				t.Errorf("the pass ended with %v", err)
-			}
-		})
-	}
 }
 
 func TestPlatformsAreFound(t *testing.T) {

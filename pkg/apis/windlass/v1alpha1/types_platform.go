@@ -185,8 +185,8 @@ type PlatformComponentStatus struct {
 	// kind is App, Database, ExternalDatabase or At.
 	Kind string `json:"kind"`
 
-	// managementState is that of the spec, and Removed for a component that is not in
-	// the spec any more.
+	// managementState is that of the spec; Managed for one that is Unmanaged and not let
+	// go yet; Removed for one that is not in the spec any more.
 	ManagementState ManagementState `json:"managementState"`
 
 	// phase is Waiting, Removing, Removed, Absent or that of the child, which begins

@@ -14,7 +14,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -169,7 +168,7 @@ func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
 					controllertest.Equal(t, "propagation", ptr.To(metav1.DeletePropagationForeground), remove.GetDeleteOptions().PropagationPolicy)
 				}
 			}
-			controllertest.Equal(t, "is known to be deleted", c.gone, d.guard.IsDeleted(controller.Key{Namespace: "port", Name: "boat"}, "child-uid"))
+			controllertest.Equal(t, "is known to be deleted", c.gone, d.IsRemoved(owner(), live))
 			if !c.gone {
 				controllertest.Equal(t, "deletions", 0, len(asked))
 				return

@@ -18,6 +18,11 @@ func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 	})
 }
 
+// IsRemoved tells whether this process has deleted a child, whatever the cache says.
+func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
+	return t.Guard.IsFinished(owner.key(), t.describe(child), child.GetUID())
+}
+
 // Release lets a child go: it takes the owner's reference off it, and leaves all else,
 // so that Ensure can take it back.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
@@ -28,13 +33,10 @@ func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 }
 
 // Reclaim takes back a child that was let go, and leaves all else. One that belongs to
-// somebody else is Taken.
+// somebody else is Taken. Owner.Confirm, not Owner.Live, is what it goes by.
 func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
-	}
-	if err := owner.recheck(ctx); err != nil {
-		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
 	return t.setReferences(ctx, owner, live, refs, "taking back")
@@ -59,7 +61,7 @@ func (o Owner) Bears(child metav1.Object) bool {
 }
 
 // Made tells whether this owner has made a child under the name that it has: a copy
-// that somebody has made of one says otherwise.
+// under another name has the owner's reference and record too.
 func (o Owner) Made(child metav1.Object) bool {
 	record := recordOn(child)
 	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() && record.GetNamespace() == child.GetNamespace()

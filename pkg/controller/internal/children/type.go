@@ -114,7 +114,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}
-	t.Guard.Deleted(owner.key(), live.GetUID())
+	t.Guard.Finished(owner.key(), t.describe(live), live.GetUID())
 	return nil
 }
 
