@@ -17,7 +17,9 @@ type Request struct {
 	ObjectRef      ObjectRef
 	ResponseStatus struct{ Code int }
 	StageTimestamp time.Time // of the answer
-	Annotations    map[string]string
+	// RequestReceivedTimestamp is when it came in.
+	RequestReceivedTimestamp time.Time
+	Annotations              map[string]string
 }
 
 // Unauthorized tells whether the request was refused for want of rights.

@@ -3,12 +3,16 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
 )
 
 // TestWritesGrowWithTheNumberOfComponents counts what Platforms of three sizes cost, of
@@ -22,15 +26,25 @@ func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
 			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: halves(n)})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 			made := spent(t, namespace)
-			// Each child changes its status three times, and is made once: Platform writes
-			// its own once for each change at most, and once at the beginning.
-			if made["create ats"] != n || made["patch platforms"] != 1 || made["update platforms/status"] > made["update ats/status"]+n+1 || made["update ats/status"] > 3*n {
-				t.Errorf("%d components cost %v", n, made)
+			// The status of a Platform follows those of its children, of which several
+			// come at once: it is never written more often than they change.
+			says := made["update platforms/status"]
+			if says > n/2+10 {
+				t.Errorf("%d components cost %d writes of the status", n, says)
+			}
+			want := map[string]int{"create ats": n, "update ats/status": 2 * n, "patch platforms": 1, "update platforms/status": says}
+			if diff := cmp.Diff(want, made); diff != "" {
+				t.Errorf("%d components cost (-wanted +got):\n%s", n, diff)
 			}
 			shared.deletePlatform(t, namespace)
 			all := spent(t, namespace)
-			if all["delete ats"] != n || all["patch platforms"] != 2 || all["get platforms"] > n+1 {
-				t.Errorf("to be rid of them cost %v", all)
+			more := all["update platforms/status"] - says
+			if more > n/2+10 {
+				t.Errorf("to be rid of %d components cost %d writes of the status", n, more)
+			}
+			want["delete ats"], want["get platforms"], want["patch platforms"], want["update platforms/status"] = n, n, 2, says+more
+			if diff := cmp.Diff(want, all); diff != "" {
+				t.Errorf("%d components made and removed cost (-wanted +got):\n%s", n, diff)
 			}
 			t.Logf("%d components: made with %v, and all in all %v", n, made, all)
 		})
@@ -79,6 +93,9 @@ func TestAChangeCostsOneStatusWrite(t *testing.T) {
 	before = spent(t, namespace)["update platforms/status"]
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].App.Image = "else:1" })
 	shared.PlatformWith(t, namespace, "told", func(*v1alpha1.Platform) bool { return true })
+	world.Eventually(t, "the write to be noted", func(context.Context) (bool, error) {
+		return spent(t, namespace)["update platforms/status"] > before, nil
+	})
 	if writes := spent(t, namespace)["update platforms/status"] - before; writes != 1 {
 		t.Errorf("a new generation without any other change cost %d writes", writes)
 	}

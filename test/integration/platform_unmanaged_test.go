@@ -59,7 +59,7 @@ func TestUnmanagedIsReal(t *testing.T) {
 		app.Labels["app.kubernetes.io/component"] = "theirs"
 		delete(app.Labels, "app.kubernetes.io/part-of")
 	})
-	for i := range 20 { // each is a pass
+	for i := range 20 {
 		shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "touched", fmt.Sprint(i))
 			p.Spec.Components[0].App.Image = fmt.Sprintf("web:%d", i)
