@@ -94,7 +94,7 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 			"create databases " + namespace + "/" + namespace + "-db", status,
 			"create externaldatabases " + namespace + "/" + namespace + "-outside", status,
 			"create apps " + namespace + "/" + namespace + "-web", status,
-			"create ats " + namespace + "/" + namespace + "-task", status,
+			"get platforms /" + namespace, "create ats " + namespace + "/" + namespace + "-task", status,
 		}
 	},
 	restarts: func(namespace string) []string { return externalDatabases.restarts(namespace) },

@@ -58,6 +58,9 @@ const (
 	await verb = "await"
 )
 
+// acts tells whether something is written for it.
+func (v verb) acts() bool { return v == keep || v == release || v == reclaim || v == remove }
+
 // step is what to do with a component, and because of which others.
 type step struct {
 	verb   verb

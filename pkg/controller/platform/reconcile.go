@@ -165,46 +165,42 @@ func (r *reconciler) carryOut(ctx context.Context, p *pass) error {
 
 // do takes one step, unless the API server has just refused that.
 func (r *reconciler) do(ctx context.Context, p *pass, c *component) error {
-	act := r.actions()[c.step.verb]
-	if act == nil {
+	if !c.step.verb.acts() {
 		return nil
 	}
-	tries := attemptOf(p.platform, c)
-	if err := r.refusals.recent(p.platform.UID, c.name, tries); err != nil {
+	of, tries := c.kind.name()+"/"+c.name, attemptOf(p.platform, c)
+	if err := r.refusals.recent(p.platform.UID, of, tries); err != nil {
 		return err
 	}
-	child, err := act(ctx, p, c)
+	child, err := r.act(ctx, p, c)
 	switch {
 	case apierrors.IsNotFound(err) && c.step.verb == release:
 		child = nil // it has gone by itself
 	case err != nil:
-		r.refusals.note(p.platform.UID, c.name, tries, err)
+		r.refusals.note(p.platform.UID, of, tries, err)
 		return err
 	}
 	c.observe(p, child)
 	return nil
 }
 
-// action is what a step does. It returns the child as it is then.
-type action func(ctx context.Context, p *pass, c *component) (controller.Object, error)
-
-// actions are those of the steps that do something.
-func (r *reconciler) actions() map[verb]action {
-	return map[verb]action{
-		keep: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
-			return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
-		},
-		release: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
-			return c.kind.release(ctx, p.owner, c.child)
-		},
-		reclaim: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
-			return c.kind.reclaim(ctx, p.owner, c.child)
-		},
-		remove: func(ctx context.Context, p *pass, c *component) (controller.Object, error) {
-			p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
-			return c.child, c.kind.remove(ctx, p.owner, c.child)
-		},
+// act does what a step says, and returns the child as it is then.
+func (r *reconciler) act(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+	switch c.step.verb {
+	case release:
+		return c.kind.release(ctx, p.owner, c.child)
+	case reclaim:
+		return c.kind.reclaim(ctx, p.owner, c.child)
+	case remove:
+		p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
+		return c.child, c.kind.remove(ctx, p.owner, c.child)
 	}
+	if c.spec.At != nil && !c.there { // which runs a command: not by a spec that is old
+		if err := r.confirm(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 }
 
 // unconfirmedRetry is when a Platform is looked at again of which the cache is behind.
@@ -214,7 +210,7 @@ const unconfirmedRetry = time.Second
 const confirmedFor = time.Second
 
 // confirm asks the API server whether the Platform says still what the cache knows: once
-// a second, and before each deletion. An answer that it does not holds for the pass.
+// a second before a child is changed or an At is made, and before each deletion. An answer that it does not holds for the pass.
 func (r *reconciler) confirm(ctx context.Context, p *pass) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed

@@ -15,6 +15,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
 
@@ -57,6 +58,21 @@ func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestACommandIsNotRunByASpecThatIsNotTheNewest(t *testing.T) {
+	w := newWorld(t, example(at("job"), app("web")))
+	w.house()
+	w.fill()
+	w.change(func(p *v1alpha1.Platform) { p.Generation = 2 })
+	before := len(w.journal.Writes())
+	_, _ = w.pipeline.Sync(t.Context(), key)
+	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web"}, w.journal.Writes()[before:])
+	writes, err := w.pass()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "writes of a pass that knows the newest", []string{"create ats shops/shop-job", status}, writes)
 }
 
 func TestEachDeletionIsConfirmed(t *testing.T) {
@@ -188,6 +204,39 @@ func TestWhatIsRefusedIsForgottenWithThePlatform(t *testing.T) {
 			controllertest.Equal(t, "remembered after", 0, len(remembered.last))
 		})
 	}
+}
+
+func TestADeletionSaysWhatAUserMustLookAt(t *testing.T) {
+	w := newWorld(t, example(database("db")))
+	w.has(database("db"), "going")
+	child, err := w.windlass.WindlassV1alpha1().Databases("shops").Get(t.Context(), "shop-db", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions.True(&child.Status.Conditions, conditions.Degraded, "LoginRefused", "")
+	if _, err := w.windlass.WindlassV1alpha1().Databases("shops").UpdateStatus(t.Context(), child, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.change(func(p *v1alpha1.Platform) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	_, _ = w.pass()
+	if got := condition(w.platform(), "Degraded"); !strings.HasPrefix(got, "True ComponentDegraded: Look at db. Removing components: 1 left.") {
+		t.Errorf("Degraded is %s", got)
+	}
+}
+
+// TestTwoThatAreRefusedUnderOneName is of a component whose kind has changed.
+func TestTwoThatAreRefusedUnderOneName(t *testing.T) {
+	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
+	w.house()
+	w.has(app("web"), "ready")
+	w.has(database("web"), "ready")
+	for _, resource := range []string{"apps", "databases"} {
+		w.journal.FailNext("delete", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop-web", fmt.Errorf("no right")))
+	}
+	writes, _ := w.pass()
+	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", "delete databases shops/shop-web", status}, writes)
+	writes, _ = w.pass()
+	controllertest.Equal(t, "writes of the next pass", nil, writes)
 }
 
 func TestThePlatformSaysWhatIsWrongWithItsNamespaceAlone(t *testing.T) {

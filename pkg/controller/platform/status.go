@@ -117,6 +117,9 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformDeleting
 	conditions.True(&platform.Status.Conditions, conditions.Progressing, controller.ReasonOf(err), err.Error())
+	if degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all); len(degraded) > 0 {
+		conditions.True(&platform.Status.Conditions, conditions.Degraded, reasonDegraded, "Look at "+strings.Join(degraded, ", ")+". "+err.Error())
+	}
 }
 
 // setRefused is for a spec that cannot be carried out. All stays as it is.

@@ -15,8 +15,8 @@ type PlatformComponentStatusApplyConfiguration struct {
 	Name *windlassv1alpha1.ComponentName `json:"name,omitempty"`
 	// kind is App, Database, ExternalDatabase or At.
 	Kind *string `json:"kind,omitempty"`
-	// managementState is that of the spec, and Removed for a component that is not in
-	// the spec any more.
+	// managementState is that of the spec; Managed for one that is Unmanaged and not let
+	// go yet; Removed for one that is not in the spec any more.
 	ManagementState *windlassv1alpha1.ManagementState `json:"managementState,omitempty"`
 	// phase is Waiting, Removing, Removed, Absent or that of the child, which begins
 	// with Pending.
