@@ -26,14 +26,14 @@ func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
 			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: halves(n)})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 			made := spent(t, namespace)
-			// The status of a Platform follows those of its children, of which several
-			// come at once: it is never written more often than they change.
-			says := made["update platforms/status"]
-			if says > n/2+10 {
+			// The status of a Platform follows those of its children, of which the more
+			// come at once the more there are.
+			says, most := made["update platforms/status"], n/2+30
+			if says > most {
 				t.Errorf("%d components cost %d writes of the status", n, says)
 			}
 			want := map[string]int{"create ats": n, "update ats/status": 2 * n, "patch platforms": 1, "update platforms/status": says, "get platforms": made["get platforms"]}
-			if made["get platforms"] > says { // once in a pass that makes Ats, and in each second
+			if made["get platforms"] > n { // once in a pass that makes Ats, and in each second
 				t.Errorf("%d components were made with %d reads", n, made["get platforms"])
 			}
 			if diff := cmp.Diff(want, made); diff != "" {
@@ -42,7 +42,7 @@ func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
 			shared.deletePlatform(t, namespace)
 			all := spent(t, namespace)
 			more := all["update platforms/status"] - says
-			if more > n/2+10 {
+			if more > most {
 				t.Errorf("to be rid of %d components cost %d writes of the status", n, more)
 			}
 			want["delete ats"], want["get platforms"], want["patch platforms"], want["update platforms/status"] = n, n+made["get platforms"], 2, says+more
