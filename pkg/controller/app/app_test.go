@@ -96,21 +96,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	w.in.Kube.Start(ctx.Done())
-	w.in.Windlass.Start(ctx.Done())
-	w.in.Metadata.Start(ctx.Done())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, 1) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the controller ended with: %v", err)
-		}
-		w.in.Kube.Shutdown()
-		w.in.Windlass.Shutdown()
-		w.in.Metadata.Shutdown()
-	}()
+	controllertest.Run(t, c, 1, w.in.Kube, w.in.Windlass, w.in.Metadata)
 	in := func(phase v1alpha1.AppPhase) {
 		t.Helper()
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -121,7 +107,7 @@ func TestNew(t *testing.T) {
 		}
 	}
 	in(v1alpha1.AppPending)
-	if _, err := w.kube.CoreV1().Secrets("default").Create(ctx, secret("db-credentials"), metav1.CreateOptions{}); err != nil {
+	if _, err := w.kube.CoreV1().Secrets("default").Create(t.Context(), secret("db-credentials"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.metadata.Tracker().Add(metadataOf(secret("db-credentials"))); err != nil {

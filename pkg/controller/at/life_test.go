@@ -109,21 +109,9 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "at", c.Name())
-	ctx, cancel := context.WithCancel(t.Context())
-	kubeInformers.Start(ctx.Done())
-	cnatInformers.Start(ctx.Done())
-	stopped := make(chan error, 1)
-	go func() { stopped <- c.Run(ctx, 2) }()
-	defer func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Errorf("the controller ended with: %v", err)
-		}
-		kubeInformers.Shutdown()
-		cnatInformers.Shutdown()
-	}()
+	controllertest.Run(t, c, 2, kubeInformers, cnatInformers)
 
-	if _, err := w.cnat.CnatV1().Ats("default").Create(ctx, example(), metav1.CreateOptions{}); err != nil {
+	if _, err := w.cnat.CnatV1().Ats("default").Create(t.Context(), example(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("its Pod", func() bool { return len(w.livePods()) == 1 })

@@ -327,21 +327,9 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "database", c.Name())
-	ctx, cancel := context.WithCancel(t.Context())
-	w.in.Kube.Start(ctx.Done())
-	w.in.Windlass.Start(ctx.Done())
-	stopped := make(chan error, 1)
-	go func() { stopped <- c.Run(ctx, 2) }()
-	defer func() {
-		cancel()
-		if err := <-stopped; err != nil {
-			t.Errorf("the controller ended with: %v", err)
-		}
-		w.in.Kube.Shutdown()
-		w.in.Windlass.Shutdown()
-	}()
+	controllertest.Run(t, c, 2, w.in.Kube, w.in.Windlass)
 	w.eventually("its StatefulSet", func() bool {
-		_, err := w.kube.AppsV1().StatefulSets("default").Get(ctx, "shop", metav1.GetOptions{})
+		_, err := w.kube.AppsV1().StatefulSets("default").Get(t.Context(), "shop", metav1.GetOptions{})
 		return err == nil && w.db().Status.Phase == v1alpha1.DatabaseDeploying
 	})
 	pod := &corev1.Pod{
@@ -351,13 +339,13 @@ func TestNew(t *testing.T) {
 		},
 		Status: blocked("ImagePullBackOff"),
 	}
-	if _, err := w.kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+	if _, err := w.kube.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("what the Pod says", func() bool { return reason(w.db()) == "ImagePullBackOff" })
 	claim := w.claim()
 	claim.Status.Phase = corev1.ClaimLost
-	if _, err := w.kube.CoreV1().PersistentVolumeClaims("default").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.kube.CoreV1().PersistentVolumeClaims("default").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("what the claim says", func() bool { return reason(w.db()) == "VolumeLost" })

@@ -28,19 +28,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	w.in.Windlass.Start(ctx.Done())
-	w.in.Metadata.Start(ctx.Done())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, 1) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the controller ended with: %v", err)
-		}
-		w.in.Windlass.Shutdown()
-		w.in.Metadata.Shutdown()
-	}()
+	controllertest.Run(t, c, 1, w.in.Windlass, w.in.Metadata)
 	until := func(what string, holds func() bool) {
 		t.Helper()
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -52,20 +40,20 @@ func TestNew(t *testing.T) {
 		return func() bool { return w.platform().Status.Phase == phase }
 	}
 	until("a conflict", in(v1alpha1.PlatformFailed))
-	if err := w.windlass.WindlassV1alpha1().Databases("shops").Delete(ctx, theirs.Name, metav1.DeleteOptions{}); err != nil {
+	if err := w.windlass.WindlassV1alpha1().Databases("shops").Delete(t.Context(), theirs.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until("the name to be free", in(v1alpha1.PlatformDeploying))
-	db, err := w.windlass.WindlassV1alpha1().Databases("shops").Get(ctx, "shop-db", metav1.GetOptions{})
+	db, err := w.windlass.WindlassV1alpha1().Databases("shops").Get(t.Context(), "shop-db", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	conditions.True(&db.Status.Conditions, conditions.Ready, "Available", "")
-	if _, err := w.windlass.WindlassV1alpha1().Databases("shops").UpdateStatus(ctx, db, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.windlass.WindlassV1alpha1().Databases("shops").UpdateStatus(t.Context(), db, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until("the App", func() bool {
-		_, err := w.windlass.WindlassV1alpha1().Apps("shops").Get(ctx, "shop-web", metav1.GetOptions{})
+		_, err := w.windlass.WindlassV1alpha1().Apps("shops").Get(t.Context(), "shop-web", metav1.GetOptions{})
 		return err == nil
 	})
 }

@@ -3,6 +3,7 @@
 //
 //	Load      puts objects into the caches
 //	Drain     runs the keys that wait through a Sync
+//	Run       runs a controller with its informers until the test ends
 //	Journal   tells what was written, over all fake clientsets, in order
 //	Recorder  tells what events users would see
 //	Store     is a cache of which only the resource version matters
