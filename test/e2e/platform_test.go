@@ -50,7 +50,7 @@ func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
 	}
 	world.Eventually(t, "the Database to go", func(ctx context.Context) (bool, error) {
 		db, err := here.Windlass.WindlassV1alpha1().Databases(name).Get(ctx, name+"-db", metav1.GetOptions{})
-		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, ignoreNotFound(err)
+		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, world.IgnoreNotFound(err)
 	})
 	pods, err := here.Kube.CoreV1().Pods(name).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -63,16 +63,9 @@ func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
 	}
 	world.Eventually(t, "the Platform to go", func(ctx context.Context) (bool, error) {
 		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ignoreNotFound(err)
+		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,windlass", "-n", name, "-o", "name"); err != nil || left != "" {
 		t.Errorf("there are left %s (%v)", left, err)
 	}
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

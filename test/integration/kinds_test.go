@@ -218,15 +218,8 @@ func (c childType) seenByGarbageCollection(t *testing.T, client dynamic.Interfac
 	}
 	world.Eventually(t, "garbage collection of "+c.Resource, func(ctx context.Context) (bool, error) {
 		_, err := objects.Get(ctx, "later", metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ignoreNotFound(err)
+		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // recordAnnotation holds what the operator wants of a child.

@@ -243,7 +243,7 @@ func (p *place) platformGone(t *testing.T, name string) {
 	t.Helper()
 	world.Eventually(t, "Platform "+name+" to go", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ignoreNotFound(err)
+		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 }
 
@@ -252,6 +252,6 @@ func (p *place) atGone(t *testing.T, namespace, name string) {
 	t.Helper()
 	world.Eventually(t, "At "+name+" to go", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ignoreNotFound(err)
+		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 }

@@ -53,6 +53,14 @@ func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 	}
 }
 
+// IgnoreNotFound is an error, but for one that says that there is no such object.
+func IgnoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // ignoreConflict makes an update that came too late be tried again.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {

@@ -68,7 +68,7 @@ func (r *reconciler) look(p *pass) ([]*component, error) {
 			if !ok || !p.owner.Made(child) || !p.owner.Owns(child) || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
 				continue
 			}
-			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: neededByChild(child)}}
+			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: recordedNeeds(child)}}
 			c.observe(p, child)
 			all = append(all, c)
 		}
@@ -92,7 +92,7 @@ func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, erro
 	}
 	c.observe(p, child)
 	if child != nil {
-		c.had = neededByChild(child)
+		c.had = recordedNeeds(child)
 	}
 	return c, nil
 }

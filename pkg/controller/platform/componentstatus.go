@@ -82,24 +82,26 @@ func removalMessage(c *component) string {
 
 // waitMessage says which components must be Ready first.
 func waitMessage(names []string, all []*component) string {
-	said := make([]string, len(names))
-	for i, name := range names {
-		said[i] = name
-		if slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.name == name && c.state == v1alpha1.Removed }) {
-			said[i] += " (which is Removed)"
-		}
-	}
-	return "Waiting for " + strings.Join(said, ", ") + " to be Ready."
+	return "Waiting for " + pointingOut(v1alpha1.Removed, names, all) + " to be Ready."
 }
 
 // holdMessage says which components must be gone first.
 func holdMessage(names []string, all []*component) string {
-	said := make([]string, len(names))
+	return "It stays until what depends on it is gone: " + pointingOut(v1alpha1.Managed, names, all) + "."
+}
+
+// pointingOut names components, and says of those that are in a state that they are.
+func pointingOut(state v1alpha1.ManagementState, names []string, all []*component) string {
+	said := slices.Clone(names)
 	for i, name := range names {
-		said[i] = name
-		if slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.name == name && c.state == v1alpha1.Managed }) {
-			said[i] += " (which is Managed)"
+		if isIn(state, name, all) {
+			said[i] += " (which is " + string(state) + ")"
 		}
 	}
-	return "It stays until what depends on it is gone: " + strings.Join(said, ", ") + "."
+	return strings.Join(said, ", ")
+}
+
+// isIn tells whether the spec has a component in a state.
+func isIn(state v1alpha1.ManagementState, name string, all []*component) bool {
+	return slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.name == name && c.state == state })
 }

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
@@ -56,9 +55,9 @@ func needsOf(c *v1alpha1.PlatformComponent) []string {
 	return names
 }
 
-// neededByChild are the names of the components that a child's component depended on when the
+// recordedNeeds are the names of the components that a child's component depended on when the
 // child was last written.
-func neededByChild(child metav1.Object) []string {
+func recordedNeeds(child metav1.Object) []string {
 	names := child.GetAnnotations()[needsAnnotation]
 	if names == "" {
 		return nil

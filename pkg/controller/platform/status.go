@@ -107,9 +107,7 @@ func judge(open, all []*component) (degraded []string, moving bool) {
 // one is Ready which is Removed, or one gone which is Managed.
 func isRuledOut(c *component, all []*component) bool {
 	bar := map[verb]v1alpha1.ManagementState{queue: v1alpha1.Removed, hold: v1alpha1.Managed}[c.step.verb]
-	return bar != "" && slices.ContainsFunc(all, func(other *component) bool {
-		return other.listed && other.state == bar && slices.Contains(c.step.others, other.name)
-	})
+	return bar != "" && slices.ContainsFunc(c.step.others, func(name string) bool { return isIn(bar, name, all) })
 }
 
 // setDeleting is for a Platform that waits for its components to go.

@@ -82,7 +82,7 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
-	return t.remove(ctx, owner, live)
+	return t.prune(ctx, owner, live)
 }
 
 // PruneLive is Prune by what the API server says, at the price of a request: for a
@@ -95,10 +95,10 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
-	return t.remove(ctx, owner, live)
+	return t.prune(ctx, owner, live)
 }
 
-func (t *Type[T]) remove(ctx context.Context, owner Owner, live T) error {
+func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
 	uid := live.GetUID()
 	return t.delete(ctx, owner, live, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 }
