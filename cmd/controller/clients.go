@@ -5,14 +5,11 @@ import (
 	"os"
 	"strings"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/version"
 
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/cmd/controller/operator"
 )
 
 // accountNamespace is where a Pod finds the namespace it runs in.
@@ -20,13 +17,7 @@ const accountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespac
 
 // clients are all that the process talks to the API server with.
 type clients struct {
-	kube   kubernetes.Interface // protobuf
-	events kubernetes.Interface // apart, so that events take no request from the work
-	lease  kubernetes.Interface // apart, so that no work delays the lease
-	crds   apiextensions.Interface
-	// metadata is of objects whose content stays where it is.
-	metadata metadata.Interface
-	windlass versioned.Interface
+	operator.Clients
 
 	// namespace is the one this process belongs to.
 	namespace string
@@ -40,24 +31,9 @@ func newClients(o *options) (*clients, error) {
 	}
 	config.UserAgent = "windlass-controller/" + version.Get().GitVersion
 	config.QPS, config.Burst = o.qps, o.burst
-	builtin := rest.CopyConfig(config)
-	builtin.ContentType = "application/vnd.kubernetes.protobuf"
-	builtin.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-
 	c := &clients{namespace: namespace, inCluster: inCluster}
-	for _, client := range []*kubernetes.Interface{&c.kube, &c.events, &c.lease} {
-		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
-			return nil, fmt.Errorf("making a client: %w", err)
-		}
-	}
-	if c.crds, err = apiextensions.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for CRDs: %w", err)
-	}
-	if c.metadata, err = metadata.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for metadata: %w", err)
-	}
-	if c.windlass, err = versioned.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
+	if c.Clients, err = operator.NewClients(config); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller/at"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -18,15 +19,12 @@ import (
 // options are what the flags say.
 type options struct {
 	kubeconfig string
-	namespace  string
+	kinds      operator.Options
 	workers    int
 	qps        float32
 	burst      int
-	atImage    string
-
 	// allowedHosts are as the flag says them.
-	allowedHosts      []string
-	externalDatabases postgresql.Options
+	allowedHosts []string
 
 	leaderElect       bool
 	electionNamespace string
@@ -65,13 +63,13 @@ func parse(args []string) (*options, error) {
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Kubeconfig file of the cluster. Defaults to $KUBECONFIG, or to the account of the Pod that this runs in.")
-	flags.StringVar(&o.namespace, "namespace", "", "The one namespace to work in, for which a Role is enough. Empty means all.")
+	flags.StringVar(&o.kinds.Namespace, "namespace", "", "The one namespace to work in, for which a Role is enough. Empty means all.")
 	flags.IntVar(&o.workers, "workers", 10, "Objects of each kind that are worked on at once.")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Requests a second to the API server. Negative means as many as its priority and fairness lets through.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
-	flags.StringVar(&o.atImage, "at-image", at.DefaultImage, "Image of an At that names none.")
+	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At that names none.")
 	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere.")
-	flags.StringSliceVar(&o.externalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
+	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Lease windlass-controller, so that several replicas may run.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
@@ -105,7 +103,7 @@ func (o *options) validate() error {
 	if o.qps > 0 && o.burst < 1 {
 		return fmt.Errorf("--kube-api-burst must be at least 1, not %d", o.burst)
 	}
-	if o.atImage == "" {
+	if o.kinds.AtImage == "" {
 		return fmt.Errorf("--at-image must not be empty")
 	}
 	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
@@ -117,7 +115,7 @@ func (o *options) validate() error {
 		}
 	}
 	var err error
-	if o.externalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
+	if o.kinds.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
 		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
 	}
 	if o.webhookURL == "" {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/webhook"
 	"windlass.dev/windlass/pkg/webhook/certificate"
@@ -43,13 +44,13 @@ func run(ctx context.Context, o *options) error {
 
 	identity := identify()
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
-	p.events = controller.NewEvents(c.events.EventsV1(), kindsScheme(), identity, clock.RealClock{})
-	factories := newFactories(c, o.namespace)
-	served, err := kinds(ctx, c, factories, p.events, o)
+	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), identity, clock.RealClock{})
+	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
+	served, err := operator.Kinds(ctx, c.Clients, caches, p.events, o.kinds)
 	if err != nil {
 		return err
 	}
-	p.controllers = served.all
+	p.controllers = served.All
 	converter, err := newWebhook(ctx, c, o)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, o *options) error {
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
 	var stopped <-chan struct{}
 	if o.bindAddress != "0" {
-		if stopped, err = serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(served.unconverted, converter), o.pprof), p.failed); err != nil {
+		if stopped, err = serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(served.Unconverted, converter), o.pprof), p.failed); err != nil {
 			return err
 		}
 	}
@@ -65,7 +66,7 @@ func run(ctx context.Context, o *options) error {
 		p.convert(converter.Run)
 	}
 	checkCRDs(ctx, c)
-	factories.start(lasting.Done())
+	caches.Start(lasting.Done())
 	err = p.live(func(leading context.Context) error {
 		if !p.warm(leading) {
 			return nil
@@ -75,7 +76,7 @@ func run(ctx context.Context, o *options) error {
 			<-leading.Done()
 			return nil
 		}
-		return newElection(c.lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
+		return newElection(c.Lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
 	})
 	if err != nil {
 		return err // at once: another process may lead by now
@@ -184,7 +185,7 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 	if c.inCluster {
 		opts.ShutdownDelay = webhookDelay
 	}
-	server, err := webhook.New(c.kube, c.crds, opts)
+	server, err := webhook.New(c.Kube, c.CRDs, opts)
 	if err != nil {
 		return nil, fmt.Errorf("making the conversion webhook: %w", err)
 	}
@@ -209,8 +210,8 @@ func readiness(controllers []*controller.Controller, converter *webhook.Server) 
 // checkCRDs says what to do if the kinds are not installed. The informers try
 // until they are.
 func checkCRDs(ctx context.Context, c *clients) {
-	for _, gv := range groupVersions {
-		_, err := c.windlass.Discovery().ServerResourcesForGroupVersion(gv.String())
+	for _, gv := range operator.GroupVersions {
+		_, err := c.Windlass.Discovery().ServerResourcesForGroupVersion(gv.String())
 		if apierrors.IsNotFound(err) {
 			klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds", "groupVersion", gv)
 		}

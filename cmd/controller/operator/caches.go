@@ -1,0 +1,57 @@
+package operator
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata/metadatainformer"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+)
+
+// Caches are the informers that all kinds share.
+type Caches struct {
+	kube     informers.SharedInformerFactory
+	windlass externalversions.SharedInformerFactory
+	metadata metadatainformer.SharedInformerFactory
+}
+
+// NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
+// built-in types, only what is made here, and of nothing the managed fields, which no
+// code reads.
+func NewCaches(c Clients, namespace string) Caches {
+	return Caches{
+		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
+			informers.WithNamespace(namespace),
+			informers.WithTransform(dropManagedFields),
+			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
+				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
+			})),
+		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Windlass, 0,
+			externalversions.WithNamespace(namespace),
+			externalversions.WithTransform(dropManagedFields)),
+		metadata: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, nil),
+	}
+}
+
+// Start starts the informers that kinds have asked for, which run until stop is closed.
+func (c Caches) Start(stop <-chan struct{}) {
+	c.kube.Start(stop)
+	c.windlass.Start(stop)
+	c.metadata.Start(stop)
+}
+
+// Shutdown waits until all informers have ended, after stop was closed.
+func (c Caches) Shutdown() {
+	c.kube.Shutdown()
+	c.windlass.Shutdown()
+	c.metadata.Shutdown()
+}
+
+func dropManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}

@@ -1,0 +1,45 @@
+package operator
+
+import (
+	"fmt"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+)
+
+// Clients are all that the process talks to the API server with.
+type Clients struct {
+	Kube   kubernetes.Interface // protobuf
+	Events kubernetes.Interface // apart, so that events take no request from the work
+	Lease  kubernetes.Interface // apart, so that no work delays the lease
+	CRDs   apiextensions.Interface
+	// Metadata is of objects whose content stays where it is.
+	Metadata metadata.Interface
+	Windlass versioned.Interface
+}
+
+// NewClients returns clients for the API server that config leads to.
+func NewClients(config *rest.Config) (c Clients, err error) {
+	builtin := rest.CopyConfig(config)
+	builtin.ContentType = "application/vnd.kubernetes.protobuf"
+	builtin.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events, &c.Lease} {
+		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
+			return c, fmt.Errorf("making a client: %w", err)
+		}
+	}
+	if c.CRDs, err = apiextensions.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("making a client for CRDs: %w", err)
+	}
+	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	if c.Windlass, err = versioned.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
+	}
+	return c, nil
+}

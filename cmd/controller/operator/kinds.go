@@ -1,0 +1,97 @@
+// Package operator puts the operator together: its clients, its caches, and the
+// controllers of its kinds.
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/app"
+	"windlass.dev/windlass/pkg/controller/at"
+	"windlass.dev/windlass/pkg/controller/database"
+	"windlass.dev/windlass/pkg/controller/externaldatabase"
+	"windlass.dev/windlass/pkg/controller/platform"
+	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// Options are what the flags say of the kinds.
+type Options struct {
+	// Namespace is the one that the caches are of. Empty means all.
+	Namespace string
+	// AtImage is the image of an At that names none. Empty means at.DefaultImage.
+	AtImage           string
+	ExternalDatabases postgresql.Options
+	// Clock is the clock of all kinds. Nil means the real one.
+	Clock clock.WithTicker
+}
+
+// Controllers are those of all kinds.
+type Controllers struct {
+	All []*controller.Controller
+	// Unconverted are those whose caches the API server fills without asking the
+	// conversion webhook. Readiness waits for these alone: while no replica is ready,
+	// the API server reaches no webhook.
+	Unconverted []*controller.Controller
+}
+
+// Kinds returns a controller for every kind. This is the one place that names
+// them.
+func Kinds(ctx context.Context, c Clients, caches Caches, events controller.EventRecorder, o Options) (Controllers, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	ats, err := at.New(at.Clients{Kube: c.Kube, Windlass: c.Windlass}, at.Informers{Kube: caches.kube, Windlass: caches.windlass},
+		events, at.Options{DefaultImage: o.AtImage, Clock: o.Clock})
+	if err != nil {
+		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)
+	}
+	apps, err := app.New(app.Clients{Kube: c.Kube, Windlass: c.Windlass},
+		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Metadata: caches.metadata}, events, o.Clock)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
+	}
+	databases, err := database.New(database.Clients{Kube: c.Kube, Windlass: c.Windlass},
+		database.Informers{Kube: caches.kube, Windlass: caches.windlass}, events, o.Clock)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("making the controller of Database: %w", err)
+	}
+	connector, err := postgresql.NewConnector(o.ExternalDatabases)
+	if err != nil {
+		return Controllers{}, err
+	}
+	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.Kube, Windlass: c.Windlass},
+		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Metadata: caches.metadata}, connector, events, o.Clock)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
+	}
+	served := Controllers{
+		All:         []*controller.Controller{ats, apps, databases, externalDatabases},
+		Unconverted: []*controller.Controller{apps, databases, externalDatabases},
+	}
+	if o.Namespace != "" {
+		klog.FromContext(ctx).Info("Platforms are left alone: they are in no namespace, and --namespace limits this to one", "namespace", o.Namespace)
+		return served, nil
+	}
+	platforms, err := platform.New(platform.Clients{Kube: c.Kube, Windlass: c.Windlass},
+		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata}, events, o.Clock)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
+	}
+	served.All = append(served.All, platforms)
+	return served, nil
+}
+
+// GroupVersions are those that must be installed.
+var GroupVersions = []schema.GroupVersion{cnatv1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion}
+
+// Scheme knows the types of all kinds, for events about them.
+func Scheme() *runtime.Scheme { return kindsscheme.Scheme }
