@@ -5,10 +5,7 @@ package integration
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/world"
@@ -80,46 +77,5 @@ var apps = kindOf[v1alpha1.AppSpec]{
 			"update apps/status " + namespace + "/shop", // Ready
 		}
 	},
-	changes: map[string][]func(*v1alpha1.AppSpec){
-		"image":    {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
-		"replicas": {func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) { s.Autoscaling, s.Replicas = nil, ptr.To[int32](1) }},
-		"port":     {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
-		"command":  {func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil }},
-		"args":     {func(s *v1alpha1.AppSpec) { s.Args = []string{"--other"} }, func(s *v1alpha1.AppSpec) { s.Args = nil }},
-		"env": {
-			func(s *v1alpha1.AppSpec) { s.Env[0].Value = "debug" },
-			func(s *v1alpha1.AppSpec) { s.Env = append(s.Env, corev1.EnvVar{Name: "MORE"}) },
-			func(s *v1alpha1.AppSpec) { s.Env[0], s.Env[1] = s.Env[1], s.Env[0] },
-			func(s *v1alpha1.AppSpec) { s.Env = s.Env[1:] },
-			func(s *v1alpha1.AppSpec) { s.Env = nil },
-		},
-		"envFrom": {func(s *v1alpha1.AppSpec) { s.EnvFrom = s.EnvFrom[:1] }, func(s *v1alpha1.AppSpec) { s.EnvFrom = nil }},
-		"config": {
-			func(s *v1alpha1.AppSpec) { s.Config = map[string]string{"shop.toml": "changed"} },
-			func(s *v1alpha1.AppSpec) { s.Config = nil },
-		},
-		"ingress": {
-			func(s *v1alpha1.AppSpec) {
-				s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
-			},
-			func(s *v1alpha1.AppSpec) { s.Ingress = nil },
-		},
-		"autoscaling": {
-			func(s *v1alpha1.AppSpec) { s.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 9} },
-			func(s *v1alpha1.AppSpec) { s.Autoscaling = nil },
-		},
-		"resources": {
-			func(s *v1alpha1.AppSpec) {
-				s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
-			},
-			func(s *v1alpha1.AppSpec) { s.Resources = corev1.ResourceRequirements{} },
-		},
-		"probe":              {func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) { s.Probe = nil }},
-		"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},
-		"serviceAccountName": {func(s *v1alpha1.AppSpec) { s.ServiceAccountName = "" }},
-		"imagePullSecrets": {
-			func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "else"}} },
-			func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = nil },
-		},
-	},
+	changes: world.ChangesOfApp,
 }

@@ -5,8 +5,6 @@ package integration
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -68,29 +66,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			"update databases/status " + namespace + "/shop", // Ready
 		}
 	},
-	changes: map[string][]func(*v1alpha1.DatabaseSpec){
-		"image":        {func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" }},
-		"storage":      {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
-		"databaseName": {func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" }},
-		"owner":        {func(s *v1alpha1.DatabaseSpec) { s.Owner = `o'"else` }, func(s *v1alpha1.DatabaseSpec) { s.Owner = "" }},
-		"ownerAttributes": {
-			func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB} },
-			func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = nil },
-		},
-		"parameters": {
-			func(s *v1alpha1.DatabaseSpec) {
-				s.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "max_connections": "9"}
-			},
-			func(s *v1alpha1.DatabaseSpec) { s.Parameters = nil },
-		},
-		"resources": {
-			func(s *v1alpha1.DatabaseSpec) {
-				s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
-			},
-			func(s *v1alpha1.DatabaseSpec) { s.Resources = corev1.ResourceRequirements{} },
-		},
-		"deletionPolicy": {func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = "" }},
-	},
-	fixed:  []string{"version"},
-	oneWay: []string{"storage"},
+	changes: world.ChangesOfDatabase,
+	fixed:   []string{"version"},
+	oneWay:  []string{"storage"},
 }

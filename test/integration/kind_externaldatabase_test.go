@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
 )
 
 var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
@@ -19,12 +20,7 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"}},
 		unwatched: [][]string{{"data", "password"}},
 	}},
-	everything: func() v1alpha1.ExternalDatabaseSpec {
-		return v1alpha1.ExternalDatabaseSpec{
-			ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk",
-			Extensions: []v1alpha1.ExtensionName{"pgcrypto"}, DeletionPolicy: v1alpha1.DeletionDelete,
-		}
-	},
+	everything: world.EverythingOfExternalDatabase,
 	refers: func(t *testing.T, on *place, namespace string) {
 		t.Helper()
 		createConnection(t, on, namespace, "server", connectionTo(outside(t)))
@@ -56,18 +52,8 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		}
 	},
 	restarts: func(namespace string) []string { return []string{"get secrets " + namespace + "/server"} },
-	changes: map[string][]func(*v1alpha1.ExternalDatabaseSpec){
-		"connectionSecretRef": {func(s *v1alpha1.ExternalDatabaseSpec) { s.ConnectionSecretRef.Name = "other" }},
-		"extensions": {
-			func(s *v1alpha1.ExternalDatabaseSpec) { s.Extensions = []v1alpha1.ExtensionName{"citext", "pgcrypto"} },
-			func(s *v1alpha1.ExternalDatabaseSpec) { s.Extensions = nil },
-		},
-		"deletionPolicy": {
-			func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain },
-			func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = "" },
-		},
-	},
-	fixed: []string{"databaseName", "owner"},
+	changes:  world.ChangesOfExternalDatabase,
+	fixed:    []string{"databaseName", "owner"},
 }
 
 // ofNamespace is a spec with names of its own on a server that all share.

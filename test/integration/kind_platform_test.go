@@ -8,18 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/world"
-)
-
-// Components of a Platform that uses every field.
-const (
-	webComponent = iota
-	dbComponent
-	outsideComponent
-	taskComponent
 )
 
 var platforms = kindOf[v1alpha1.PlatformSpec]{
@@ -55,17 +46,7 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 			theirs: `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"schedule":"2100-01-01T00:00:00Z","command":["theirs"]}}`,
 		},
 	},
-	everything: func() v1alpha1.PlatformSpec {
-		app, db, outside := world.EverythingOfApp(), world.EverythingOfDatabase(), externalDatabases.everything()
-		return v1alpha1.PlatformSpec{Namespace: "later", Components: []v1alpha1.PlatformComponent{
-			webComponent:     {Name: "web", DependsOn: []v1alpha1.ComponentName{"db", "outside"}, App: &app},
-			dbComponent:      {Name: "db", Database: &db},
-			outsideComponent: {Name: "outside", DependsOn: []v1alpha1.ComponentName{"db"}, ExternalDatabase: &outside},
-			taskComponent: {Name: "task", DependsOn: []v1alpha1.ComponentName{"web"}, At: &cnatv1.AtSpec{
-				Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "true"},
-			}},
-		}}
-	},
+	everything: world.EverythingOfPlatform,
 	refers: func(t *testing.T, on *place, namespace string) {
 		t.Helper()
 		on.MakeReferences(t, namespace)
@@ -98,19 +79,8 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		}
 	},
 	restarts: func(namespace string) []string { return externalDatabases.restarts(namespace) },
-	changes: map[string][]func(*v1alpha1.PlatformSpec){
-		"components": {
-			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].App.Image = "other:1" },
-			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].App.Config = nil },
-			func(s *v1alpha1.PlatformSpec) { s.Components[dbComponent].Database.Parameters = nil },
-			func(s *v1alpha1.PlatformSpec) { s.Components[outsideComponent].ExternalDatabase.Extensions = nil },
-			func(s *v1alpha1.PlatformSpec) { s.Components[webComponent].DependsOn = nil },
-			func(s *v1alpha1.PlatformSpec) { s.Components[taskComponent].ManagementState = v1alpha1.Removed },
-			func(s *v1alpha1.PlatformSpec) { s.Components = s.Components[:taskComponent] },
-			func(s *v1alpha1.PlatformSpec) { slices.Reverse(s.Components) },
-		},
-	},
-	fixed: []string{"namespace"},
+	changes:  world.ChangesOfPlatform,
+	fixed:    []string{"namespace"},
 }
 
 // ofPlatform are the fields in which a child of one Platform differs from that of

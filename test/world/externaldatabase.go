@@ -8,6 +8,15 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
+// EverythingOfExternalDatabase is a spec that uses every field of ExternalDatabase. Its
+// connection Secrets are called server and other.
+func EverythingOfExternalDatabase() v1alpha1.ExternalDatabaseSpec {
+	return v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk",
+		Extensions: []v1alpha1.ExtensionName{"pgcrypto"}, DeletionPolicy: v1alpha1.DeletionDelete,
+	}
+}
+
 // CreateExternalDatabase creates an ExternalDatabase.
 func (w *World) CreateExternalDatabase(t *testing.T, namespace, name string, spec v1alpha1.ExternalDatabaseSpec) *v1alpha1.ExternalDatabase {
 	t.Helper()

@@ -7,8 +7,31 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
+
+// Components of EverythingOfPlatform, by their place in the list.
+const (
+	WebComponent = iota
+	DatabaseComponent
+	OutsideComponent
+	TaskComponent
+)
+
+// EverythingOfPlatform is a spec that uses every field of Platform, with a component of
+// each kind.
+func EverythingOfPlatform() v1alpha1.PlatformSpec {
+	app, db, outside := EverythingOfApp(), EverythingOfDatabase(), EverythingOfExternalDatabase()
+	return v1alpha1.PlatformSpec{Namespace: "later", Components: []v1alpha1.PlatformComponent{
+		WebComponent:      {Name: "web", DependsOn: []v1alpha1.ComponentName{"db", "outside"}, App: &app},
+		DatabaseComponent: {Name: "db", Database: &db},
+		OutsideComponent:  {Name: "outside", DependsOn: []v1alpha1.ComponentName{"db"}, ExternalDatabase: &outside},
+		TaskComponent: {Name: "task", DependsOn: []v1alpha1.ComponentName{"web"}, At: &cnatv1.AtSpec{
+			Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "true"},
+		}},
+	}}
+}
 
 // CreatePlatform creates a Platform, which is deleted when the test ends: as long as it is
 // there it makes its namespace again.
