@@ -70,9 +70,6 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return p.finalize(ctx, key, cached)
 	}
 	current, err := p.ensureFinalizer(ctx, key, cached)
-	if apierrors.IsNotFound(err) {
-		return Result{}, nil // deleted meanwhile; the event is on its way
-	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -96,7 +93,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 		return result, err
 	}
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
-	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
 		return Result{}, fmt.Errorf("removing the finalizer of %s: %w", key, err)
 	}
 	p.Guard.Finished(key, itself, obj.GetUID())
@@ -131,6 +128,9 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 		return obj, err
 	}
 	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return obj, AwaitDeletion()
+	}
 	if err != nil {
 		return obj, err
 	}
@@ -160,8 +160,7 @@ func (p *Pipeline[T]) pass(ctx context.Context, key Key, current T, step func(co
 }
 
 // writeStatus writes the status in one request if it differs from the current
-// one, and tells users of a transition of Ready once that is stored. An object
-// that has gone, as after a kind has deleted it, needs no status.
+// one, and tells users of a transition of Ready once that is stored.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
 	if o.quiet {
 		return nil
@@ -174,7 +173,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	}
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return AwaitDeletion()
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of %s: %w", key, err)

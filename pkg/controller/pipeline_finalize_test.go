@@ -42,8 +42,8 @@ func TestFinalizerThatCannotBeAdded(t *testing.T) {
 		"is a conflict if the object has been made anew": {
 			func(b *bench) { b.delete(theToy); b.create(newToy(theToy.Name)) }, apierrors.IsConflict,
 		},
-		"is no error if the object is gone": {
-			func(b *bench) { b.delete(theToy) }, func(err error) bool { return err == nil },
+		"waits for the event if the object is gone": {
+			func(b *bench) { b.delete(theToy) }, awaitsDeletion,
 		},
 		"is an error if the API server refuses": {
 			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
@@ -64,6 +64,9 @@ func TestFinalizerThatCannotBeAdded(t *testing.T) {
 		})
 	}
 }
+
+// awaitsDeletion tells whether an error says that the API server knows no such object.
+func awaitsDeletion(err error) bool { return errors.Is(err, controller.AwaitDeletion()) }
 
 func TestPassWaitsForTheCacheToHoldTheFinalizer(t *testing.T) {
 	kind := &cleaner{painter: painter{reconcile: fails(apierrors.NewConflict(toyResource, "child", errors.New("it was modified")))}}
@@ -207,12 +210,12 @@ func TestFinalizerThatCannotBeRemoved(t *testing.T) {
 		meanwhile func(b *bench)
 		want      func(error) bool
 	}{
-		"is no error if the object is gone": {
+		"waits for the event if the object is gone": {
 			func(b *bench) {
 				b.edit(theToy, func(toy *Toy) { toy.Finalizers = nil })
 				b.delete(theToy)
 			},
-			func(err error) bool { return err == nil },
+			awaitsDeletion,
 		},
 		"is a conflict if the object has been modified": {
 			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,

@@ -41,7 +41,21 @@ func (e *waitError) Error() string { return e.message }
 // whose status stays, and the next pass comes after the given time.
 func Postpone(after time.Duration) error { return &postponeError{after} }
 
+// AwaitDeletion returns the error of a pass to which the API server has said that there is
+// no such object, though the cache has it. Most likely its deletion is about to be in the
+// cache, which then decides; the pass concludes nothing, and another comes in 5 s.
+func AwaitDeletion() error { return Postpone(deletionRecheck) }
+
+// deletionRecheck is when a deletion is looked for of which no event tells.
+const deletionRecheck = 5 * time.Second
+
 type postponeError struct{ after time.Duration }
+
+// Is tells whether two errors postpone a pass by the same.
+func (e *postponeError) Is(other error) bool {
+	o, ok := other.(*postponeError)
+	return ok && *o == *e
+}
 
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
 

@@ -164,7 +164,10 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	err := r.ats.Ats(at.Namespace).Delete(ctx, at.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &at.UID, ResourceVersion: &at.ResourceVersion},
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		return controller.Result{}, controller.AwaitDeletion()
+	}
+	if err != nil {
 		return controller.Result{}, fmt.Errorf("deleting At %s/%s, whose ttlSecondsAfterFinished has passed: %w", at.Namespace, at.Name, err)
 	}
 	return controller.Result{}, nil
@@ -179,7 +182,10 @@ func (r *reconciler) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		return controller.AwaitDeletion()
+	}
+	if err != nil {
 		return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
 )
 
 const (
@@ -112,9 +113,9 @@ func TestTheActiveDeadline(t *testing.T) {
 			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), live: list(pod(ended(0), newerPod)),
 			writes: []string{deletePod}, err: "it is another one, or has changed", status: isRunnow, next: []string{status},
 		},
-		"past is enough if the Pod has just gone": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), live: list(), writes: []string{deletePod, status},
-			status: afterNoon, events: exceeded, conditions: failedFor("DeadlineExceeded", tooLong),
+		"past waits for the event if the Pod has just gone": {
+			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), live: list(), writes: []string{deletePod},
+			err: controller.AwaitDeletion().Error(), status: isRunnow, conditions: notReady("Running", runs), next: []string{deletePod, status},
 			refuse: map[string]error{"delete pods": errNotFound},
 		},
 		"past need not end a Pod that is going": {
@@ -222,6 +223,7 @@ func TestAFinishedAt(t *testing.T) {
 		},
 		"that somebody has deleted is gone": {
 			at: example(succeeded, goAfter(0)), onServer: func(at *v1.At) { at.Name = "another" }, now: hour, writes: []string{deleteAt}, status: "gone",
+			err: controller.AwaitDeletion().Error(),
 		},
 		"that cannot be deleted shows it": {
 			at: example(broken, goAfter(0)), now: hour, refuse: map[string]error{"delete ats": errNoAnswer}, writes: []string{deleteAt, status}, status: afterNoon,

@@ -24,7 +24,10 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 		return controller.Result{}, nil
 	}
 	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || !deletesData(live)) {
+	if apierrors.IsNotFound(err) {
+		return controller.Result{}, controller.AwaitDeletion()
+	}
+	if err == nil && (live.UID != db.UID || !deletesData(live)) {
 		return controller.Result{}, nil
 	}
 	if err != nil {

@@ -56,7 +56,10 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 		return false, nil
 	}
 	live, err := r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || !saysDelete(live)) {
+	if apierrors.IsNotFound(err) {
+		return false, controller.AwaitDeletion()
+	}
+	if err == nil && (live.UID != db.UID || !saysDelete(live)) {
 		return false, nil
 	}
 	if err != nil {

@@ -54,6 +54,9 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *pass) error {
 		if err != nil {
 			return err
 		}
+		if child == nil && c.there {
+			return controller.AwaitDeletion()
+		}
 		if child == nil {
 			continue
 		}

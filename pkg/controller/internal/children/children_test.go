@@ -207,8 +207,10 @@ func TestPrune(t *testing.T) {
 		"leaves what is somebody else's":        {cached: made(t, ownedBy("Job", "theirs", "x"))},
 		"leaves what is nobody's":               {cached: made(t, foreign)},
 		"leaves what is going":                  {cached: made(t, going)},
-		"is content if the child has just gone": {cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{remove}},
-		"says what it could not delete":         {cached: made(t), refuse: errors.New("no answer"), writes: []string{remove}, err: "deleting Deployment port/boat: no answer"},
+		"waits for the event if the child has just gone": {
+			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{remove}, err: controller.AwaitDeletion().Error(),
+		},
+		"says what it could not delete": {cached: made(t), refuse: errors.New("no answer"), writes: []string{remove}, err: "deleting Deployment port/boat: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cached []*appsv1.Deployment

@@ -90,12 +90,21 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
 	live, err := t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return t.awaitDeletion(owner, name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
 	}
 	return t.prune(ctx, owner, live)
+}
+
+// awaitDeletion is an error while the cache has a child that is said to be gone.
+func (t *Type[T]) awaitDeletion(owner Owner, name string) error {
+	known, err := t.Cached(owner.GetNamespace(), name)
+	if err == nil && t.owns(owner, known) && !t.Guard.IsFinished(owner.key(), t.describe(known), known.GetUID()) {
+		return controller.AwaitDeletion()
+	}
+	return nil
 }
 
 func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
@@ -104,14 +113,17 @@ func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
 }
 
 func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil {
+	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.Guard.IsFinished(owner.key(), t.describe(live), live.GetUID()) {
 		return nil
 	}
 	if err := owner.confirm(ctx); err != nil {
 		return err
 	}
 	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), how)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		return t.awaitDeletion(owner, live.GetName())
+	}
+	if err != nil {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}
 	t.Guard.Finished(owner.key(), t.describe(live), live.GetUID())
