@@ -48,6 +48,7 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 			"patch externaldatabases " + namespace + "/shop", // the finalizer
 			"create secrets " + namespace + "/shop-credentials",
 			"update externaldatabases/status " + namespace + "/shop", // Creating
+			"get externaldatabases " + namespace + "/shop",           // is it still there?
 			"update externaldatabases/status " + namespace + "/shop", // Ready
 		}
 	},

@@ -70,7 +70,7 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 func newPipeline(clients Clients, in Informers, refs *named, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
 	apps, guard := in.Windlass.Windlass().V1alpha1().Apps(), controller.NewGuard()
 	r := newReconciler(clients.Kube, in.Kube, guard)
-	r.known, r.read = refs.known, refs.read
+	r.apps, r.known, r.read = clients.Windlass.WindlassV1alpha1(), refs.known, refs.read
 	return &controller.Pipeline[*v1alpha1.App]{
 		Get: func(key controller.Key) (*v1alpha1.App, error) {
 			return apps.Lister().Apps(key.Namespace).Get(key.Name)

@@ -18,6 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
+	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
 // missingRecheck is how often a Secret or ConfigMap that is missing is looked for,
@@ -33,6 +34,8 @@ type reconciler struct {
 	autoscalers children.Type[*autoscalingv2.HorizontalPodAutoscaler]
 	budgets     children.Type[*policyv1.PodDisruptionBudget]
 
+	// apps reads an App before it gets a child again.
+	apps windlassclient.AppsGetter
 	// known returns the metadata of a Secret or ConfigMap, from the cache.
 	known func(ref reference, namespace string) (metav1.Object, error)
 	// read reads one from the API server, and returns its version and digest.
@@ -53,6 +56,9 @@ type pass struct {
 // that nothing is made whose needs are not met.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controller.Result, error) {
 	p := &pass{app: app, owner: children.Owner{Object: app, Kind: v1alpha1.SchemeGroupVersion.WithKind("App")}}
+	p.owner.Live = func(ctx context.Context) (metav1.Object, error) {
+		return r.apps.Apps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
+	}
 	setAddress(app)
 	for _, step := range []func(context.Context, *pass) error{
 		r.dependencies,

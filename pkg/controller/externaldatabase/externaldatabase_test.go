@@ -363,3 +363,32 @@ func TestExternalDatabasesAreFoundByTheirConnection(t *testing.T) {
 		t.Errorf("got %v, %v, %v", err, other, otherErr)
 	}
 }
+
+// A process that has just started may be served a list from before a deletion; what it made
+// on the server then nobody would ever delete.
+func TestNothingIsMadeForAnExternalDatabaseThatIsGone(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.ExternalDatabase){
+		"or another":       func(db *v1alpha1.ExternalDatabase) { db.UID = "other" },
+		"or being deleted": deleted,
+		"altogether":       nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, server := example(bound), fakeServer{}
+			w := newWorld(t, &server, db, connectionSecret(), ours(t, example()))
+			resource, tracker := v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), w.windlass.Tracker()
+			err := tracker.Delete(resource, "default", "shop")
+			if change != nil {
+				live := db.DeepCopy()
+				change(live)
+				err = tracker.Add(live)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); !errors.Is(err, controller.AwaitDeletion()) {
+				t.Errorf("the error is %v", err)
+			}
+			controllertest.Equal(t, "asked", []string{"exists", "close"}, server.asked)
+		})
+	}
+}

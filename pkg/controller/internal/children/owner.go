@@ -33,8 +33,11 @@ type Owner struct {
 	controller.Object
 	// Kind is its type, which the cached object does not tell.
 	Kind schema.GroupVersionKind
-	// Live, if it is set, reads the owner from the API server, before a child gets its
-	// owner back that has none: an owner that is being deleted may have orphaned it.
+	// Live, if it is set, reads the owner from the API server: before a child gets its
+	// owner back that has none, since an owner that is being deleted may have orphaned it;
+	// and before one is made for an owner that was seen to before, since garbage
+	// collection may be at work, and each would undo what the other does for as long as
+	// the cache is behind.
 	Live func(ctx context.Context) (metav1.Object, error)
 	// Confirm, if it is set, is asked before a child that is there is changed or deleted.
 	// Its error ends the attempt: the owner may say something else by now, which no
@@ -53,13 +56,16 @@ func (o Owner) recheck(ctx context.Context) error {
 		return controller.Postpone(recheck) // the event is on its way
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s %s before it gets a child back: %w", o.Kind.Kind, o.key(), err)
+		return fmt.Errorf("reading %s %s before it gets a child again: %w", o.Kind.Kind, o.key(), err)
 	}
 	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
 		return controller.Postpone(recheck)
 	}
 	return nil
 }
+
+// seen tells whether a pass has seen to the owner before.
+func (o Owner) seen() bool { return *o.StatusObservedGeneration() > 0 }
 
 func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}

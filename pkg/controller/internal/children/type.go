@@ -131,6 +131,11 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 }
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
+	if owner.seen() {
+		if err := owner.recheck(ctx); err != nil {
+			return want, err
+		}
+	}
 	first, err := t.recorded(t.owned(owner, want))
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
