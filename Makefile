@@ -19,6 +19,9 @@ INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
 # How many tests on the real API server run at once: most of them wait for something.
 PARALLEL ?= 4
+# Which tenth of the plans of `make faults` is run as a test, and which plan alone.
+SEED ?= 1
+PLAN ?=
 
 STEP := hack/step.sh
 # Packages without tests are not worth a line each.
@@ -51,7 +54,7 @@ clean: cluster-down ## Take the local cluster down, and remove all that was buil
 ##@ Check
 
 .PHONY: test
-test: prerequisites postgresql verify lint test-unit test-integration ## All checks and tests; needs only Go, git, make, gcc and PostgreSQL.
+test: prerequisites postgresql verify lint test-unit test-integration test-faults ## All checks and tests; needs only Go, git, make, gcc and PostgreSQL.
 
 .PHONY: prerequisites
 prerequisites:
@@ -80,7 +83,23 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/... ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/postgres ./pkg/postgresql $(hide_steps)'
+
+# A tenth of the plans takes some minutes, all of them more than an hour. How long one
+# takes says nothing, so that a plan has no time limit but that of the whole.
+faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
+
+.PHONY: test-faults
+test-faults: postgresql bin/faults.test bin/kubernetes ## A tenth of the plans of `make faults`; SEED says which.
+	@$(STEP) "faults, a tenth" $(faults) -faults.seed $(SEED)
+
+.PHONY: faults
+faults: postgresql bin/faults.test bin/kubernetes ## A fault at every request and event: make faults [PLAN=NAME].
+	@$(STEP) "faults" $(faults) -faults.all -faults.plan '$(PLAN)'
+
+.PHONY: mutants
+mutants: postgresql bin/kubernetes ## Show that `make faults` finds the faults in test/faults/mutants.
+	@$(STEP) "mutants" hack/mutants.sh
 
 .PHONY: e2e
 e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.
@@ -111,6 +130,10 @@ cluster-down: ## Stop the local Kubernetes and remove its data.
 bin/kubernetes: $(shell find hack/cluster -type f) | prerequisites ## Build the local Kubernetes (some minutes the first time).
 	@$(STEP) "build bin/kubernetes" hack/cluster/build.sh
 	@touch $@
+
+.PHONY: bin/faults.test
+bin/faults.test: prerequisites
+	@$(STEP) "build bin/faults.test" go test -race -c -tags integration -o $@ ./test/faults
 
 bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
 	@$(STEP) "build bin/golangci-lint" \

@@ -18,6 +18,7 @@ type Proxy struct {
 
 	target   string
 	listener net.Listener
+	decide   func(what string) Cut
 
 	mu      sync.Mutex
 	asked   []string
@@ -44,18 +45,34 @@ const Login = "login"
 // NewProxy returns a proxy in front of an address, which ends with the test.
 func NewProxy(t *testing.T, target string) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := Intercept(target, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: listener, further: -1}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Intercept returns a proxy in front of an address. decide is asked at each login and
+// statement whether, and when, to cut the connection; nil cuts where CutAt says.
+func Intercept(target string, decide func(what string) Cut) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{target: target, listener: listener, decide: decide, further: -1}
+	if decide == nil {
+		p.decide = p.ask
+	}
 	_, p.Port, _ = net.SplitHostPort(listener.Addr().String()) // it is one
 	go p.serve()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.CutAll()
-	})
-	return p
+	return p, nil
+}
+
+// Close ends the proxy and all connections.
+func (p *Proxy) Close() {
+	_ = p.listener.Close()
+	p.CutAll()
 }
 
 // Asked are the logins and statements so far, each before it was done.
@@ -165,7 +182,7 @@ func (p *Proxy) relay(client net.Conn) {
 // pass sends to the server, and returns an error if the connection is to be cut first.
 func (p *Proxy) pass(server net.Conn, what string, text []byte, swallow chan struct{}) error {
 	if what != "" {
-		switch p.ask(what) {
+		switch p.decide(what) {
 		case BeforeStatement:
 			return fmt.Errorf("cut before %s", what)
 		case AfterStatement:

@@ -1,0 +1,54 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// leaves is the check of a scenario at whose end there is nothing of the operator's but
+// these objects.
+func leaves(kept ...string) func(map[string]any) []string {
+	return func(final map[string]any) (problems []string) {
+		for _, name := range kept {
+			if final[name] == nil {
+				problems = append(problems, name+" is gone")
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(final)) {
+			if !slices.Contains(kept, name) && !isUsers(name) {
+				problems = append(problems, name+" is left")
+			}
+		}
+		return problems
+	}
+}
+
+// isUsers tells whether an object is made by the user of a scenario.
+func isUsers(name string) bool {
+	kind, object, _ := strings.Cut(name, "/")
+	return kind == "namespaces" || slices.Contains(foreignNames, object) ||
+		slices.Contains([]string{"secrets/payment", "secrets/shop-credentials", "configmaps/settings", "secrets/server", "secrets/other"}, name)
+}
+
+// foreignStays is the check of a scenario in which a child's name is taken by an object
+// that nobody owns.
+func foreignStays(name string) func(map[string]any) []string {
+	return func(final map[string]any) []string {
+		if text := fmt.Sprint(final[name]); final[name] == nil || strings.Contains(text, "ownerReferences") || !strings.Contains(text, "theirs") && !strings.Contains(text, "dGhlaXJz") {
+			return []string{name + " has been taken over: " + text}
+		}
+		return nil
+	}
+}
+
+// isRefused is the check of a scenario in which what an object asks for is another's.
+func isRefused(name string) func(map[string]any) []string {
+	return func(final map[string]any) []string {
+		if text := fmt.Sprint(final[name]); !strings.Contains(text, "type:Stalled") {
+			return []string{name + " is not refused: " + text}
+		}
+		return nil
+	}
+}

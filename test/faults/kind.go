@@ -1,0 +1,83 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kind is one of the kinds whose objects have a spec that is changed field by field.
+type kind[S any] struct {
+	name, resource string
+	sql            bool
+	// keeps are the objects that stay when one is deleted, beside what is the user's.
+	keeps      []string
+	everything func() S
+	// change of a field is to another value, and then to that of everything.
+	changes map[string][]func(*S)
+	// refers makes what the spec names.
+	refers step
+	object func(u *user, spec S) metav1.Object
+}
+
+func (k kind[S]) create(u *user) {
+	k.refers(u)
+	u.create(windlass, k.resource, k.object(u, k.everything()))
+}
+
+// recreate makes an object whose references are there already.
+func (k kind[S]) recreate(u *user) { u.create(windlass, k.resource, k.object(u, k.everything())) }
+
+func (k kind[S]) delete(u *user) {
+	u.delete(windlass, k.resource, k.object(u, k.everything()).GetName())
+}
+
+// deleteIfThere is delete, unless somebody has done that before.
+func (k kind[S]) deleteIfThere(u *user) {
+	name := k.object(u, k.everything()).GetName()
+	for _, o := range u.run.history.current() {
+		if o.resource == indexOf(windlass, k.resource) && o.Name == name {
+			k.delete(u)
+		}
+	}
+}
+
+// set replaces the spec.
+func (k kind[S]) set(change func(*S)) step {
+	return func(u *user) {
+		spec := k.everything()
+		change(&spec)
+		u.replace(windlass, k.resource, k.object(u, spec))
+	}
+}
+
+// make is create, with a change of the spec.
+func (k kind[S]) make(change func(*S)) step {
+	return func(u *user) {
+		k.refers(u)
+		spec := k.everything()
+		change(&spec)
+		u.create(windlass, k.resource, k.object(u, spec))
+	}
+}
+
+// scenarios are those of each kind: create, each change, delete, and create again.
+func (k kind[S]) scenarios() []scenario {
+	all := []scenario{
+		{name: k.name + "-create", sql: k.sql, steps: []step{k.create}},
+		{name: k.name + "-delete", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete}, check: leaves(k.keeps...)},
+		{name: k.name + "-again", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete, k.recreate}},
+		{name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfThere}, early: indexOf(windlass, k.resource)},
+	}
+	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
+		for i, change := range k.changes[field] {
+			all = append(all, scenario{
+				name: fmt.Sprintf("%s-%s-%d", k.name, field, i+1), sql: k.sql, setUp: []step{k.create}, steps: []step{k.set(change)},
+				fresh: []step{k.make(change)}, few: true, calm: i > 0,
+			})
+		}
+	}
+	return all
+}

@@ -1,0 +1,64 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// atRest notes a point of rest, and has happen there what the plan says.
+func (r *run) atRest(i int) {
+	var owned []*object
+	var names []string
+	for _, o := range r.history.current() {
+		if isOwned(o) {
+			owned = append(owned, o)
+			names = append(names, r.nameOf(o))
+		}
+	}
+	r.mu.Lock()
+	r.outcome.record.rests = append(r.outcome.record.rests, names)
+	r.mu.Unlock()
+	if r.injector.ages(r) {
+		r.settle()
+	}
+	if !r.injector.fires(restPoint(i), "") {
+		return
+	}
+	r.log("!!", nil, r.plan.String(), nil, nil)
+	switch fault := r.plan.fault; fault {
+	case clockForward:
+		r.clock.set(time.Hour)
+	case clockBack:
+		r.clock.set(-time.Hour)
+	default:
+		for _, o := range owned {
+			if name, ok := strings.CutPrefix(fault, isDeleted+"-"); ok && name == r.nameOf(o) {
+				r.delete(o)
+			}
+			if name, ok := strings.CutPrefix(fault, isUnlabelled+"-"); ok && name == r.nameOf(o) {
+				r.patch(o, "", map[string]any{"metadata": map[string]any{"labels": nil}})
+			}
+			if name, ok := strings.CutPrefix(fault, isUnowned+"-"); ok && name == r.nameOf(o) {
+				r.patch(o, "", map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
+			}
+		}
+	}
+	r.settle()
+}
+
+// isOwned tells whether an object is a kind's.
+func isOwned(o *object) bool {
+	return slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return slices.ContainsFunc(resources, func(t resource) bool {
+			return t.own() && t.kind == ref.Kind && t.GroupVersion().String() == ref.APIVersion
+		})
+	})
+}
+
+func (r *run) nameOf(o *object) string {
+	return fmt.Sprintf("%s-%s", resources[o.resource].Resource, r.plain(o.Name))
+}

@@ -1,0 +1,55 @@
+package faults
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+const windlass = v1alpha1.GroupName
+
+var apps = kind[v1alpha1.AppSpec]{
+	name: "app", resource: "apps", everything: world.EverythingOfApp, changes: world.ChangesOfApp, refers: refersOfApp,
+	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
+		return &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
+	},
+}
+
+// refersOfApp makes what world.EverythingOfApp refers to.
+func refersOfApp(u *user) {
+	paymentOfApp(u)
+	credentialsOfApp(u)
+	settingsOfApp(u)
+}
+
+func paymentOfApp(u *user) {
+	u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "payment"}, StringData: map[string]string{"key": "x"}})
+}
+
+func credentialsOfApp(u *user) {
+	u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"uri": "x"}})
+}
+
+func settingsOfApp(u *user) {
+	u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"A": "a"}})
+}
+
+// appScenarios are those of every kind, and what is an App's alone.
+func appScenarios() []scenario {
+	scale := func(u *user) {
+		u.change(windlass, "apps", "shop", map[string]any{"spec": map[string]any{"replicas": 5, "autoscaling": nil}})
+	}
+	return append(apps.scenarios(),
+		scenario{name: "app-scale", setUp: []step{apps.make(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil })}, steps: []step{scale}},
+		scenario{name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{func(u *user) { apps.delete(u); apps.recreate(u) }}},
+		scenario{name: "app-taken", setUp: []step{func(u *user) {
+			u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"theirs": "yes"}})
+		}}, steps: []step{apps.create}, check: foreignStays("configmaps/shop")},
+		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
+			u.change("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
+		}}},
+		scenario{name: "app-missing", setUp: []step{apps.recreate}, steps: []step{paymentOfApp, credentialsOfApp, settingsOfApp}},
+	)
+}

@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// shiftedClock is the bubble's clock, which somebody may set wrong.
+type shiftedClock struct {
+	clock.RealClock
+	mu    sync.Mutex
+	shift time.Duration
+}
+
+func (c *shiftedClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.shift)
+}
+
+func (c *shiftedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func (c *shiftedClock) set(shift time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shift = shift
+}
+
+const (
+	// How long nothing is written before the operator is taken to be at rest: longer than
+	// its longest backoff and than its periodic checks, which are more frequent where it
+	// looks at what no event tells of.
+	quiet, quietWithLooks = 12 * time.Minute, 6 * time.Minute
+	// lull is after how long without a write what only looks is not recorded any more:
+	// when periodic checks come is left to chance.
+	lull = time.Minute
+	// manyResyncs is how many periodic checks follow in the end of a reference, and of one
+	// plan of ten; fewResyncs how many follow in the others.
+	manyResyncs, fewResyncs = 20, 2
+	// tooLong is how many events and writes there may be between two points of rest.
+	tooLong = 2000
+)
+
+// rest checks that nothing is written any more.
+func (r *run) rest(u *user) {
+	before := r.writes()
+	for range r.resyncs() {
+		r.await(r.quiet())
+		r.drain()
+	}
+	if after := r.writes(); after != before {
+		r.violate("%d writes at rest", after-before)
+	}
+	u.checkForeign()
+}
+
+func (r *run) quiet() time.Duration {
+	if r.scenario.looks() {
+		return quietWithLooks
+	}
+	return quiet
+}
+
+func (r *run) resyncs() int {
+	if r.plan != (plan{}) && !oneOf(10, 0)(r.plan) {
+		return fewResyncs
+	}
+	return manyResyncs
+}
+
+// asleep is await, without a record of what only looks.
+func (r *run) asleep(limit time.Duration) bool {
+	r.doze(true)
+	defer r.doze(false)
+	return r.await(limit)
+}
+
+func (r *run) doze(dozing bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dozing = dozing
+}
+
+// await lets time pass until something happens, and tells whether that was before limit.
+func (r *run) await(limit time.Duration) bool {
+	select {
+	case <-r.activity:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// wake ends await.
+func (r *run) wake() {
+	select {
+	case r.activity <- struct{}{}:
+	default:
+	}
+}
