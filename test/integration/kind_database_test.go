@@ -60,6 +60,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			"patch databases " + namespace + "/shop", // the finalizer
 			"create secrets " + namespace + "/shop-credentials",
 			"create services " + namespace + "/shop",
+			"get databases " + namespace + "/shop", // is it still there? nobody collects claims
 			"create persistentvolumeclaims " + namespace + "/shop",
 			"create statefulsets " + namespace + "/shop",
 			"update databases/status " + namespace + "/shop", // Deploying

@@ -20,6 +20,7 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 	gone := apierrors.NewNotFound(appsv1.Resource("ships"), "boat")
 	for name, c := range map[string]struct {
 		observed int64
+		outlives bool
 		live     func(*ship)
 		fails    error
 		wait     bool
@@ -28,6 +29,7 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 	}{
 		"at first without a look":      {fails: errors.New("nobody asks"), writes: []string{create}},
 		"again, if the owner is there": {observed: 1, writes: []string{create}},
+		"with a look, if it outlives":  {outlives: true, fails: gone, wait: true},
 		"not if the owner is gone":     {observed: 1, fails: gone, wait: true},
 		"not if it is another":         {observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true},
 		"not if it is being deleted":   {observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true},
@@ -41,6 +43,7 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 			}
 			o.Live = func(context.Context) (metav1.Object, error) { return live, c.fails }
 			d := newDock(t, nil, nil)
+			d.Outlives = c.outlives
 			_, err := d.Ensure(t.Context(), o, want(), nil)
 			if c.wait != (err != nil && controller.Quiet(err)) || c.err != "" && (err == nil || err.Error() != c.err) {
 				t.Errorf("the error is %v", err)

@@ -35,9 +35,9 @@ type Owner struct {
 	Kind schema.GroupVersionKind
 	// Live, if it is set, reads the owner from the API server: before a child gets its
 	// owner back that has none, since an owner that is being deleted may have orphaned it;
-	// and before one is made for an owner that was seen to before, since garbage
-	// collection may be at work, and each would undo what the other does for as long as
-	// the cache is behind.
+	// before one is made for an owner that was seen to before, since garbage collection
+	// may be at work, and each would undo what the other does for as long as the cache is
+	// behind; and before one is made that nobody would collect.
 	Live func(ctx context.Context) (metav1.Object, error)
 	// Confirm, if it is set, is asked before a child that is there is changed or deleted.
 	// Its error ends the attempt: the owner may say something else by now, which no

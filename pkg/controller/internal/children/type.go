@@ -131,7 +131,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 }
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	if owner.seen() {
+	if owner.seen() || t.Outlives {
 		if err := owner.recheck(ctx); err != nil {
 			return want, err
 		}
