@@ -39,7 +39,7 @@ func (r *run) wrote(a *asked) {
 	defer r.mu.Unlock()
 	r.lastWrite++
 	r.outcome.writers[a.pass]++
-	if gap := time.Since(r.lastAct); gap > r.scenario.patience() {
+	if gap := time.Since(r.lastAct); gap > r.scenario.patience(r.plan.fault) {
 		r.outcome.violations = append(r.outcome.violations, fmt.Sprintf("%s comes after %v: only a periodic check has found that it is needed", a.id(), gap))
 	}
 	r.lastAct = time.Now()

@@ -78,7 +78,7 @@ func (c *campaign) learn(t *testing.T) {
 				ref, problems := newReference(first, second)
 				problems = append(problems, c.asIfFresh(t, s, ref)...)
 				if s.check != nil {
-					problems = append(problems, s.check(ref.final)...)
+					problems = append(problems, s.check(ref.outcome)...)
 				}
 				if len(problems) > 0 {
 					t.Errorf("without a fault:\n%s\n%s", strings.Join(problems, "\n"), journal)

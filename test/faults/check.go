@@ -9,14 +9,14 @@ import (
 
 // leaves is the check of a scenario at whose end there is nothing of the operator's but
 // these objects.
-func leaves(kept ...string) func(map[string]any) []string {
-	return func(final map[string]any) (problems []string) {
+func leaves(kept ...string) func(outcome) []string {
+	return func(o outcome) (problems []string) {
 		for _, name := range kept {
-			if final[name] == nil {
+			if o.final[name] == nil {
 				problems = append(problems, name+" is gone")
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(final)) {
+		for _, name := range slices.Sorted(maps.Keys(o.final)) {
 			if !slices.Contains(kept, name) && !isUsers(name) {
 				problems = append(problems, name+" is left")
 			}
@@ -34,9 +34,9 @@ func isUsers(name string) bool {
 
 // foreignStays is the check of a scenario in which a child's name is taken by an object
 // that nobody owns.
-func foreignStays(name string) func(map[string]any) []string {
-	return func(final map[string]any) []string {
-		if text := fmt.Sprint(final[name]); final[name] == nil || strings.Contains(text, "ownerReferences") || !strings.Contains(text, "theirs") && !strings.Contains(text, "dGhlaXJz") {
+func foreignStays(name string) func(outcome) []string {
+	return func(o outcome) []string {
+		if text := fmt.Sprint(o.final[name]); o.final[name] == nil || strings.Contains(text, "ownerReferences") || !strings.Contains(text, "theirs") && !strings.Contains(text, "dGhlaXJz") {
 			return []string{name + " has been taken over: " + text}
 		}
 		return nil
@@ -44,10 +44,20 @@ func foreignStays(name string) func(map[string]any) []string {
 }
 
 // isRefused is the check of a scenario in which what an object asks for is another's.
-func isRefused(name string) func(map[string]any) []string {
-	return func(final map[string]any) []string {
-		if text := fmt.Sprint(final[name]); !strings.Contains(text, "type:Stalled") {
+func isRefused(name string) func(outcome) []string {
+	return func(o outcome) []string {
+		if text := fmt.Sprint(o.final[name]); !strings.Contains(text, "type:Stalled") {
 			return []string{name + " is not refused: " + text}
+		}
+		return nil
+	}
+}
+
+// isMade is the check of a scenario in which an object is made so many times.
+func isMade(name string, times int) func(outcome) []string {
+	return func(o outcome) []string {
+		if n := o.created[name]; n != times {
+			return []string{fmt.Sprintf("%s was made %d times, not %d", name, n, times)}
 		}
 		return nil
 	}

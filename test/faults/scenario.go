@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -27,20 +28,21 @@ type scenario struct {
 	// do so before; 0, which are namespaces, if there is none.
 	early int
 	// check looks at what a run without a fault has come to, beside what all must do.
-	check func(final map[string]any) []string
+	check func(o outcome) []string
 }
 
-// patience is how long after anybody else's last act the operator may write something:
-// as long as its longest backoff, but not as long as until a periodic check. An At may
-// wait for its time, and has no such checks.
-func (s *scenario) patience() time.Duration {
+// patience is how long after anybody's last write the operator may write something: long
+// enough for its backoff, but not for a periodic check to find that it is needed. What
+// was refused is tried again after 5 minutes. An At may wait for its time, and has no
+// periodic checks.
+func (s *scenario) patience(fault string) time.Duration {
 	switch {
 	case s.isAt():
 		return forever
-	case strings.HasPrefix(s.name, "externaldatabase-"):
-		return 4 * time.Minute // it looks at servers every 5 minutes
+	case slices.Contains([]string{"403", "404", "422"}, fault):
+		return 6 * time.Minute
 	}
-	return 8 * time.Minute
+	return time.Minute
 }
 
 func (s *scenario) isAt() bool { return strings.HasPrefix(s.name, "at-") }

@@ -78,11 +78,11 @@ func atScenarios() []scenario {
 	runs := createAt(due, func(s *cnatv1.AtSpec) { s.Command = []string{endless} })
 	exceeds := createAt(due, func(s *cnatv1.AtSpec) { s.Command, s.ActiveDeadlineSeconds = []string{endless}, ptr.To[int64](60) })
 	all := []scenario{
-		{name: "at-create", steps: []step{createAt(due, nil)}},
+		{name: "at-create", steps: []step{createAt(due, nil)}, check: isMade("pods/task-pod", 1)},
 		{name: "at-wait", steps: []step{later, wait(3 * time.Hour)}},
 		{name: "at-suspended", setUp: []step{later, changeAt(is(map[string]any{"suspend": true})), wait(2 * time.Hour)},
 			steps: []step{changeAt(is(map[string]any{"suspend": false}))}},
-		{name: "at-fails", steps: []step{fails, wait(time.Hour)}},
+		{name: "at-fails", steps: []step{fails, wait(time.Hour)}, check: isMade("pods/task-pod", 2)},
 		{name: "at-exceeds", steps: []step{exceeds, wait(time.Hour)}},
 		{name: "at-runs", steps: []step{runs}},
 		{name: "at-delete", setUp: []step{createAt(due, nil)}, steps: []step{deleteAt}},

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# mutants.sh [NAME...] shows that the plans of test/faults find bugs: it applies each patch
+# of test/faults/mutants (or those named) to a copy of the tree, and runs the scenarios
+# that the patch names in its head until a plan fails. It fails if none does.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+cd "${root}"
+mutants=("$@")
+if ((${#mutants[@]} == 0)); then
+  mapfile -t mutants < <(cd test/faults/mutants && ls -- *.patch | sed 's/\.patch$//')
+fi
+
+copy="$(mktemp -d)"
+trap 'rm -rf "${copy}"' EXIT
+git ls-files --cached --others --exclude-standard -z | tar -c --null -T - | tar -x -C "${copy}"
+mkdir -p "${copy}/bin"
+ln -sf "${root}/bin/kubernetes" "${copy}/bin/kubernetes"
+
+missed=()
+for name in "${mutants[@]}"; do
+  patch="${root}/test/faults/mutants/${name}.patch"
+  scenarios="$(sed -n 's/^Scenarios: //p' "${patch}")"
+  patch --quiet -d "${copy}" -p1 <"${patch}"
+  (cd "${copy}" && go test -c -tags integration -o bin/mutant.test ./test/faults)
+  if (cd "${copy}" && bin/mutant.test -test.run '^TestFaults$' -test.timeout 0 \
+    -faults.all -faults.first -faults.scenarios "${scenarios}" >"${copy}/log" 2>&1); then
+    missed+=("${name}")
+    echo "${name}: NOT FOUND"
+  else
+    # What was found first: a plan, or a scenario without a fault.
+    echo "${name}: $({ sed -n 's/ failed$//p' "${copy}/log"; sed -n 's|.*--- FAIL: TestFaults/\([^ ]*\).*|\1, without a fault|p' "${copy}/log"; } | head -n 1)"
+  fi
+  patch --quiet --reverse -d "${copy}" -p1 <"${patch}"
+done
+echo "${#mutants[@]} mutants, $((${#mutants[@]} - ${#missed[@]})) found"
+((${#missed[@]} == 0))
