@@ -71,7 +71,10 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 		return nil
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != at.ResourceVersion {
+	if apierrors.IsNotFound(err) {
+		return controller.AwaitDeletion()
+	}
+	if err == nil && live.ResourceVersion != at.ResourceVersion {
 		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is behind"))
 	}
 	if err != nil {

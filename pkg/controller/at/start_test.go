@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
 
@@ -43,7 +44,7 @@ func TestAStart(t *testing.T) {
 			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod, exit 0",
 		},
 		"of an At that is gone is none": {
-			at: example(running), onServer: func(at *v1.At) { at.Name = "another" }, gets: []string{getAt}, err: "the cache is behind", status: "gone",
+			at: example(running), onServer: func(at *v1.At) { at.Name = "another" }, gets: []string{getAt}, err: controller.AwaitDeletion().Error(), status: "gone",
 		},
 		"that cannot be confirmed is none yet": {
 			at: example(running), refuse: map[string]error{"get ats": errNoAnswer}, err: "reading At default/example before its Pod is created: no answer",

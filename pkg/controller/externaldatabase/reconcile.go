@@ -42,7 +42,8 @@ type reconciler struct {
 	connections *connections
 	// open returns the server that settings lead to. It does not connect yet.
 	open func(admin postgresql.Settings) server
-	// live reads an ExternalDatabase before its database is deleted.
+	// live reads an ExternalDatabase before its database is made or deleted, and before a
+	// child is made again.
 	live windlassclient.ExternalDatabasesGetter
 	// referrers are the ExternalDatabases that name a connection Secret.
 	referrers func(secret controller.Key) []controller.Key

@@ -60,7 +60,11 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *pass) error {
 		if child == nil {
 			continue
 		}
-		if _, err := c.kind.release(ctx, p.owner, child); err != nil && !apierrors.IsNotFound(err) {
+		_, err = c.kind.release(ctx, p.owner, child)
+		if apierrors.IsNotFound(err) {
+			return controller.AwaitDeletion() // it was there just now
+		}
+		if err != nil {
 			return explain(p.platform, c, err)
 		}
 	}

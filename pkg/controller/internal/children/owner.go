@@ -45,8 +45,8 @@ type Owner struct {
 	Confirm func(ctx context.Context) error
 }
 
-// recheck returns Postpone if the owner is being deleted, though the cache does not know
-// that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
+// recheck returns Postpone if the owner is gone, another or being deleted, though the cache
+// does not know that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
 func (o Owner) recheck(ctx context.Context) error {
 	if o.Live == nil {
 		return nil
