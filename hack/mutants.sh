@@ -27,6 +27,10 @@ for name in "${mutants[@]}"; do
     -faults.all -faults.first -faults.scenarios "${scenarios}" >"${copy}/log" 2>&1); then
     missed+=("${name}")
     echo "${name}: NOT FOUND"
+  elif ! grep -q ' failed$\|--- FAIL: TestFaults/' "${copy}/log"; then
+    cat "${copy}/log"
+    echo "${name}: nothing could be run"
+    exit 1
   else
     # What was found first: a plan, or a scenario without a fault.
     echo "${name}: $({ sed -n 's/ failed$//p' "${copy}/log"; sed -n 's|.*--- FAIL: TestFaults/\([^ ]*\).*|\1, without a fault|p' "${copy}/log"; } | head -n 1)"

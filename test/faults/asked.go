@@ -8,11 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	windlassscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )
-
-var _ versioned.Interface // the kinds that bodies may hold
 
 // asked is a request of a process.
 type asked struct {

@@ -106,6 +106,9 @@ func (c *campaign) asIfFresh(t *testing.T, s *scenario, ref reference) []string 
 		return nil
 	}
 	o, _ := c.harness.do(t, &scenario{name: s.name, sql: s.sql, steps: s.fresh}, plan{})
+	if len(o.violations) > 0 {
+		return o.violations
+	}
 	made, changed := ref.unmasked(o.final), maps.Clone(ref.final)
 	for _, final := range []map[string]any{made, changed} { // extensions stay
 		maps.DeleteFunc(final, func(name string, _ any) bool { return strings.HasPrefix(name, "sql/extension/") })
@@ -154,7 +157,8 @@ func (c *campaign) run(t *testing.T) {
 // try runs a plan, and fails the test if it comes to anything else than the reference.
 func (c *campaign) try(t *testing.T, p plan) {
 	t.Helper()
-	ref := c.references[p.scenario]
+	ref, ok := c.references[p.scenario], false
+	defer func() { c.note(p, ok) }()
 	o, journal := c.harness.do(t, c.scenarios[p.scenario], p)
 	problems := ref.compare(o, p)
 	if !o.fired {
@@ -165,9 +169,9 @@ func (c *campaign) try(t *testing.T, p plan) {
 		c.failed(p, text)
 		t.Error(text)
 	}
+	ok = len(problems) == 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.results.note(p, len(problems) == 0)
 	if !p.diesOnce() || c.scenarios[p.scenario].few {
 		return
 	}
@@ -179,6 +183,12 @@ func (c *campaign) try(t *testing.T, p plan) {
 			c.waiting = append(c.waiting, second)
 		}
 	}
+}
+
+func (c *campaign) note(p plan, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results.note(p, ok)
 }
 
 // manySecondDeaths is at how many requests of a recovery the process dies again where a
@@ -220,6 +230,6 @@ func (c *campaign) done() {
 	}
 	c.told = time.Now()
 	plans, failures := c.results.totals()
-	left := time.Since(c.begun) / time.Duration(plans) * time.Duration(len(c.waiting)+c.running)
+	left := time.Since(c.begun) / time.Duration(max(plans, 1)) * time.Duration(len(c.waiting)+c.running)
 	c.progress(fmt.Sprintf("%d of %d plans, %d failures, about %v left", plans, plans+len(c.waiting)+c.running, failures, left.Round(time.Second)))
 }

@@ -26,6 +26,7 @@ func newReference(a, b outcome) (reference, []string) {
 	problems = append(problems, a.violations...)
 	problems = append(problems, b.violations...)
 	ref.record.requests, a.record.requests, b.record.requests = withoutChance(a.record.requests, b.record.requests)
+	ref.record.untilLast = min(ref.record.untilLast, len(ref.record.requests))
 	if differs := a.record.differs(b.record); differs != "" {
 		problems = append(problems, "two runs without a fault differ in "+differs)
 	}

@@ -51,6 +51,9 @@ func TestFaults(t *testing.T) {
 	}
 	c.run(t)
 	fmt.Print(c.results)
+	if plans, _ := c.results.totals(); plans == 0 {
+		t.Error("no plan has run: is there one of that name?")
+	}
 }
 
 // isAskedFor tells whether a plan is the one of the flag, or leads to it.

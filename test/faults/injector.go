@@ -229,7 +229,7 @@ func (i *injector) ages(r *run) bool {
 }
 
 // viewOf is what the process sees that takes over.
-func (i *injector) viewOf(*run) uint64 {
+func (i *injector) viewOf() uint64 {
 	if i.view > 0 {
 		view := i.view
 		i.view = 0

@@ -46,7 +46,7 @@ func (r *run) finish(outside map[string]string) {
 	for name, text := range outside {
 		o.final[name] = named(text, names)
 	}
-	o.fired, o.recovery = r.injector.fired, r.injector.recovery
+	o.fired, o.recovery = r.injector.fired && (r.plan.again == 0 || r.injector.again), r.injector.recovery
 }
 
 // normal is an object without what is another in each run: UIDs become the names of

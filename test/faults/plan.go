@@ -80,7 +80,7 @@ func derive(s *scenario, of record) []plan {
 		}
 		add(id, diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders)
 		add(id, refusals...)
-		if s.early > 0 {
+		if s.early > 0 && slices.Contains(of.requests[:of.untilLast], id) {
 			add(id, early)
 		}
 	}
@@ -140,8 +140,10 @@ func (p plan) kindOfFault() string {
 // record is what a run can be disturbed at.
 type record struct {
 	requests []string // of the API server and of SQL servers, in the order of the reference
-	events   []string
-	rests    [][]string // at each point of rest, the objects that are owned
+	// untilLast is how many of them come before the last step.
+	untilLast int
+	events    []string
+	rests     [][]string // at each point of rest, the objects that are owned
 }
 
 // differs tells how two records do, in a line; empty if they do not.

@@ -56,7 +56,9 @@ func (r *run) live(now time.Time) {
 	}
 	r.arm(true)
 	for i, step := range r.scenario.steps {
-		r.injector.last = i == len(r.scenario.steps)-1
+		if r.injector.last = i == len(r.scenario.steps)-1; r.injector.last {
+			r.lastStep()
+		}
 		r.injector.patient = r.scenario.early > 0
 		step(u)
 		r.settle()
@@ -114,7 +116,7 @@ func (r *run) bury() bool {
 	died := len(living) < len(r.processes)
 	r.processes = living
 	if died && len(living) == 0 {
-		if _, err := r.start(r.injector.viewOf(r)); err != nil {
+		if _, err := r.start(r.injector.viewOf()); err != nil {
 			r.violate("starting: %v", err)
 		}
 		r.log("--", nil, "another process has started", nil, nil)
@@ -187,6 +189,13 @@ func (r *run) someoneActs() {
 	defer r.mu.Unlock()
 	r.turn++
 	r.lastAct = time.Now()
+}
+
+// lastStep notes how much of the record comes before the last step.
+func (r *run) lastStep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome.record.untilLast = len(r.outcome.record.requests)
 }
 
 func (r *run) writes() int {

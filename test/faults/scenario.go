@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -33,13 +32,13 @@ type scenario struct {
 
 // patience is how long after anybody's last write the operator may write something: long
 // enough for its backoff, but not for a periodic check to find that it is needed. What
-// was refused is tried again after 5 minutes. An At may wait for its time, and has no
+// is invalid, and a volume that may not grow, is tried again after 5 minutes. An At may wait for its time, and has no
 // periodic checks.
 func (s *scenario) patience(fault string) time.Duration {
 	switch {
 	case s.isAt():
 		return forever
-	case slices.Contains([]string{"403", "404", "422"}, fault):
+	case fault == "403" || fault == "422":
 		return 6 * time.Minute
 	}
 	return time.Minute

@@ -12,6 +12,7 @@ const windlass = v1alpha1.GroupName
 
 var apps = kind[v1alpha1.AppSpec]{
 	name: "app", resource: "apps", everything: world.EverythingOfApp, changes: world.ChangesOfApp, refers: refersOfApp,
+	prunes: []string{"ingress", "autoscaling", "config", "replicas"},
 	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
 		return &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
