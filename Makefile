@@ -85,8 +85,8 @@ test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a re
 		'bin/gotestsum --format standard-verbose -- \
 			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/postgres ./pkg/postgresql $(hide_steps)'
 
-# A tenth of the plans takes some minutes, all of them more than an hour. How long one
-# takes says nothing, so that a plan has no time limit but that of the whole.
+# A tenth of the plans takes some minutes. How long one takes says nothing: a plan has no
+# time limit.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
 
 .PHONY: test-faults

@@ -28,6 +28,7 @@ type campaign struct {
 	progress func(string)
 
 	mu         sync.Mutex
+	changed    *sync.Cond // something waits, or has ended
 	references map[string]reference
 	waiting    []plan
 	running    int
@@ -50,6 +51,7 @@ func newCampaign(h *harness, scenarios []scenario, parallel int) *campaign {
 		harness: h, scenarios: map[string]*scenario{}, parallel: parallel, references: map[string]reference{}, results: table{},
 		chosen: func(plan) bool { return true }, progress: func(string) {}, failed: func(plan, string) {},
 	}
+	c.changed = sync.NewCond(&c.mu)
 	for i := range scenarios {
 		c.scenarios[scenarios[i].name] = &scenarios[i]
 	}
@@ -197,25 +199,22 @@ const manySecondDeaths = 5
 
 // next is the next plan, once there is one; false when there will be none any more.
 func (c *campaign) next() (plan, bool) {
-	for {
-		c.mu.Lock()
-		if _, failures := c.results.totals(); failures > 0 && c.untilFailure {
-			c.waiting = nil
-		}
-		if n := len(c.waiting); n > 0 {
-			p := c.waiting[n-1]
-			c.waiting = c.waiting[:n-1]
-			c.running++
-			c.mu.Unlock()
-			return p, true
-		}
-		idle := c.running == 0
-		c.mu.Unlock()
-		if idle {
-			return plan{}, false
-		}
-		<-time.After(again)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.waiting) == 0 && c.running > 0 {
+		c.changed.Wait()
 	}
+	if _, failures := c.results.totals(); failures > 0 && c.untilFailure {
+		c.waiting = nil
+	}
+	n := len(c.waiting)
+	if n == 0 {
+		return plan{}, false
+	}
+	p := c.waiting[n-1]
+	c.waiting = c.waiting[:n-1]
+	c.running++
+	return p, true
 }
 
 // interval is how often progress is told.
@@ -225,6 +224,7 @@ func (c *campaign) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
+	c.changed.Broadcast()
 	if time.Since(c.told) < interval {
 		return
 	}

@@ -121,23 +121,6 @@ func (ref reference) compare(o outcome, p plan) []string {
 	return append(problems, ref.slow(o)...)
 }
 
-// slack is how much less, and how much more often than in the reference, something may
-// be done to an object. What somebody else has deleted is made anew, and with it what goes
-// with it; what nobody heard of before it was over is never made.
-func (p plan) slack() (less, more int) {
-	switch {
-	case p.victim() != "":
-		return 0, 1
-	case p.fault == early, p.fault == frozen:
-		return 1, 0
-	case p.fault == oldList && strings.Contains(p.scenario, "-early"):
-		// To a process that has just started and is served an old list, an App that nobody
-		// has seen to is a new one. What it makes for it is garbage, and collected.
-		return 0, 1
-	}
-	return 0, 0
-}
-
 // counted compares how often something was done to objects.
 func counted(what string, wanted, got map[string]int, less, more int) (problems []string) {
 	for name := range union(wanted, got) {

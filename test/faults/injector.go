@@ -20,10 +20,9 @@ type injector struct {
 	last     bool // the last step of the scenario has begun
 	patient  bool // what is frozen stays so until then
 	fired    bool
-	ended    bool   // the fault is over: what follows is recovery
-	pass     string // in which it happened
-	recovery int    // requests of the second process
-	again    bool   // the second death has happened
+	ended    bool // the fault is over: what follows is recovery
+	recovery int  // requests of the second process
+	again    bool // the second death has happened
 
 	view   uint64 // the version of what the next process is served
 	stream *stream
@@ -43,13 +42,13 @@ const (
 )
 
 // fires tells whether it is at the point of the plan, for the first time.
-func (i *injector) fires(id, pass string) bool {
+func (i *injector) fires(id string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if id == "" || i.fired || id != i.plan.point {
 		return false
 	}
-	i.fired, i.pass = true, pass
+	i.fired = true
 	switch i.plan.fault {
 	case answerLate, leaseLost, twoLeaders, frozen, dropped, staleList, oldList:
 	default:
@@ -78,7 +77,7 @@ func (i *injector) request(r *run, a *asked, id string) reply {
 		a.process.die()
 		return answer
 	}
-	if !i.fires(id, a.pass) {
+	if !i.fires(id) {
 		return r.send(a)
 	}
 	r.log("!!", nil, i.plan.String(), nil, nil)
@@ -187,7 +186,7 @@ func (i *injector) step(to stage) {
 
 // deliver decides what becomes of an event.
 func (i *injector) deliver(r *run, s *stream, e event, id string) {
-	if !i.fires(id, "") {
+	if !i.fires(id) {
 		s.skip(e)
 		s.send(e)
 		return

@@ -18,7 +18,7 @@ type outcome struct {
 type pass struct {
 	id, object, result string
 	turn               int
-	after              bool // it began when the fault was over
+	after              bool // it ended when the fault was over
 }
 
 // failed tells whether a pass has to be done again because of what went wrong. One that

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,7 +148,7 @@ type record struct {
 // differs tells how two records do, in a line; empty if they do not.
 func (a record) differs(b record) string {
 	for what, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flat(a.rests), flat(b.rests)}} {
-		if !slices.Equal(sorted(pair[0]), sorted(pair[1])) {
+		if !slices.Equal(slices.Sorted(slices.Values(pair[0])), slices.Sorted(slices.Values(pair[1]))) {
 			return fmt.Sprintf("%s: %v and %v", what, pair[0], pair[1])
 		}
 	}
@@ -163,10 +162,4 @@ func flat(rests [][]string) (all []string) {
 		}
 	}
 	return all
-}
-
-func sorted[T cmp.Ordered](list []T) []T {
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return list
 }

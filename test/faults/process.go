@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -168,11 +167,8 @@ func (p *process) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, answer.err
 	}
 	r := response(answer.status, answer.body)
-	for _, name := range []string{"Retry-After"} {
-		if value := answer.header.Get(name); value != "" {
-			r.Header.Set(name, value)
-		}
+	if after := answer.header.Get("Retry-After"); after != "" {
+		r.Header.Set("Retry-After", after)
 	}
-	r.Body = io.NopCloser(bytes.NewReader(answer.body))
 	return r, nil
 }

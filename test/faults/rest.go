@@ -25,7 +25,7 @@ func (r *run) atRest(i int) {
 	if r.injector.ages(r) {
 		r.settle()
 	}
-	if !r.injector.fires(restPoint(i), "") {
+	if !r.injector.fires(restPoint(i)) {
 		return
 	}
 	r.log("!!", nil, r.plan.String(), nil, nil)
@@ -48,6 +48,19 @@ func (r *run) atRest(i int) {
 		}
 	}
 	r.settle()
+}
+
+// rest checks that nothing is written any more.
+func (r *run) rest(u *user) {
+	before := r.writes()
+	for range r.resyncs() {
+		r.await(r.quiet())
+		r.drain()
+	}
+	if after := r.writes(); after != before {
+		r.violate("%d writes at rest", after-before)
+	}
+	u.checkForeign()
 }
 
 // isOwned tells whether an object is a kind's.

@@ -32,8 +32,8 @@ type scenario struct {
 
 // patience is how long after anybody's last write the operator may write something: long
 // enough for its backoff, but not for a periodic check to find that it is needed. What
-// is invalid, and a volume that may not grow, is tried again after 5 minutes. An At may wait for its time, and has no
-// periodic checks.
+// is invalid, and a volume that may not grow, is tried again after 5 minutes. An At may
+// wait for its time, and has no periodic checks.
 func (s *scenario) patience(fault string) time.Duration {
 	switch {
 	case s.isAt():
@@ -57,13 +57,8 @@ const forever = 1000 * time.Hour
 // moveIn makes the scope: what a namespace has, and what is not the operator's.
 func (u *user) moveIn() {
 	u.create("", "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.run.scope}})
-	u.moveInto()
-}
-
-// moveInto puts into a namespace what is there beside the operator's.
-func (u *user) moveInto() {
-	if !strings.HasPrefix(u.run.scenario.name, "app-") { // Pods need one
-		u.make("serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	if !strings.HasPrefix(u.run.scenario.name, "app-") { // of which there are no Pods here
+		u.makeAccount()
 	}
 	for _, name := range foreignNames {
 		u.create("", "secrets", &corev1.Secret{

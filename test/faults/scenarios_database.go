@@ -40,15 +40,9 @@ func refersOfExternalDatabase(u *user) {
 // databaseScenarios are those of every kind, and a Database whose data goes with it, or
 // stays for the next.
 func databaseScenarios() []scenario {
-	retained := databases
-	retained.everything = func() v1alpha1.DatabaseSpec {
-		spec := world.EverythingOfDatabase()
-		spec.DeletionPolicy = v1alpha1.DeletionRetain
-		return spec
-	}
-	retained.keeps = []string{"persistentvolumeclaims/shop"}
+	retained := databases.but(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	return append(databases.scenarios(),
-		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves(retained.keeps...)},
+		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves("persistentvolumeclaims/shop")},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
 			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
 		}}, steps: []step{databases.create}, check: foreignStays("secrets/shop-credentials")},
@@ -57,12 +51,7 @@ func databaseScenarios() []scenario {
 }
 
 func externalDatabaseScenarios() []scenario {
-	retained := externalDatabases
-	retained.everything = func() v1alpha1.ExternalDatabaseSpec {
-		spec := world.EverythingOfExternalDatabase()
-		spec.DeletionPolicy = v1alpha1.DeletionRetain
-		return spec
-	}
+	retained := externalDatabases.but(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
 	return append(externalDatabases.scenarios(),
 		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves(kept...)},

@@ -39,7 +39,7 @@ func (s *sqlServer) asked(what string) postgres.Cut {
 		p.kill()
 		return postgres.AfterStatement
 	}
-	if !r.injector.fires(id, "") {
+	if !r.injector.fires(id) {
 		return ""
 	}
 	r.log("!!", nil, r.plan.String(), nil, nil)

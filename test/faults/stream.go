@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -189,7 +190,7 @@ func response(status int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}},
-		Body:   io.NopCloser(strings.NewReader(string(body))), ContentLength: int64(len(body)),
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
 }
 

@@ -43,19 +43,6 @@ const (
 	tooLong = 2000
 )
 
-// rest checks that nothing is written any more.
-func (r *run) rest(u *user) {
-	before := r.writes()
-	for range r.resyncs() {
-		r.await(r.quiet())
-		r.drain()
-	}
-	if after := r.writes(); after != before {
-		r.violate("%d writes at rest", after-before)
-	}
-	u.checkForeign()
-}
-
 func (r *run) quiet() time.Duration {
 	if r.scenario.looks() {
 		return quietWithLooks

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -91,14 +92,15 @@ func (u *user) deleteEarly() {
 // in is a time as schedules have it.
 func (u *user) in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
 
-// make makes an object of a type that nobody watches here.
-func (u *user) make(name string, object any) {
-	text, _ := json.Marshal(u.typed(object, "ServiceAccount", "v1")) // it was read from JSON
+// makeAccount makes the account that a namespace has, without which there are no Pods. It is
+// of a type that nobody watches here.
+func (u *user) makeAccount() {
+	text, _ := json.Marshal(u.typed(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "ServiceAccount", "v1")) // it was read from JSON
 	answer := u.run.bridge.do(call{
-		method: http.MethodPost, path: "/api/v1/namespaces/" + u.run.scope + "/" + name, contentType: "application/json", body: text, resource: -1,
+		method: http.MethodPost, path: "/api/v1/namespaces/" + u.run.scope + "/serviceaccounts", contentType: "application/json", body: text, resource: -1,
 	})
 	if answer.err != nil || answer.status >= http.StatusMultipleChoices {
-		u.run.violate("making %s: %d %v %s", name, answer.status, answer.err, answer.body)
+		u.run.violate("making an account: %d %v %s", answer.status, answer.err, answer.body)
 	}
 }
 

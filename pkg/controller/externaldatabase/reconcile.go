@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -131,7 +130,9 @@ func (r *reconciler) database(ctx context.Context, p *pass) error {
 		p.db.Status.ExternalID = ""
 		return controller.WaitFor(reasonGone, fmt.Sprintf("Database %q is not on the server any more; an empty one is made.", want.Database), time.Second)
 	case found.ID == "":
-		if err := r.confirm(ctx, p.db); err != nil {
+		// By a cache that is behind, a process that has just started could make again what
+		// its predecessor has deleted, and nobody would ever delete that.
+		if err := p.owner.Recheck(ctx, "anything is made on the server"); err != nil {
 			return err
 		}
 		found.ID, err = server.Create(ctx, want)
@@ -143,20 +144,6 @@ func (r *reconciler) database(ctx context.Context, p *pass) error {
 	}
 	if err != nil {
 		return explain(p.db, err)
-	}
-	return nil
-}
-
-// confirm makes sure, before anything is made on the server, that the ExternalDatabase is
-// still there: by a cache that is behind, a process that has just started could make
-// again what its predecessor has deleted, and nobody would ever delete that.
-func (r *reconciler) confirm(ctx context.Context, db *v1alpha1.ExternalDatabase) error {
-	live, err := r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && (live.UID != db.UID || live.DeletionTimestamp != nil) {
-		return controller.AwaitDeletion()
-	}
-	if err != nil {
-		return fmt.Errorf("reading ExternalDatabase %s/%s before anything is made on the server: %w", db.Namespace, db.Name, err)
 	}
 	return nil
 }

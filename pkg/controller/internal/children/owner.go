@@ -45,24 +45,27 @@ type Owner struct {
 	Confirm func(ctx context.Context) error
 }
 
-// recheck returns Postpone if the owner is gone, another or being deleted, though the cache
+// Recheck returns AwaitDeletion if the owner is gone, another or being deleted, though the cache
 // does not know that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
-func (o Owner) recheck(ctx context.Context) error {
+func (o Owner) Recheck(ctx context.Context, before string) error {
 	if o.Live == nil {
 		return nil
 	}
 	live, err := o.Live(ctx)
 	if apierrors.IsNotFound(err) {
-		return controller.Postpone(recheck) // the event is on its way
+		return controller.AwaitDeletion()
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s %s before it gets a child again: %w", o.Kind.Kind, o.key(), err)
+		return fmt.Errorf("reading %s %s before %s: %w", o.Kind.Kind, o.key(), before, err)
 	}
 	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
-		return controller.Postpone(recheck)
+		return controller.AwaitDeletion()
 	}
 	return nil
 }
+
+// getsChild is what an owner is looked at before, in the words of an error.
+const getsChild = "it gets a child again"
 
 // seen tells whether a pass has seen to the owner before.
 func (o Owner) seen() bool { return *o.StatusObservedGeneration() > 0 }

@@ -132,7 +132,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	if owner.seen() || t.Outlives {
-		if err := owner.recheck(ctx); err != nil {
+		if err := owner.Recheck(ctx, getsChild); err != nil {
 			return want, err
 		}
 	}
@@ -172,7 +172,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
 	}
 	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
-		if err := owner.recheck(ctx); err != nil {
+		if err := owner.Recheck(ctx, getsChild); err != nil {
 			return live, err
 		}
 	}
