@@ -34,7 +34,7 @@ func started(t *testing.T) *harness {
 	if _, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {
 		t.Fatal(err)
 	}
-	server, err := postgres.NewServer(t.Context())
+	server, err := postgres.NewServer(t.Context(), serverSettings...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,3 +47,6 @@ func started(t *testing.T) *harness {
 	}
 	return h
 }
+
+// serverSettings have the PostgreSQL server log nothing, since nobody reads it here.
+var serverSettings = []string{"log_statement=none", "log_min_messages=panic", "log_min_error_statement=panic"}

@@ -56,9 +56,9 @@ type pass struct {
 // that nothing is made whose needs are not met.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controller.Result, error) {
 	p := &pass{app: app, owner: children.Owner{Object: app, Kind: v1alpha1.SchemeGroupVersion.WithKind("App")}}
-	p.owner.Live = func(ctx context.Context) (metav1.Object, error) {
+	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.apps.Apps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
-	}
+	})
 	setAddress(app)
 	for _, step := range []func(context.Context, *pass) error{
 		r.dependencies,

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -266,23 +267,37 @@ func TestTheVolumeOfADeletedDatabase(t *testing.T) {
 	}
 }
 
-// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server not answer.
+// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server not answer, or say
+// once that there is not what the cache has.
 func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
-	for _, resource := range []string{"databases", "statefulsets", "persistentvolumeclaims"} {
+	for _, c := range []struct {
+		resource string
+		err      error
+	}{
+		{"databases", errors.New("no answer")},
+		{"databases", gone},
+		{"statefulsets", errors.New("no answer")},
+		{"statefulsets", gone},
+		{"persistentvolumeclaims", errors.New("no answer")},
+		{"persistentvolumeclaims", gone},
+	} {
 		w := up(t)
 		w.change(func(db *v1alpha1.Database) {
 			db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, v1alpha1.DeletionDelete
 		})
 		w.forget()
 		pipeline := w.fill()
-		w.journal.FailNext("get", resource, errors.New("no answer"))
+		w.journal.FailNext("get", c.resource, c.err)
 		if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil {
-			t.Errorf("without an answer about %s the pass ended well", resource)
+			t.Errorf("though the answer about %s was %v, the pass ended well", c.resource, c.err)
 		}
 		w.claim()
 		controllertest.Equal(t, "finalizers", []string{finalizerName}, w.db().Finalizers)
 	}
 }
+
+// gone is the answer for what is not there.
+var gone = apierrors.NewNotFound(schema.GroupResource{}, "shop")
 
 func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
 	const remove = "delete pods default/shop-0"

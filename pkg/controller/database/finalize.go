@@ -34,12 +34,9 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 		return controller.Result{}, fmt.Errorf("reading Database %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
 	}
 	owner := newPass(db).owner
-	set, err := r.statefulSets.Client(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	if err == nil && owner.Orphaned(set) {
-		return controller.Result{}, nil
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return controller.Result{}, fmt.Errorf("reading StatefulSet %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
+	set, found, err := r.statefulSets.Live(ctx, owner, db.Name)
+	if err != nil || found && owner.Orphaned(set) {
+		return controller.Result{}, err
 	}
 	return controller.Result{}, r.claims.PruneLive(ctx, owner, db.Name)
 }

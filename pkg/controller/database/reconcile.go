@@ -58,9 +58,9 @@ func newPass(db *v1alpha1.Database) *pass {
 // that nothing is made whose needs are not met.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
 	p := newPass(db)
-	p.owner.Live = func(ctx context.Context) (metav1.Object, error) {
+	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	}
+	})
 	for _, step := range []func(context.Context, *pass) error{
 		r.credentials,
 		r.service,

@@ -249,6 +249,9 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := w.in.Kube.Core().V1().Secrets().Informer().GetStore().Delete(ours(t, example())); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), example(known, deleted), "default"); err != nil {
 		t.Fatal(err)
 	}
@@ -261,6 +264,17 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 	}
 	controllertest.Equal(t, "host", "db.example.com", w.server.admin.Host)
 	controllertest.Equal(t, "password", "", w.server.want.Password)
+}
+
+// TestOneAnswerThatItIsGoneDeletesNoDatabase is of a Secret that may have been orphaned.
+func TestOneAnswerThatItIsGoneDeletesNoDatabase(t *testing.T) {
+	for _, resource := range []string{"externaldatabases", "secrets"} {
+		w := newWorld(t, &fakeServer{}, example(known, deleted), connectionSecret(), ours(t, example()))
+		w.journal.FailNext("get", resource, apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "shop"))
+		if _, err := w.pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil || w.server.asked != nil {
+			t.Errorf("of %s that were said to be gone it said %v, and asked for %v", resource, err, w.server.asked)
+		}
+	}
 }
 
 func TestADeletionSaysWhatItCouldNotRead(t *testing.T) {

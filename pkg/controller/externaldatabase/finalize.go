@@ -65,17 +65,16 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	if err != nil {
 		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace, db.Name, err)
 	}
-	secret, err := r.secrets.Client(db.Namespace).Get(ctx, credentials.Name(db.Name), metav1.GetOptions{})
+	owner := newPass(db).owner
+	secret, found, err := r.secrets.Live(ctx, owner, credentials.Name(db.Name))
 	switch {
-	case err == nil && newPass(db).owner.Orphaned(secret):
-		return false, nil
-	case apierrors.IsNotFound(err):
+	case err != nil:
+		return false, err
+	case !found:
 		// The Secret is made before the server hears of anything.
 		return live.Status.ExternalID != "" || live.Status.Binding != nil, nil
-	case err != nil:
-		return false, fmt.Errorf("reading Secret %s/%s before the database is deleted: %w", db.Namespace, credentials.Name(db.Name), err)
 	}
-	return true, nil
+	return !owner.Orphaned(secret), nil
 }
 
 // saysDelete tells whether the database goes. While children are being orphaned there is

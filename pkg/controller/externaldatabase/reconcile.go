@@ -65,9 +65,9 @@ func newPass(db *v1alpha1.ExternalDatabase) *pass {
 // one is in the status before, so that a deletion knows that the server may have.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	p := newPass(db)
-	p.owner.Live = func(ctx context.Context) (metav1.Object, error) {
+	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	}
+	})
 	for _, step := range []func(context.Context, *pass) error{
 		r.connection,
 		r.newPassword,

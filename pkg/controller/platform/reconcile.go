@@ -131,6 +131,11 @@ func (r *reconciler) namespace(ctx context.Context, p *pass) error {
 	if err := r.refusals.recent(p.platform.UID, noComponent, attempt{}); err != nil {
 		return explainNamespace(name, err)
 	}
+	if p.owner.Seen() {
+		if err := r.confirm(ctx, p); err != nil {
+			return err
+		}
+	}
 	made, err := r.create(ctx, desiredNamespace(p.platform), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -195,7 +200,8 @@ func (r *reconciler) act(ctx context.Context, p *pass, c *component) (controller
 		p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
 		return c.child, c.kind.remove(ctx, p.owner, c.child)
 	}
-	if c.spec.At != nil && !c.there { // which runs a command: not by a spec that is old
+	// An At runs a command; and what is made again by an old list may outlive the Platform.
+	if !c.there && (c.spec.At != nil || p.owner.Seen()) {
 		if err := r.confirm(ctx, p); err != nil {
 			return nil, err
 		}
@@ -210,7 +216,9 @@ const unconfirmedRetry = time.Second
 const confirmedFor = time.Second
 
 // confirm asks the API server whether the Platform says still what the cache knows: once
-// a second before a child is changed or an At is made, and before each deletion. An answer that it does not holds for the pass.
+// a second before a child is changed, an At is made or anything is made for a Platform
+// that was seen before, and before each deletion. An answer that it does not holds for
+// the pass.
 func (r *reconciler) confirm(ctx context.Context, p *pass) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,42 @@ func TestACommandIsNotRunByASpecThatIsNotTheNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "writes of a pass that knows the newest", []string{"create ats shops/shop-job", status}, writes)
+}
+
+// TestNothingIsMadeAgainForAPlatformThatIsGone is of a process that has just started and is
+// served an old list: what it makes could outlive the Platform.
+func TestNothingIsMadeAgainForAPlatformThatIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen   bool
+		house  bool
+		writes []string
+	}{
+		"a component":               {seen: true, house: true},
+		"the namespace":             {seen: true},
+		"but at first nobody looks": {house: true, writes: []string{"create apps shops/shop-web", "create databases shops/shop-db"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, example(app("web"), database("db")))
+			if c.house {
+				w.house()
+			}
+			if c.seen {
+				w.change(func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation })
+			}
+			w.fill()
+			if err := w.windlass.Tracker().Delete(v1alpha1.SchemeGroupVersion.WithResource("platforms"), "", "shop"); err != nil {
+				t.Fatal(err)
+			}
+			before := w.reads()
+			_, err := w.pipeline.Sync(t.Context(), key)
+			writes := slices.DeleteFunc(w.journal.Writes(), func(write string) bool { return write == status })
+			controllertest.Equal(t, "writes", c.writes, writes)
+			if err == nil {
+				t.Error("the pass ended well")
+			}
+			controllertest.Equal(t, "is looked at", c.seen, w.reads()-before == 1)
+		})
+	}
 }
 
 func TestEachDeletionIsConfirmed(t *testing.T) {

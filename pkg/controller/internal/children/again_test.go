@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
 
@@ -51,4 +52,18 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
 		})
 	}
+}
+
+func TestAnOwnerIsReadOnceInAPass(t *testing.T) {
+	reads := 0
+	read := children.Once(func(context.Context) (metav1.Object, error) {
+		reads++
+		return nil, errors.New("no answer")
+	})
+	for range 3 {
+		if _, err := read(t.Context()); err == nil || err.Error() != "no answer" {
+			t.Errorf("it says %v", err)
+		}
+	}
+	controllertest.Equal(t, "reads", 1, reads)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,12 +38,25 @@ type Owner struct {
 	// owner back that has none, since an owner that is being deleted may have orphaned it;
 	// before one is made for an owner that was seen to before, since garbage collection
 	// may be at work, and each would undo what the other does for as long as the cache is
-	// behind; and before one is made that nobody would collect.
+	// behind; and before one is made that nobody would collect. Once makes it one request
+	// for each pass.
 	Live func(ctx context.Context) (metav1.Object, error)
 	// Confirm, if it is set, is asked before a child that is there is changed or deleted.
 	// Its error ends the attempt: the owner may say something else by now, which no
 	// precondition on a child can tell.
 	Confirm func(ctx context.Context) error
+}
+
+// Once returns a read whose first answer is that of all that follow (as in
+// k8s.io/kubernetes/pkg/controller, BaseControllerRefManager.CanAdopt).
+func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx context.Context) (metav1.Object, error) {
+	var once sync.Once
+	var live metav1.Object
+	var err error
+	return func(ctx context.Context) (metav1.Object, error) {
+		once.Do(func() { live, err = read(ctx) })
+		return live, err
+	}
 }
 
 // Recheck returns AwaitDeletion if the owner is gone, another or being deleted, though the cache
@@ -67,8 +81,8 @@ func (o Owner) Recheck(ctx context.Context, before string) error {
 // getsChild is what an owner is looked at before, in the words of an error.
 const getsChild = "it gets a child again"
 
-// seen tells whether a pass has seen to the owner before.
-func (o Owner) seen() bool { return *o.StatusObservedGeneration() > 0 }
+// Seen tells whether a pass has seen to the owner before.
+func (o Owner) Seen() bool { return *o.StatusObservedGeneration() > 0 }
 
 func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}

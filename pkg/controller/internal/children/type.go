@@ -88,14 +88,25 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 // PruneLive is Prune by what the API server says, at the price of a request: for a
 // child that must not be left behind because the cache does not have it.
 func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
-	live, err := t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return t.awaitDeletion(owner, name)
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
+	live, found, err := t.Live(ctx, owner, name)
+	if err != nil || !found {
+		return err
 	}
 	return t.prune(ctx, owner, live)
+}
+
+// Live reads a child from the API server, for what must not be decided by a cache that is
+// behind. One answer that there is none is not enough while the cache has it: the error
+// is AwaitDeletion then.
+func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, found bool, err error) {
+	live, err = t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return live, false, t.awaitDeletion(owner, name)
+	}
+	if err != nil {
+		return live, false, fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
+	}
+	return live, true, nil
 }
 
 // awaitDeletion is an error while the cache has a child that is said to be gone.
@@ -131,7 +142,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 }
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	if owner.seen() || t.Outlives {
+	if owner.Seen() || t.Outlives {
 		if err := owner.Recheck(ctx, getsChild); err != nil {
 			return want, err
 		}
