@@ -14,9 +14,17 @@ import (
 func (r *run) answer(a *asked) reply {
 	id := r.number(a.id(), a.process, !a.writes())
 	r.checkRequest(a)
+	r.asks()
 	answer := r.injector.request(r, a, id)
 	r.log("rq", nil, fmt.Sprintf("%d %s %s -> %d %v [%s]", a.process.number, a.id(), id, answer.status, answer.err, a.pass), nil, nil)
 	return answer
+}
+
+// asks counts a request or statement of SQL, whatever becomes of it.
+func (r *run) asks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome.asked++
 }
 
 // send sends a request on, and looks at the answer.

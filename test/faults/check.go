@@ -25,22 +25,29 @@ func leaves(kept ...string) func(outcome) []string {
 	}
 }
 
+// orphans is the check of a scenario that deletes an object of a type without its
+// children, such as these.
+func orphans(resource string, children ...string) func(outcome) []string {
+	return func(o outcome) (problems []string) {
+		for _, name := range children {
+			if o.final[name] == nil {
+				problems = append(problems, name+" has gone too")
+			}
+		}
+		for name := range o.final {
+			if strings.HasPrefix(name, resource+"/") {
+				problems = append(problems, name+" is still there")
+			}
+		}
+		return problems
+	}
+}
+
 // isUsers tells whether an object is made by the user of a scenario.
 func isUsers(name string) bool {
 	kind, object, _ := strings.Cut(name, "/")
 	return kind == "namespaces" || slices.Contains(foreignNames, object) ||
 		slices.Contains([]string{"secrets/payment", "secrets/shop-credentials", "configmaps/settings", "secrets/server", "secrets/other"}, name)
-}
-
-// foreignStays is the check of a scenario in which a child's name is taken by an object
-// that nobody owns.
-func foreignStays(name string) func(outcome) []string {
-	return func(o outcome) []string {
-		if text := fmt.Sprint(o.final[name]); o.final[name] == nil || strings.Contains(text, "ownerReferences") || !strings.Contains(text, "theirs") && !strings.Contains(text, "dGhlaXJz") {
-			return []string{name + " has been taken over: " + text}
-		}
-		return nil
-	}
 }
 
 // isRefused is the check of a scenario in which what an object asks for is another's.

@@ -114,15 +114,3 @@ func (h *history) current() []*object {
 	}
 	return all
 }
-
-// versionsOf is how many versions of an object there were, its end among them.
-func (h *history) versionsOf(resource int, name string) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.events[resource] {
-		if e.Name == name {
-			n++
-		}
-	}
-	return n
-}

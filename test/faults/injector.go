@@ -97,6 +97,8 @@ func (i *injector) request(r *run, a *asked, id string) reply {
 		i.hold(a.process)
 		return answer
 	case leaseLost:
+		a.process.still.Store(true)
+		a.process.deaf.Store(true)
 		i.hold(a.process)
 		return r.send(a)
 	case twoLeaders:
@@ -165,9 +167,6 @@ func (i *injector) releases(r *run) bool {
 			i.step(released)
 			time.AfterFunc(overlap, func() { first.die(); i.end() })
 		}
-	case at == beside:
-		i.step(released)
-		close(i.held)
 	case at == released && fault == leaseLost:
 		i.step(idle)
 		first.die()
@@ -243,6 +242,14 @@ func (i *injector) thaws(r *run) bool {
 		return false
 	}
 	switch i.plan.fault {
+	case leaseLost:
+		if i.stage != beside {
+			return false
+		}
+		i.step(released)
+		i.first.still.Store(false)
+		close(i.held)
+		return true
 	case frozen:
 		if i.patient && !i.last {
 			return false

@@ -14,7 +14,9 @@ type kind[S any] struct {
 	sql            bool
 	// prunes are the fields of which every change has faults, since without them something
 	// is deleted. Of the others the first has.
-	prunes     []string
+	prunes []string
+	// left are some of what stays of an object that is deleted without its children.
+	left       []string
 	everything func() S
 	// change of a field is to another value, and then to that of everything.
 	changes map[string][]func(*S)
@@ -33,6 +35,11 @@ func (k kind[S]) recreate(u *user) { u.create(windlass, k.resource, k.object(u, 
 
 func (k kind[S]) delete(u *user) {
 	u.delete(windlass, k.resource, k.object(u, k.everything()).GetName())
+}
+
+// orphan is delete with --cascade=orphan.
+func (k kind[S]) orphan(u *user) {
+	u.orphan(windlass, k.resource, k.object(u, k.everything()).GetName())
 }
 
 // deleteIfThere is delete, unless somebody has done that before.
@@ -68,6 +75,7 @@ func (k kind[S]) scenarios() []scenario {
 		{name: k.name + "-delete", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete}, check: leaves()},
 		{name: k.name + "-again", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete, k.recreate}},
 		{name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfThere}, early: indexOf(windlass, k.resource)},
+		{name: k.name + "-orphan", sql: k.sql, setUp: []step{k.create}, steps: []step{k.orphan}, check: orphans(k.resource, k.left...)},
 	}
 	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
 		for i, change := range k.changes[field] {

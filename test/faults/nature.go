@@ -27,6 +27,9 @@ func nature(r *run) bool {
 // collect is garbage collection of one object
 // (https://kubernetes.io/docs/concepts/architecture/garbage-collection/).
 func collect(r *run, o *object, all []*object) bool {
+	if o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, metav1.FinalizerOrphanDependents) {
+		return orphan(r, o, all)
+	}
 	if o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, metav1.FinalizerDeleteDependents) {
 		for _, other := range all {
 			if other.DeletionTimestamp == nil && slices.ContainsFunc(other.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.UID }) {
@@ -42,6 +45,18 @@ func collect(r *run, o *object, all []*object) bool {
 		return r.delete(o)
 	}
 	return false
+}
+
+// orphan takes the reference to an object from its children, one at a time, and lets it go.
+func orphan(r *run, o *object, all []*object) bool {
+	isTo := func(ref metav1.OwnerReference) bool { return ref.UID == o.UID }
+	for _, child := range all {
+		if slices.ContainsFunc(child.OwnerReferences, isTo) {
+			rest := slices.DeleteFunc(slices.Clone(child.OwnerReferences), isTo)
+			return r.patch(child, "", map[string]any{"metadata": map[string]any{"ownerReferences": rest, "uid": child.UID}})
+		}
+	}
+	return r.withoutFinalizer(o, metav1.FinalizerOrphanDependents)
 }
 
 func exists(all []*object, uid types.UID) bool {

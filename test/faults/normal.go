@@ -2,6 +2,7 @@ package faults
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -22,7 +23,7 @@ func (r *run) finish(outside map[string]string) {
 	names := map[types.UID]string{}
 	known := map[string]bool{}
 	for _, e := range r.history.all(newestVersion) {
-		name := resources[e.resource].Resource + "/" + r.plain(e.Name)
+		name := r.fullName(e.object)
 		switch e.kind {
 		case watch.Added:
 			o.created[name]++
@@ -38,7 +39,7 @@ func (r *run) finish(outside map[string]string) {
 	}
 	current := r.history.current()
 	for _, object := range current {
-		names[object.UID] = resources[object.resource].Resource + "/" + r.plain(object.Name)
+		names[object.UID] = r.fullName(object)
 	}
 	for _, object := range current {
 		o.final[names[object.UID]] = r.normal(object, names)
@@ -52,13 +53,15 @@ func (r *run) finish(outside map[string]string) {
 // normal is an object without what is another in each run: UIDs become the names of
 // what they are of, generations whether they are observed.
 func (r *run) normal(o *object, names map[types.UID]string) any {
-	text := named(r.plain(string(o.raw)), names)
-	text = times.ReplaceAllString(text, "TIME")
 	var object map[string]any
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
+	if err := json.Unmarshal(o.raw, &object); err != nil {
 		r.violate("an object cannot be compared: %v", err)
 		return nil
 	}
+	unpack(object)
+	object = everyString(object, func(text string) string {
+		return times.ReplaceAllString(named(r.plain(text), names), "TIME")
+	}).(map[string]any)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 			delete(metadata, field)
@@ -66,6 +69,43 @@ func (r *run) normal(o *object, names map[types.UID]string) any {
 	}
 	observed(object, float64(o.Generation))
 	return object
+}
+
+// unpack has what is written inside of texts be as if it were fields: what a Secret says,
+// and the record of what was written.
+func unpack(object map[string]any) {
+	if data, ok := object["data"].(map[string]any); ok && object["kind"] == "Secret" {
+		for key, value := range data {
+			if text, err := base64.StdEncoding.DecodeString(fmt.Sprint(value)); err == nil {
+				data[key] = string(text)
+			}
+		}
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for key, value := range annotations {
+		var inside map[string]any
+		if json.Unmarshal([]byte(fmt.Sprint(value)), &inside) == nil {
+			annotations[key] = inside
+		}
+	}
+}
+
+// everyString is a value, and all that is in it, with its texts changed.
+func everyString(value any, change func(string) string) any {
+	switch value := value.(type) {
+	case string:
+		return change(value)
+	case map[string]any:
+		for key, field := range value {
+			value[key] = everyString(field, change)
+		}
+	case []any:
+		for i, item := range value {
+			value[i] = everyString(item, change)
+		}
+	}
+	return value
 }
 
 func named(text string, names map[types.UID]string) string {

@@ -7,6 +7,8 @@ type outcome struct {
 	passes     []pass
 	writers    map[string]int // how often a pass wrote, by its reconcileID
 	recovery   int            // requests of the process that took over
+	asked      int            // requests and statements so far
+	atRest     float64        // of these, how many came in an hour of rest
 	fired      bool
 	final      map[string]any // the objects that are there in the end, by type and name
 	created    map[string]int // how often there was a new object of a name

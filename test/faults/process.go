@@ -25,6 +25,10 @@ type process struct {
 	// nothing is delivered.
 	view atomic.Uint64
 
+	// While the process stands still nothing that it does reaches anybody, and what it
+	// knows is from before until its end.
+	still, deaf atomic.Bool
+
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -130,7 +134,7 @@ func (p *process) watches() []*stream {
 
 // RoundTrip implements http.RoundTripper.
 func (p *process) RoundTrip(request *http.Request) (*http.Response, error) {
-	if p.isDead() {
+	if p.isDead() || p.still.Load() {
 		return nil, errDead
 	}
 	t := parse(request.URL.Path)

@@ -52,11 +52,12 @@ func (r *run) atRest(i int) {
 
 // rest checks that nothing is written any more.
 func (r *run) rest(u *user) {
-	before := r.writes()
+	before, asked, since := r.writes(), r.asked(), time.Now()
 	for range r.resyncs() {
 		r.await(r.quiet())
 		r.drain()
 	}
+	r.outcome.atRest = float64(r.asked()-asked) / time.Since(since).Hours()
 	if after := r.writes(); after != before {
 		r.violate("%d writes at rest", after-before)
 	}
@@ -70,6 +71,11 @@ func isOwned(o *object) bool {
 			return t.own() && t.kind == ref.Kind && t.GroupVersion().String() == ref.APIVersion
 		})
 	})
+}
+
+// fullName is the type and name of an object.
+func (r *run) fullName(o *object) string {
+	return resources[o.resource].Resource + "/" + r.plain(o.Name)
 }
 
 func (r *run) nameOf(o *object) string {

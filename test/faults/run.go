@@ -129,6 +129,9 @@ func (r *run) deliver() bool {
 	var oldest event
 	var to *stream
 	for _, p := range r.processes {
+		if p.deaf.Load() {
+			continue
+		}
 		for _, s := range p.watches() {
 			if e, ok := s.pending(); ok && (to == nil || e.version < oldest.version) {
 				oldest, to = e, s
@@ -202,6 +205,12 @@ func (r *run) writes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lastWrite
+}
+
+func (r *run) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outcome.asked
 }
 
 // plain is a name without what differs from run to run.

@@ -1,11 +1,15 @@
 package faults
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // scenario is what somebody does with the operator.
@@ -26,23 +30,32 @@ type scenario struct {
 	// early is the type of the object that the last step deletes, so that somebody may
 	// do so before; 0, which are namespaces, if there is none.
 	early int
+	// foreign are objects that setUp makes, by type and name, and that are not the
+	// operator's.
+	foreign []string
 	// check looks at what a run without a fault has come to, beside what all must do.
 	check func(o outcome) []string
 }
 
 // patience is how long after anybody's last write the operator may write something: long
 // enough for its backoff, but not for a periodic check to find that it is needed. What
-// is invalid, and a volume that may not grow, is tried again after 5 minutes. An At may
-// wait for its time, and has no periodic checks.
+// is invalid, and a volume that may not grow, is tried again after 5 minutes, and a
+// component that is refused for good at a periodic check. An At may wait for its time, and
+// has no periodic checks.
 func (s *scenario) patience(fault string) time.Duration {
 	switch {
 	case s.isAt():
 		return forever
-	case fault == "403" || fault == "422":
+	case isForGood(fault) && strings.HasPrefix(s.name, "platform-"):
+		return quiet
+	case isForGood(fault):
 		return 6 * time.Minute
 	}
 	return time.Minute
 }
+
+// isForGood tells whether a fault says that it is of no use to try again.
+func isForGood(fault string) bool { return fault == "403" || fault == "422" }
 
 func (s *scenario) isAt() bool { return strings.HasPrefix(s.name, "at-") }
 
@@ -75,11 +88,36 @@ var foreignNames = []string{"theirs"}
 
 // checkForeign looks whether anybody has touched what is not the operator's.
 func (u *user) checkForeign() {
+	foreign, before := slices.Clone(u.run.scenario.foreign), map[string]string{}
 	for _, name := range foreignNames {
-		for _, kind := range []string{"secrets", "configmaps"} {
-			if n := u.run.history.versionsOf(indexOf("", kind), name); n != 1 {
-				u.run.violate("%s/%s, which is not the operator's, has had %d versions", kind, name, n)
-			}
-		}
+		foreign = append(foreign, "secrets/"+name, "configmaps/"+name)
 	}
+	for _, e := range u.run.history.all(newestVersion) {
+		name := u.run.fullName(e.object)
+		if !slices.Contains(foreign, name) {
+			continue
+		}
+		is := essence(e.object)
+		if was, known := before[name]; e.kind == watch.Deleted || known && was != is {
+			u.run.violate("%s, which is not the operator's, was %s: %s, and before: %s", name, e.kind, is, was)
+		}
+		before[name] = is
+	}
+	if len(before) < len(foreign) {
+		u.run.violate("of %v there were only %v", foreign, slices.Sorted(maps.Keys(before)))
+	}
+}
+
+// essence is an object without what a kubelet, or the operator for one of its kinds, says
+// of it.
+func essence(o *object) string {
+	var all map[string]any
+	_ = json.Unmarshal(o.raw, &all) // then it is empty
+	delete(all, "status")
+	if metadata, ok := all["metadata"].(map[string]any); ok {
+		delete(metadata, "resourceVersion")
+		delete(metadata, "managedFields")
+	}
+	text, _ := json.Marshal(all) // it was read from JSON
+	return string(text)
 }

@@ -12,6 +12,7 @@ const windlass = v1alpha1.GroupName
 
 var apps = kind[v1alpha1.AppSpec]{
 	name: "app", resource: "apps", everything: world.EverythingOfApp, changes: world.ChangesOfApp, refers: refersOfApp,
+	left:   []string{"deployments/shop", "services/shop", "ingresses/shop"},
 	prunes: []string{"ingress", "autoscaling", "config", "replicas"},
 	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
 		return &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
@@ -47,7 +48,7 @@ func appScenarios() []scenario {
 		scenario{name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{func(u *user) { apps.delete(u); apps.recreate(u) }}},
 		scenario{name: "app-taken", setUp: []step{func(u *user) {
 			u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"theirs": "yes"}})
-		}}, steps: []step{apps.create}, check: foreignStays("configmaps/shop")},
+		}}, steps: []step{apps.create}, foreign: []string{"configmaps/shop"}},
 		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
 			u.change("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
 		}}},

@@ -87,9 +87,10 @@ func atScenarios() []scenario {
 		{name: "at-runs", steps: []step{runs}},
 		{name: "at-delete", setUp: []step{createAt(due, nil)}, steps: []step{deleteAt}},
 		{name: "at-delete-running", setUp: []step{runs}, steps: []step{deleteAt}},
+		{name: "at-orphan", setUp: []step{runs}, steps: []step{func(u *user) { u.orphan(cnat, "ats", "task") }}, check: orphans("ats", "pods/task-pod")},
 		{name: "at-again", setUp: []step{createAt(due, nil)}, steps: []step{deleteAt, createAt(due, nil)}},
 		{name: "at-again-at-once", setUp: []step{createAt(due, nil)}, steps: []step{func(u *user) { deleteAt(u); createAt(due, nil)(u) }}},
-		{name: "at-taken", setUp: []step{somebodysPod}, steps: []step{createAt(due, nil)}, check: foreignStays("pods/task-pod")},
+		{name: "at-taken", setUp: []step{somebodysPod}, steps: []step{createAt(due, nil)}, foreign: []string{"pods/task-pod"}},
 		{name: "at-forgotten", steps: []step{createAt(due, nil), deletePod}},
 	}
 	for field, change := range changesOfAt {

@@ -9,7 +9,7 @@ import (
 )
 
 var databases = kind[v1alpha1.DatabaseSpec]{
-	name: "database", resource: "databases", everything: world.EverythingOfDatabase, changes: world.ChangesOfDatabase, refers: nothing,
+	name: "database", resource: "databases", left: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, everything: world.EverythingOfDatabase, changes: world.ChangesOfDatabase, refers: nothing,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
@@ -18,7 +18,7 @@ var databases = kind[v1alpha1.DatabaseSpec]{
 func nothing(*user) {}
 
 var externalDatabases = kind[v1alpha1.ExternalDatabaseSpec]{
-	name: "externaldatabase", resource: "externaldatabases", sql: true,
+	name: "externaldatabase", resource: "externaldatabases", sql: true, left: []string{"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns"},
 	everything: world.EverythingOfExternalDatabase, changes: world.ChangesOfExternalDatabase, refers: refersOfExternalDatabase,
 	object: func(u *user, spec v1alpha1.ExternalDatabaseSpec) metav1.Object {
 		return &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: ofScope(spec, u)}
@@ -45,7 +45,7 @@ func databaseScenarios() []scenario {
 		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves("persistentvolumeclaims/shop")},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
 			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
-		}}, steps: []step{databases.create}, check: foreignStays("secrets/shop-credentials")},
+		}}, steps: []step{databases.create}, foreign: []string{"secrets/shop-credentials"}},
 		scenario{name: "database-retained-again", setUp: []step{retained.create}, steps: []step{retained.delete, retained.create}},
 	)
 }

@@ -9,6 +9,7 @@ import (
 
 var platforms = kind[v1alpha1.PlatformSpec]{
 	name: "platform", resource: "platforms", sql: true,
+	left:       []string{"apps/ns-web", "databases/ns-db", "externaldatabases/ns-outside", "ats/ns-task", "deployments/ns-web", "persistentvolumeclaims/ns-db", "sql/database/shop-ns"},
 	everything: world.EverythingOfPlatform, changes: world.ChangesOfPlatform,
 	refers: func(u *user) { refersOfApp(u); refersOfExternalDatabase(u) },
 	object: func(u *user, spec v1alpha1.PlatformSpec) metav1.Object {
@@ -37,10 +38,13 @@ func platformScenarios() []scenario {
 			steps: []step{inState(v1alpha1.Unmanaged), inState(v1alpha1.Managed)}},
 		scenario{name: "platform-unmanaged-delete", sql: true, setUp: []step{platforms.create, inState(v1alpha1.Unmanaged)},
 			steps: []step{platforms.delete}},
+		scenario{name: "platform-taken", sql: true, setUp: []step{platforms.refers, func(u *user) {
+			u.create(windlass, "apps", &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: u.run.scope + "-web"}, Spec: v1alpha1.AppSpec{Image: "theirs:1", Port: 80}})
+		}}, steps: []step{platforms.recreate}, foreign: []string{"apps/ns-web"}},
 	)
 	for i := range all {
 		// What goes before and after is that of platform-create and platform-delete.
-		all[i].calm = all[i].calm || all[i].name == "platform-again" || all[i].name == "platform-early"
+		all[i].few = all[i].few || all[i].name == "platform-again" || all[i].name == "platform-early"
 	}
 	return all
 }

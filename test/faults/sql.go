@@ -2,12 +2,14 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/test/postgres"
 )
 
@@ -33,6 +35,7 @@ func (s *sqlServer) asked(what string) postgres.Cut {
 	if p == nil || p.isDead() {
 		return postgres.BeforeStatement
 	}
+	r.asks()
 	id := r.number("sql-"+r.plain(firstWords(what)), p, true)
 	r.log("sq", nil, id+" "+r.plain(firstWords(what)), nil, nil)
 	if r.records(true) && r.injector.diesAgain(p) {
@@ -103,6 +106,7 @@ func (s *sqlServer) state(ctx context.Context, scope string) (map[string]string,
 	}
 	defer conn.Close(ctx)
 	state := map[string]string{}
+	s.logIn(ctx, state)
 	databases, err := s.ask(ctx, conn, state, "database", `select datname, datname || ' ' || pg_get_userbyid(datdba) || ' ' || coalesce(datacl::text, '') || ' ' || coalesce(shobj_description(oid, 'pg_database'), '')
 		from pg_database where datname like '%' || $1 || '%'`, scope)
 	if err != nil {
@@ -124,6 +128,34 @@ func (s *sqlServer) state(ctx context.Context, scope string) (map[string]string,
 		}
 	}
 	return state, nil
+}
+
+// logIn tells of each Secret of the operator's whether one gets in by it.
+func (s *sqlServer) logIn(ctx context.Context, state map[string]string) {
+	for _, o := range s.run.history.current() {
+		var secret struct{ Data map[string][]byte }
+		if resources[o.resource].Resource != "secrets" || o.Labels[controller.ManagedByLabel] == "" || json.Unmarshal(o.raw, &secret) != nil || string(secret.Data["host"]) != "127.0.0.1" {
+			continue
+		}
+		name := "sql/login/" + s.run.plain(o.Name)
+		config, err := pgx.ParseConfig(s.atServer(string(secret.Data["uri"])))
+		if err != nil {
+			state[name] = "cannot be: " + err.Error()
+			continue
+		}
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			state[name] = "is refused"
+			continue
+		}
+		state[name] = "works"
+		_ = conn.Close(ctx) // it has shown what it should
+	}
+}
+
+// atServer is a URI without the proxy, which has ended.
+func (s *sqlServer) atServer(uri string) string {
+	return strings.Replace(uri, ":"+s.proxy.Port+"/", ":"+s.real.Port+"/", 1)
 }
 
 func (s *sqlServer) ask(ctx context.Context, conn *pgx.Conn, state map[string]string, kind, query, scope string) (names []string, err error) {

@@ -44,7 +44,7 @@ const (
 )
 
 func (r *run) quiet() time.Duration {
-	if r.scenario.looks() {
+	if r.scenario.looks() && !isForGood(r.plan.fault) {
 		return quietWithLooks
 	}
 	return quiet

@@ -76,8 +76,17 @@ func (u *user) change(group, name, object string, patch any) {
 
 // delete deletes an object in the scope, as kubectl does.
 func (u *user) delete(group, name, object string) {
+	u.deleteBy(metav1.DeletePropagationBackground, group, name, object)
+}
+
+// orphan deletes an object without its children.
+func (u *user) orphan(group, name, object string) {
+	u.deleteBy(metav1.DeletePropagationOrphan, group, name, object)
+}
+
+func (u *user) deleteBy(policy metav1.DeletionPropagation, group, name, object string) {
 	u.run.write(http.MethodDelete, indexOf(group, name), u.run.scope, object, "", "application/json",
-		map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})
+		map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy})
 }
 
 // deleteEarly deletes the object whose deletion is a scenario's last step.
