@@ -35,9 +35,12 @@ type Cluster struct {
 	output  bytes.Buffer // the supervisor's errors
 }
 
-// Start starts a cluster whose files are in dir, and returns when it is ready. The
-// caller closes it.
-func Start(dir string) (*Cluster, error) {
+// Audit is the option that has the API server note each request, for Requests.
+const Audit = "--audit"
+
+// Start starts a cluster whose files are in dir, and returns when it is ready. Options
+// are those of its command line, such as Audit. The caller closes it.
+func Start(dir string, options ...string) (*Cluster, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
@@ -46,7 +49,7 @@ func Start(dir string) (*Cluster, error) {
 	if _, err := os.Stat(c.binary); err != nil {
 		return nil, fmt.Errorf("there is no local Kubernetes: run `make bin/kubernetes` (%w)", err)
 	}
-	c.command = exec.Command(c.binary, "run", "--dir", dir, "--audit")
+	c.command = exec.Command(c.binary, append([]string{"run", "--dir", dir}, options...)...)
 	c.command.Stderr = &c.output
 	if c.input, err = c.command.StdinPipe(); err != nil {
 		return nil, err

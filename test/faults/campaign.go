@@ -177,7 +177,7 @@ func (c *campaign) try(t *testing.T, p plan) {
 	if !p.diesOnce() || c.scenarios[p.scenario].few {
 		return
 	}
-	if c.scenarios[p.scenario].sql {
+	if s := c.scenarios[p.scenario]; s.looks() {
 		o.recovery = min(o.recovery, manySecondDeaths)
 	}
 	for _, second := range p.secondDeaths(o.recovery) {
@@ -194,7 +194,8 @@ func (c *campaign) note(p plan, ok bool) {
 }
 
 // manySecondDeaths is at how many requests of a recovery the process dies again where a
-// plan takes seconds, since each connection to a PostgreSQL server is a process there.
+// plan takes seconds, since each connection to a PostgreSQL server is a process there, and
+// where much of it is looking again and again.
 const manySecondDeaths = 5
 
 // next is the next plan, once there is one; false when there will be none any more.

@@ -23,7 +23,7 @@ func (ref reference) exempt(p plan) (name string, ok bool) {
 	victim := p.victim()
 	at := strings.TrimSuffix(strings.Replace(victim, "pods/", "ats/", 1), "-pod")
 	// The Pod of an At that is done is the user's to keep or to delete, as a Job's.
-	return victim, strings.HasPrefix(victim, "pods/") && strings.Contains(fmt.Sprint(ref.final[at]), "phase:DONE")
+	return victim, strings.HasPrefix(victim, "pods/") && strings.Contains(fmt.Sprint(ref.final[at]), "phase:Done")
 }
 
 // slack is how much less, and how much more often than in the reference, something may

@@ -246,6 +246,7 @@ func (i *injector) thaws(r *run) bool {
 		if i.stage != beside {
 			return false
 		}
+		r.someoneActs()
 		i.step(released)
 		i.first.still.Store(false)
 		close(i.held)

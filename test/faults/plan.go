@@ -73,13 +73,10 @@ func derive(s *scenario, of record) []plan {
 		if s.polls() && strings.Contains(id, ".") && !strings.Contains(id, ".status") {
 			continue // each is as the first
 		}
-		if strings.HasPrefix(id, "sql-") {
-			add(id, diesBefore, diesAfter, connectionCut, answerLost)
-			continue
+		if !s.known {
+			add(id, faultsAt(id)...)
 		}
-		add(id, diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders)
-		add(id, refusals...)
-		if s.early > 0 && slices.Contains(of.requests[:of.untilLast], id) {
+		if s.early > 0 && !isSQL(id) && slices.Contains(of.requests[:of.untilLast], id) {
 			add(id, early)
 		}
 	}
@@ -94,6 +91,9 @@ func derive(s *scenario, of record) []plan {
 			add(id, expired)
 		}
 	}
+	if s.known {
+		return plans
+	}
 	for i, owned := range of.rests {
 		point := restPoint(i)
 		add(point, clockForward, clockBack)
@@ -105,6 +105,16 @@ func derive(s *scenario, of record) []plan {
 	}
 	return plans
 }
+
+// faultsAt is what may happen to a request.
+func faultsAt(id string) []string {
+	if isSQL(id) {
+		return []string{diesBefore, diesAfter, connectionCut, answerLost}
+	}
+	return append([]string{diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders}, refusals...)
+}
+
+func isSQL(id string) bool { return strings.HasPrefix(id, "sql-") }
 
 func restPoint(i int) string { return fmt.Sprintf("rest-%d", i+1) }
 

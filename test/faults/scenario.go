@@ -24,6 +24,8 @@ type scenario struct {
 	// calm scenarios have no faults: they go the ways of others, and are run to see what
 	// they come to. In few the process does not die a second time, for the same reason.
 	calm, few bool
+	// known scenarios send the requests that others do, and faults happen to what they see.
+	known bool
 	// fresh, if there are any, make at once what setUp and steps come to: what is there
 	// in the end must be the same.
 	fresh []step

@@ -43,8 +43,8 @@ func platformScenarios() []scenario {
 		}}, steps: []step{platforms.recreate}, foreign: []string{"apps/ns-web"}},
 	)
 	for i := range all {
-		// What goes before and after is that of platform-create and platform-delete.
-		all[i].few = all[i].few || all[i].name == "platform-again" || all[i].name == "platform-early"
+		// Their requests are those of platform-create and platform-delete.
+		all[i].known = all[i].name == "platform-again" || all[i].name == "platform-early"
 	}
 	return all
 }

@@ -37,7 +37,8 @@ const (
 	// when periodic checks come is left to chance.
 	lull = time.Minute
 	// manyResyncs is how many periodic checks follow in the end of a reference, and of one
-	// plan of ten; fewResyncs how many follow in the others.
+	// plan of ten; fewResyncs how many follow in the others, and where the operator
+	// looks every few seconds.
 	manyResyncs, fewResyncs = 20, 2
 	// tooLong is how many events and writes there may be between two points of rest.
 	tooLong = 2000
@@ -51,7 +52,7 @@ func (r *run) quiet() time.Duration {
 }
 
 func (r *run) resyncs() int {
-	if r.plan != (plan{}) && !oneOf(10, 0)(r.plan) {
+	if r.scenario.polls() || r.plan != (plan{}) && !oneOf(10, 0)(r.plan) {
 		return fewResyncs
 	}
 	return manyResyncs

@@ -45,7 +45,7 @@ type place struct {
 }
 
 func startPlace(dir string) (*place, error) {
-	c, err := cluster.Start(dir)
+	c, err := cluster.Start(dir, cluster.Audit)
 	if err != nil {
 		return nil, err
 	}
