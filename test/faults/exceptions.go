@@ -56,12 +56,20 @@ func (ref reference) goWith(name string) map[string]bool {
 	for grows := true; grows; {
 		grows = false
 		for child, object := range ref.final {
-			if text := fmt.Sprint(object); !all[child] && anyOf(all, func(owner string) bool { return strings.Contains(text, "uid:uid of "+owner+"]") }) {
+			text := fmt.Sprint(object)
+			if !all[child] && anyOf(all, func(owner string) bool { return belongs(text, owner) }) {
 				all[child], grows = true, true
 			}
 		}
 	}
 	return all
+}
+
+// belongs tells whether an object's text names an owner, or whom it was made for.
+func belongs(text, owner string) bool {
+	resource, name, _ := strings.Cut(owner, "/")
+	kind := strings.TrimSuffix(resource, "s")
+	return strings.Contains(text, "uid:uid of "+owner+"]") || strings.Contains(strings.ToLower(text), "made-for:"+kind+"/"+name)
 }
 
 func anyOf(names map[string]bool, is func(string) bool) bool {
