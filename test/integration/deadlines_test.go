@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -195,4 +196,18 @@ func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Fatalf("deleting the Pod of somebody else: %v", err)
 	}
 	shared.InPhase(t, namespace, "taken", v1.AtDone) // it goes on by itself
+}
+
+func TestAPodGetsItsLabelsBack(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.Create(t, namespace, "bare", "sleep infinity", nil)
+	first := newPod(t, namespace, "bare-pod", "")
+	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatalf("taking the labels away: %v", err)
+	}
+	world.Eventually(t, "the labels of the Pod", func(ctx context.Context) (bool, error) {
+		pod, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, first.Name, metav1.GetOptions{})
+		return err == nil && pod.UID == first.UID && maps.Equal(pod.Labels, first.Labels), err
+	})
 }

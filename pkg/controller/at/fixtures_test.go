@@ -15,6 +15,7 @@ import (
 var (
 	noon     = time.Date(2030, 2, 10, 12, 0, 0, 0, time.UTC)
 	writePod = "create pods default/example-pod"
+	patchPod = "patch pods default/example-pod"
 	status   = "update ats/status default/example"
 )
 

@@ -2,6 +2,7 @@ package at
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
@@ -84,7 +85,8 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 }
 
 // taken sorts out whose Pod has the name. It may be ours after all: the cache was
-// behind, or somebody took the label away by which the cache selects it.
+// behind, or somebody took the label away by which the cache selects it, and which it
+// gets back.
 func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
 	if err != nil {
@@ -94,10 +96,31 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 		return controller.Result{}, foreignPod(at, pod)
 	}
 	result, err := r.watch(ctx, at, pod)
+	if err == nil && at.Status.Phase != v1.AtDone {
+		err = r.relabel(ctx, at, pod)
+	}
 	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
 		result.RequeueAfter = lookAgain
 	}
 	return result, err
+}
+
+// relabel gives a Pod that has no end yet the labels back that it was made with, so that
+// the cache has it and it is not looked at again and again.
+func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
+	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": desiredPod(at, r.image).Labels,
+	}})
+	if err == nil {
+		_, err = r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("labelling Pod %s/%s again: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
 }
 
 // foreignPod is the error for a Pod that has the name of ours. One that is going

@@ -29,6 +29,7 @@ func TestAStart(t *testing.T) {
 	const earlier = "Pod example-pod of an earlier At of this name is still being deleted."
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "example-pod", errors.New("exceeded quota"))
 	const refusal = `creating Pod default/example-pod: pods "example-pod" is forbidden: exceeded quota`
+	const relabelling = `labelling Pod default/example-pod again: pods "example-pod" is forbidden: exceeded quota`
 	tell(t, map[string]story{
 		"that this process has stored reads nothing": {
 			at: example(running), begun: true, writes: []string{writePod}, status: isRunnow,
@@ -80,8 +81,14 @@ func TestAStart(t *testing.T) {
 			at: example(running), live: list(pod()), gets: []string{getAt, getPod}, writes: []string{writePod}, after: 30 * time.Second, status: isRunnow,
 		},
 		"whose Pod has lost its label goes on with it": {
-			at: example(running), live: list(pod(unlabelled)), gets: []string{getAt, getPod}, writes: []string{writePod}, after: 30 * time.Second,
-			status: isRunnow, next: []string{writePod},
+			at: example(running), live: list(pod(unlabelled)), gets: []string{getAt, getPod}, writes: []string{writePod, patchPod}, after: 30 * time.Second,
+			status: isRunnow,
+		},
+		"whose Pod has lost its label, which is refused, says so": {
+			at: example(running), live: list(pod(unlabelled)), refuse: map[string]error{"patch pods": forbidden}, gets: []string{getAt, getPod}, err: relabelling, after: 30 * time.Second,
+			writes: []string{writePod, patchPod, status}, status: isRunnow, events: []string{"Warning Forbidden default/example: " + relabelling},
+			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False Forbidden: " + relabelling},
+			next:       []string{writePod, patchPod, status},
 		},
 		"whose Pod has lost its label sees it end": {
 			at: example(running), now: hour, live: list(pod(unlabelled, ended(0))), gets: []string{getAt, getPod}, writes: []string{writePod, status},
