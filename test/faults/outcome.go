@@ -27,7 +27,7 @@ type pass struct {
 // was only out of date is not, nor one for something that nobody here can mend.
 func (p pass) failed() bool {
 	switch p.result {
-	case "success", "requeue_after", "wait", "behind", "postponed", "conflict", "terminal":
+	case "success", "requeue_after", "wait", "behind", "postponed", "conflict", "terminal", "degraded":
 		return false
 	}
 	return true
