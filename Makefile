@@ -22,6 +22,8 @@ PARALLEL ?= 4
 # Which tenth of the plans of `make faults` is run as a test, and which plan alone.
 SEED ?= 1
 PLAN ?=
+# Flags of bin/bench.
+BENCH ?=
 
 STEP := hack/step.sh
 # Packages without tests are not worth a line each.
@@ -74,6 +76,7 @@ lint: prerequisites bin/golangci-lint ## Check style, import direction and names
 	@$(STEP) "names and lengths of files" hack/lint-files.sh
 	@$(STEP) "format, in all modules" bin/golangci-lint fmt --diff
 	@$(STEP) "lint" bin/golangci-lint run ./...
+	@$(STEP) "lint of test/bench" env -C test/bench $(CURDIR)/bin/golangci-lint run ./...
 
 .PHONY: test-unit
 test-unit: prerequisites ## Unit tests, with the race detector.
@@ -106,6 +109,11 @@ e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.
 	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "Say which cluster: make e2e KUBECONFIG=FILE." >&2; exit 1; fi
 	@$(STEP) "end-to-end tests" \
 		go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...
+
+.PHONY: bench
+bench: build bin/kubernetes ## Compare with controller-runtime, and with the limit; writes docs/benchmarks.md.
+	@$(STEP) "build bin/bench" go -C test/bench build -o $(CURDIR)/bin/bench .
+	@$(STEP) "benchmarks" bin/bench $(BENCH)
 
 .PHONY: fuzz
 fuzz: prerequisites ## Run every fuzz target for FUZZTIME (30s).

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options are what the bench is asked for.
+type options struct {
+	turns      int
+	made, rest []int // numbers of Apps
+	out, docs  string
+	controller string
+	only       string
+
+	begun   time.Time
+	lab     *lab
+	who     []contestant
+	tape    *tape
+	results *results
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{begun: time.Now()}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.turns, "turns", 3, "turns of each contestant with the most Apps; with fewer there is one")
+	made := flags.String("made", "625,1250,2500,5000", "how many Apps are made in a turn")
+	rest := flags.String("rest", "1000,2500,5000,20000", "how many Apps are at rest")
+	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
+	flags.StringVar(&o.docs, "docs", "docs", "directory of the page that is written; empty for none")
+	flags.StringVar(&o.controller, "controller", "bin/controller", "the operator")
+	flags.StringVar(&o.only, "only", "", "measure this alone: made, foreign or rest, or nothing, and have of all else what results.json says")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.made, err = numbers(*made); err != nil {
+		return nil, err
+	}
+	o.rest, err = numbers(*rest)
+	return o, err
+}
+
+func numbers(text string) (all []int, err error) {
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 || len(all) > 0 && n <= all[len(all)-1] {
+			return nil, fmt.Errorf("numbers of Apps are like 100,1000, and grow: not %q", text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// bench does all that was asked for, and writes what came of it.
+func bench(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(o.out, "results.json")
+	o.results = newResults()
+	if o.only != "" {
+		if o.results, err = readResults(file); err != nil {
+			return err
+		}
+	}
+	if o.only != "nothing" {
+		if err := o.measure(ctx); err != nil {
+			return err
+		}
+	}
+	if err := o.results.write(file); err != nil || o.docs == "" {
+		return err
+	}
+	return o.results.report(o.docs)
+}
+
+// measure takes the measures, one after the other on one API server.
+func (o *options) measure(ctx context.Context) error {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if o.lab, err = newLab(ctx, dir); err != nil {
+		return err
+	}
+	defer o.lab.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.who = contestants(o.controller, self)
+	if o.tape, err = o.lab.record(ctx, o.out, o.who[0]); err != nil {
+		return err
+	}
+	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
+	for _, m := range []struct {
+		name string
+		take func(context.Context) error
+	}{
+		{"made", o.measureMade},
+		{"foreign", o.measureForeign},
+		{"rest", o.measureRest},
+	} {
+		if o.only != "" && o.only != m.name {
+			continue
+		}
+		if err := m.take(ctx); err != nil {
+			return fmt.Errorf("measure %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// tell prints what was measured, and when.
+func (o *options) tell(format string, args ...any) {
+	fmt.Printf("%8s  %s\n", time.Since(o.begun).Round(time.Second), fmt.Sprintf(format, args...))
+}
+
+// measureMade has all, in turns, see to Apps that wait for it.
+func (o *options) measureMade(ctx context.Context) error {
+	o.results.Turns = map[string][]turn{}
+	for i, apps := range o.made {
+		turns := 1
+		if i == len(o.made)-1 {
+			turns = o.turns
+		}
+		for n := range turns {
+			for _, c := range o.who {
+				t, err := o.lab.see(ctx, o.out, c, apps, o.lab.Kubeconfig())
+				if err != nil {
+					return err
+				}
+				o.results.Turns[c.name] = append(o.results.Turns[c.name], t)
+				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v", n+1, turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU)
+			}
+			t, err := o.lab.floor(ctx, o.tape, apps)
+			if err != nil {
+				return err
+			}
+			o.results.Turns[floorName] = append(o.results.Turns[floorName], t)
+			o.tell("turn %d of %d, %d Apps, %s: %v", n+1, turns, apps, floorName, t.Took.Round(time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// measureForeign measures what objects cost that are nobody's.
+func (o *options) measureForeign(ctx context.Context) error {
+	o.results.Burdens = map[string]burden{}
+	apps := o.rest[0]
+	if err := o.lab.wipe(ctx); err != nil {
+		return err
+	}
+	if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, 0, apps); err != nil {
+		return err
+	}
+	for _, littered := range []bool{false, true} {
+		if littered {
+			if err := o.lab.litter(ctx); err != nil {
+				return err
+			}
+		}
+		for _, c := range o.who {
+			heap, received, err := o.lab.load(ctx, o.out, c, apps)
+			if err != nil {
+				return err
+			}
+			b := o.results.Burdens[c.name]
+			b.Objects = foreignObjects
+			if littered {
+				b.Heap, b.Received = heap, received
+			} else {
+				b.HeapWithout, b.ReceivedWithout = heap, received
+			}
+			o.results.Burdens[c.name] = b
+			o.tell("foreign objects %v, %s: heap %.1f MiB, received %.1f MiB", littered, c.name, heap/(1<<20), received/(1<<20))
+		}
+	}
+	return o.lab.wipe(ctx)
+}
+
+// measureRest measures starts where there is nothing to do, and with one change.
+func (o *options) measureRest(ctx context.Context) error {
+	o.results.Sizes, o.results.Restarts = map[string][]size{}, map[string][]restart{}
+	if err := o.lab.wipe(ctx); err != nil {
+		return err
+	}
+	apps := 0
+	for _, to := range o.rest {
+		if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, apps, to); err != nil {
+			return err
+		}
+		apps = to
+		for _, c := range o.who {
+			s, err := o.lab.atRest(ctx, o.out, c, apps, o.lab.Kubeconfig())
+			if err != nil {
+				return err
+			}
+			o.results.Sizes[c.name] = append(o.results.Sizes[c.name], s)
+			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.changes())
+		}
+	}
+	for turn := range o.turns {
+		for _, c := range o.who {
+			r, err := o.lab.restarted(ctx, o.out, c, apps, turn, o.lab.Kubeconfig())
+			if err != nil {
+				return err
+			}
+			o.results.Restarts[c.name] = append(o.results.Restarts[c.name], r)
+			o.tell("restart %d of %d with %d Apps, %s: the change after %v and %d passes", turn+1, o.turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// contestant is a program that sees to Apps.
+type contestant struct {
+	name string
+	// command is the program with its arguments, for a kubeconfig and an address for
+	// profiles.
+	command func(kubeconfig, address string) []string
+	// verbose has each pass logged.
+	verbose string
+}
+
+// workers is how many objects each works on at once, but for a peer at its defaults, which
+// is one.
+const workers = 10
+
+func contestants(controller, self string) []contestant {
+	peer := func(name string, more ...string) contestant {
+		return contestant{name, func(kubeconfig, address string) []string {
+			return append([]string{self, "peer", "--kubeconfig=" + kubeconfig, "--pprof=" + address, fmt.Sprintf("--workers=%d", workers)}, more...)
+		}, "--verbose"}
+	}
+	return []contestant{
+		{"Windlass", func(kubeconfig, address string) []string {
+			return []string{controller, "--kubeconfig=" + kubeconfig, "--bind-address=" + address, "--pprof", "--leader-elect=false", fmt.Sprintf("--workers=%d", workers)}
+		}, "--v=2"},
+		peer("careful peer", "--careful"),
+		peer("default peer"),
+	}
+}
+
+// running is a contestant at work.
+type running struct {
+	command *exec.Cmd
+	address string
+	log     string
+	began   time.Time
+}
+
+// start starts a contestant. What it prints goes to a file of its name in dir.
+func (c contestant) start(dir, kubeconfig string, more ...string) (*running, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	address := listener.Addr().String()
+	_ = listener.Close() // its port is free now
+	args := append(c.command(kubeconfig, address), more...)
+	r := &running{command: exec.Command(args[0], args[1:]...), address: address, log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log")}
+	output, err := os.Create(r.log)
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	r.command.Stdout, r.command.Stderr = output, output
+	r.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r.began = time.Now()
+	if err := r.command.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.name, err)
+	}
+	return r, nil
+}
+
+// stop ends it, and returns the CPU time of its life.
+func (r *running) stop() time.Duration {
+	_ = r.command.Process.Kill()
+	_ = r.command.Wait() // which says that it was killed
+	state := r.command.ProcessState
+	return state.UserTime() + state.SystemTime()
+}
+
+func (r *running) cpu() (time.Duration, error) { return cpuOf(r.command.Process.Pid) }
+
+// heap is how many bytes of its heap live, after a collection, and peak the most memory
+// that it has had of the system so far.
+func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading a heap: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, 0, err
+	}
+	if live, err = lineOf(string(text), "# HeapAlloc = "); err != nil {
+		return 0, 0, err
+	}
+	peak, err = r.memory("VmHWM:")
+	return live, peak, err
+}
+
+// memory is a figure of /proc about the process, in bytes.
+func (r *running) memory(line string) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	kilobytes, err := lineOf(strings.ReplaceAll(string(status), " kB", ""), line)
+	return kilobytes * 1024, err
+}
+
+// lineOf is the number on the line that begins so.
+func lineOf(text, prefix string) (float64, error) {
+	lines := bufio.NewScanner(strings.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+			return strconv.ParseFloat(strings.TrimSpace(rest), 64)
+		}
+	}
+	return 0, errors.New("there is no line " + prefix)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// requests are how many an API server has answered, by verb and resource.
+type requests map[string]int
+
+var counter = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
+
+// requests asks the API server for its own count.
+func (l *lab) requests(ctx context.Context) (requests, error) {
+	text, err := l.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
+	}
+	all := requests{}
+	lines := bufio.NewScanner(strings.NewReader(string(text)))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		match := counter.FindStringSubmatch(lines.Text())
+		if match == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for label := range strings.SplitSeq(match[1], ",") {
+			name, value, _ := strings.Cut(label, "=")
+			labels[name] = strings.Trim(value, `"`)
+		}
+		n, err := strconv.ParseFloat(match[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the API server's metrics: %w", err)
+		}
+		name := labels["verb"] + " " + labels["resource"]
+		if labels["subresource"] != "" {
+			name += "/" + labels["subresource"]
+		}
+		if strings.HasPrefix(labels["code"], "2") {
+			all[name] += int(n)
+		} else {
+			all[name+", refused"] += int(n)
+		}
+	}
+	return all, lines.Err()
+}
+
+// since are the requests for an App's objects that came after others were counted.
+func (r requests) since(before requests) requests {
+	all := requests{}
+	for name, n := range r {
+		if n -= before[name]; n > 0 && isCompared(name) {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+// compared are the resources whose requests are: the lease is not, nor what a process asks
+// for but once.
+var compared = []string{"apps", "configmaps", "deployments", "services", "ingresses", "events"}
+
+func isCompared(name string) bool {
+	fields := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '/' || r == ',' })
+	return len(fields) > 1 && slices.Contains(compared, fields[1])
+}
+
+// changes is how many of them write something.
+func (r requests) changes() (n int) {
+	for name, count := range r {
+		verb, _, _ := strings.Cut(name, " ")
+		if isCompared(name) && !slices.Contains([]string{"GET", "LIST", "WATCH"}, verb) {
+			n += count
+		}
+	}
+	return n
+}
+
+// ticks is how many units of time /proc counts in a second (getconf CLK_TCK, which is 100
+// on every Linux that Go runs on).
+const ticks = 100
+
+// cpuOf is how much CPU time a process has used.
+func cpuOf(pid int) (time.Duration, error) {
+	if runtime.GOOS != "linux" {
+		return 0, fmt.Errorf("CPU time is read from /proc, which only Linux has")
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var used time.Duration
+	for _, i := range []int{11, 12} { // utime and stime (proc_pid_stat(5)), after the name
+		n, err := strconv.Atoi(fields[i])
+		if err != nil {
+			return 0, err
+		}
+		used += time.Duration(n) * time.Second / ticks
+	}
+	return used, nil
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// burden is what objects cost that are not the contestant's.
+type burden struct {
+	Objects int
+	// Heap and Received are bytes, with those objects and without.
+	Heap, HeapWithout         float64
+	Received, ReceivedWithout float64
+}
+
+// foreignObjects is how many there are, half of them ConfigMaps and half Secrets, of
+// foreignBytes each.
+const (
+	foreignObjects = 700
+	foreignBytes   = 1 << 20
+)
+
+// litter makes ConfigMaps and Secrets that are nobody's here. A Secret may be no larger
+// than 1 MiB, name and all (k8s.io/api/core/v1, MaxSecretSize).
+func (l *lab) litter(ctx context.Context) error {
+	text := strings.Repeat("x", foreignBytes-1024)
+	return l.each(ctx, foreignObjects, func(ctx context.Context, i int) error {
+		meta := metav1.ObjectMeta{Name: fmt.Sprintf("foreign-%03d", i)}
+		if i%2 == 0 {
+			_, err := l.kube.CoreV1().ConfigMaps(namespace(i)).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"x": text}}, metav1.CreateOptions{})
+			return err
+		}
+		_, err := l.kube.CoreV1().Secrets(namespace(i)).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"x": text}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// load measures a contestant at rest, and how many bytes it is sent.
+func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (heap, received float64, err error) {
+	var bytes atomic.Int64
+	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(n int) { bytes.Add(int64(n)) })
+	if err != nil {
+		return 0, 0, err
+	}
+	defer g.close()
+	s, err := l.atRest(ctx, dir, c, apps, g.kubeconfig)
+	return s.Heap, float64(bytes.Load()), err
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/test/cluster"
+)
+
+// lab is an API server on which nobody is but the bench: no controller manager, whose work
+// would be timed too.
+type lab struct {
+	*cluster.Cluster
+	config   *rest.Config
+	kube     kubernetes.Interface
+	windlass versioned.Interface
+	metadata metadata.Interface
+}
+
+// namespaces is over how many of them the Apps are spread, and clients how many requests
+// of the bench's own are under way at once.
+const namespaces, clients = 20, 16
+
+func newLab(ctx context.Context, dir string) (*lab, error) {
+	c, err := cluster.Start(dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{Cluster: c, config: c.Config()}
+	for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
+		if err := c.Stop(component); err != nil {
+			return nil, err
+		}
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	for _, args := range [][]string{
+		{"apply", "-f", filepath.Join(root, "artifacts", "crds")},
+		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"},
+	} {
+		if _, err := c.Kubectl(ctx, "", args...); err != nil {
+			return nil, err
+		}
+	}
+	if l.kube, err = kubernetes.NewForConfig(l.config); err != nil {
+		return nil, err
+	}
+	if l.windlass, err = versioned.NewForConfig(l.config); err != nil {
+		return nil, err
+	}
+	if l.metadata, err = metadata.NewForConfig(l.config); err != nil {
+		return nil, err
+	}
+	return l, l.each(ctx, namespaces, func(ctx context.Context, i int) error {
+		_, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func namespace(i int) string { return fmt.Sprintf("bench-%02d", i%namespaces) }
+
+// each does something n times, some of it at once, and returns the first error.
+func (l *lab) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan int)
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for i := range work {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		work <- i
+	}
+	close(work)
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// app is the App of a number: with ConfigMap, Deployment, Service and Ingress.
+func app(i int) *v1alpha1.App {
+	class := "nginx"
+	return &v1alpha1.App{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: fmt.Sprintf("app-%05d", i)},
+		Spec: v1alpha1.AppSpec{
+			Image: "registry.example.com/shop:1", Port: 8080,
+			Env:     []corev1.EnvVar{{Name: "LEVEL", Value: "info"}},
+			Config:  map[string]string{"shop.toml": "currency = \"EUR\"\n"},
+			Ingress: &v1alpha1.AppIngress{Host: fmt.Sprintf("app-%05d.example.com", i), Path: "/", ClassName: &class},
+		},
+	}
+}
+
+// createApps creates the Apps of some numbers.
+func (l *lab) createApps(ctx context.Context, from, to int) error {
+	return l.each(ctx, to-from, func(ctx context.Context, i int) error {
+		a := app(from + i)
+		if _, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Create(ctx, a, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating App %s/%s: %w", a.Namespace, a.Name, err)
+		}
+		return nil
+	})
+}
+
+// childTypes are those of an App's children.
+var childTypes = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "configmaps"},
+	{Group: "apps", Version: "v1", Resource: "deployments"},
+	{Version: "v1", Resource: "services"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+}
+
+// wipe deletes all Apps, their children, and what was told of them.
+func (l *lab) wipe(ctx context.Context) error {
+	types := append([]schema.GroupVersionResource{v1alpha1.SchemeGroupVersion.WithResource("apps"), {Group: "events.k8s.io", Version: "v1", Resource: "events"}}, childTypes...)
+	at := metav1.DeletePropagationBackground
+	return l.each(ctx, namespaces*len(types), func(ctx context.Context, i int) error {
+		gvr := types[i/namespaces]
+		err := l.metadata.Resource(gvr).Namespace(namespace(i)).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &at}, metav1.ListOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s: %w", gvr.Resource, err)
+		}
+		return nil
+	})
+}

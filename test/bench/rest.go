@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// size is what a contestant needs for so many Apps at rest.
+type size struct {
+	Apps int
+	// Heap is what lives once all is at rest, Steady the memory of the process then, and
+	// Peak the most that it has had.
+	Heap, Steady, Peak float64
+	// Requests are those of its start.
+	Requests requests
+}
+
+// populate has the floor make so many Apps with their children, on top of those that are
+// there, and a contestant put right what is not the same for each of them: a digest of the
+// configuration, which is keyed by the App's UID.
+func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, from, to int) error {
+	if err := l.createApps(ctx, from, to); err != nil {
+		return err
+	}
+	if err := l.play(ctx, t, from); err != nil {
+		return err
+	}
+	r, err := c.start(dir, l.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	defer r.stop()
+	return r.idle(ctx)
+}
+
+// atRest measures a contestant that starts where there is nothing to do.
+func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, kubeconfig string) (size, error) {
+	s := size{Apps: apps}
+	before, err := l.requests(ctx)
+	if err != nil {
+		return s, err
+	}
+	r, err := c.start(dir, kubeconfig)
+	if err != nil {
+		return s, err
+	}
+	defer r.stop()
+	if err := r.idle(ctx); err != nil {
+		return s, fmt.Errorf("%s (its log is %s): %w", c.name, r.log, err)
+	}
+	if s.Heap, s.Peak, err = r.heap(ctx); err != nil {
+		return s, err
+	}
+	if s.Steady, err = r.memory("VmRSS:"); err != nil {
+		return s, err
+	}
+	after, err := l.requests(ctx)
+	s.Requests = after.since(before)
+	return s, err
+}
+
+// idle returns when a process has used next to no CPU time for a while.
+func (r *running) idle(ctx context.Context) error {
+	const while, little = 3 * time.Second, 100 * time.Millisecond
+	last := time.Duration(-1)
+	for {
+		now, err := r.cpu()
+		if err != nil {
+			return err
+		}
+		if last >= 0 && now-last < little {
+			return nil
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(while):
+		}
+	}
+}
+
+// restart is what becomes of a change that was made while nobody worked.
+type restart struct {
+	Apps int
+	// Took is the time from the start of the process until the change has come to the
+	// Deployment, and Before how many passes for other Apps had begun by then.
+	Took   time.Duration
+	Before int
+}
+
+// restarted changes an App, and starts a contestant.
+func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, turn int, kubeconfig string) (restart, error) {
+	result := restart{Apps: apps}
+	a := app(apps / 2)
+	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d-%s"}}`, turn, strings.ReplaceAll(c.name, " ", "-"))
+	if _, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		return result, err
+	}
+	deployments, err := l.watch(ctx, childTypes[1])
+	if err != nil {
+		return result, err
+	}
+	defer deployments.Stop()
+	r, err := c.start(dir, kubeconfig, c.verbose)
+	if err != nil {
+		return result, err
+	}
+	defer r.stop()
+	for result.Took == 0 {
+		select {
+		case <-ctx.Done():
+			return result, ctx.Err()
+		case e, ok := <-deployments.ResultChan():
+			if !ok {
+				return result, fmt.Errorf("%s: a watch has ended", c.name)
+			}
+			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified && object.GetName() == a.Name {
+				result.Took = time.Since(r.began)
+			}
+		}
+	}
+	if err := r.idle(ctx); err != nil {
+		return result, err
+	}
+	result.Before, err = r.passesBefore(a.Name)
+	return result, err
+}
+
+// passesBefore is how many passes the log tells of before that for an App.
+func (r *running) passesBefore(name string) (n int, err error) {
+	text, err := os.ReadFile(r.log)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, "Pass begins") && !strings.Contains(line, "Pass ended") {
+			continue
+		}
+		if strings.Contains(line, name) {
+			return n, nil
+		}
+		n++
+	}
+	return 0, fmt.Errorf("the log %s does not tell of %s", r.log, name)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+)
+
+// results are all that was measured, by contestant. They are what the JSON file holds.
+type results struct {
+	Machine  string
+	Turns    map[string][]turn
+	Sizes    map[string][]size
+	Restarts map[string][]restart
+	Burdens  map[string]burden
+	Tape     []string
+}
+
+func newResults() *results {
+	return &results{Machine: machine(), Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
+}
+
+// machine tells what the figures were measured on.
+func machine() string {
+	model := "a CPU of an unknown model"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+				return fmt.Sprintf("%d × %s", strings.Count(string(text), "model name"), strings.TrimSpace(value))
+			}
+		}
+	}
+	return model
+}
+
+// write puts the results into a file.
+func (r *results) write(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+func readResults(file string) (*results, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := newResults()
+	return r, json.Unmarshal(text, r)
+}
+
+// spread is the middle of some figures, and the least and the greatest.
+type spread struct{ least, middle, greatest float64 }
+
+func spreadOf(figures []float64) spread {
+	if len(figures) == 0 {
+		return spread{math.NaN(), math.NaN(), math.NaN()}
+	}
+	sorted := slices.Sorted(slices.Values(figures))
+	n := len(sorted)
+	return spread{sorted[0], (sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[n-1]}
+}
+
+// format writes a spread; digits are those behind the point.
+func (s spread) format(digits int) string {
+	text := fmt.Sprintf("%.*f", digits, s.middle)
+	if s.least != s.greatest {
+		text += fmt.Sprintf(" (%.*f–%.*f)", digits, s.least, digits, s.greatest)
+	}
+	return text
+}
+
+// point is a cost at a size.
+type point struct{ x, y float64 }
+
+// slope is what each one more costs, by least squares.
+func slope(points []point) float64 {
+	var n, sx, sy, sxx, sxy float64
+	for _, p := range points {
+		n, sx, sy, sxx, sxy = n+1, sx+p.x, sy+p.y, sxx+p.x*p.x, sxy+p.x*p.y
+	}
+	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
+}
+
+// growth is the exponent by which a cost grows with the size: 1 means that twice as many
+// cost twice as much.
+func growth(points []point) float64 {
+	var logs []point
+	for _, p := range points {
+		if p.x > 0 && p.y > 0 {
+			logs = append(logs, point{math.Log(p.x), math.Log(p.y)})
+		}
+	}
+	return slope(logs)
+}
+
+// figures are those of the turns of a contestant with so many Apps.
+func (r *results) figures(name string, apps int, of func(turn) float64) (all []float64) {
+	for _, t := range r.Turns[name] {
+		if t.Apps == apps {
+			all = append(all, of(t))
+		}
+	}
+	return all
+}
+
+// ratios are the figures of a contestant by those of another, turn by turn.
+func (r *results) ratios(name, by string, apps int, of func(turn) float64) (all []float64) {
+	a, b := r.figures(name, apps, of), r.figures(by, apps, of)
+	for i := range min(len(a), len(b)) {
+		all = append(all, a[i]/b[i])
+	}
+	return all
+}
+
+// points are the middle figures of a contestant by size.
+func (r *results) points(name string, of func(turn) float64) (all []point) {
+	var sizes []int
+	for _, t := range r.Turns[name] {
+		if !slices.Contains(sizes, t.Apps) {
+			sizes = append(sizes, t.Apps)
+		}
+	}
+	slices.Sort(sizes)
+	for _, apps := range sizes {
+		all = append(all, point{float64(apps), spreadOf(r.figures(name, apps, of)).middle})
+	}
+	return all
+}
+
+// sizePoints are the figures of a contestant at rest, by size.
+func (r *results) sizePoints(name string, of func(size) float64) (all []point) {
+	for _, s := range r.Sizes[name] {
+		all = append(all, point{float64(s.Apps), of(s)})
+	}
+	return all
+}
+
+func (r *results) largest() (apps int) {
+	for _, turns := range r.Turns {
+		for _, t := range turns {
+			apps = max(apps, t.Apps)
+		}
+	}
+	return apps
+}

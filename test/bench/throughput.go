@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// turn is what it has cost somebody to make the children of some Apps, and to say so.
+type turn struct {
+	Apps int
+	// Took is the time from the first child to the last status.
+	Took     time.Duration
+	CPU      time.Duration
+	Requests requests
+	// Heap is what lives at the end, and Peak the most memory that there was.
+	Heap, Peak float64
+}
+
+// see has a contestant see to so many Apps that wait for it.
+func (l *lab) see(ctx context.Context, dir string, c contestant, apps int, kubeconfig string) (turn, error) {
+	var t turn
+	err := l.timed(ctx, &t, apps, func(ctx context.Context, finished func() error) error {
+		r, err := c.start(dir, kubeconfig)
+		if err != nil {
+			return err
+		}
+		defer r.stop()
+		if err := finished(); err != nil {
+			return fmt.Errorf("%s (its log is %s): %w", c.name, r.log, err)
+		}
+		if t.CPU, err = r.cpu(); err != nil {
+			return err
+		}
+		t.Heap, t.Peak, err = r.heap(ctx)
+		return err
+	})
+	return t, err
+}
+
+// floor has nobody but the bench send the same writes.
+func (l *lab) floor(ctx context.Context, tape *tape, apps int) (turn, error) {
+	var t turn
+	return t, l.timed(ctx, &t, apps, func(ctx context.Context, finished func() error) error {
+		if err := l.play(ctx, tape, 0); err != nil {
+			return err
+		}
+		return finished()
+	})
+}
+
+// timed makes some Apps, and has somebody see to them.
+func (l *lab) timed(ctx context.Context, t *turn, apps int, somebody func(ctx context.Context, finished func() error) error) error {
+	if err := l.wipe(ctx); err != nil {
+		return err
+	}
+	if err := l.createApps(ctx, 0, apps); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tooLong)
+	defer cancel()
+	children, err := l.watch(ctx, childTypes[0])
+	if err != nil {
+		return err
+	}
+	defer children.Stop()
+	statuses, err := l.watch(ctx, v1alpha1.SchemeGroupVersion.WithResource("apps"))
+	if err != nil {
+		return err
+	}
+	defer statuses.Stop()
+	before, err := l.requests(ctx)
+	if err != nil {
+		return err
+	}
+	t.Apps = apps
+	begun := make(chan time.Time, 1)
+	go func() {
+		<-children.ResultChan()
+		begun <- time.Now()
+		children.Stop()
+	}()
+	return somebody(ctx, func() error {
+		if err := all(ctx, statuses, apps); err != nil {
+			return err
+		}
+		t.Took = time.Since(<-begun)
+		after, err := l.quiet(ctx)
+		t.Requests = after.since(before)
+		return err
+	})
+}
+
+// tooLong is when a turn is given up.
+const tooLong = 30 * time.Minute
+
+func (l *lab) watch(ctx context.Context, of schema.GroupVersionResource) (watch.Interface, error) {
+	list, err := l.metadata.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	return l.metadata.Resource(of).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+}
+
+// all returns when so many objects have changed: nothing of an App does but its status.
+func all(ctx context.Context, changes watch.Interface, objects int) error {
+	changed := map[string]bool{}
+	for len(changed) < objects {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d Apps have a status: %w", len(changed), objects, ctx.Err())
+		case e, ok := <-changes.ResultChan():
+			if !ok {
+				return fmt.Errorf("a watch has ended when %d of %d Apps had a status", len(changed), objects)
+			}
+			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified {
+				changed[object.GetNamespace()+"/"+object.GetName()] = true
+			}
+		}
+	}
+	return nil
+}
+
+// quiet returns what the API server has counted when nobody writes any more: events come
+// after what they tell of.
+func (l *lab) quiet(ctx context.Context) (requests, error) {
+	const enough = 2 * time.Second
+	last, err := l.requests(ctx)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(enough):
+		}
+		var next requests
+		if next, err = l.requests(ctx); err == nil && next.changes() == last.changes() {
+			return next, nil
+		}
+		last = next
+	}
+	return nil, err
+}
