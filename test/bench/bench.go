@@ -15,6 +15,7 @@ import (
 type options struct {
 	turns      int
 	made, rest []int // numbers of Apps
+	ats, idle  int
 	out, docs  string
 	controller string
 	only       string
@@ -30,12 +31,14 @@ func parse(args []string) (*options, error) {
 	o := &options{begun: time.Now()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&o.turns, "turns", 3, "turns of each contestant with the most Apps; with fewer there is one")
+	flags.IntVar(&o.ats, "ats", 10000, "how many Ats are due at one instant")
+	flags.IntVar(&o.idle, "idle", 20000, "how many Ats are not due while others are")
 	made := flags.String("made", "625,1250,2500,5000", "how many Apps are made in a turn")
 	rest := flags.String("rest", "1000,2500,5000,20000", "how many Apps are at rest")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page that is written; empty for none")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "the operator")
-	flags.StringVar(&o.only, "only", "", "measure this alone: made, foreign or rest, or nothing, and have of all else what results.json says")
+	flags.StringVar(&o.only, "only", "", "measure this alone: made, at, foreign, rest or profile, or nothing, and have of all else what results.json says")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func (o *options) measure(ctx context.Context) error {
 		return err
 	}
 	o.who = contestants(o.controller, self)
-	if o.tape, err = o.lab.record(ctx, o.out, o.who[0]); err != nil {
+	if o.tape, err = o.lab.record(ctx, appSubject, o.out, o.who[0]); err != nil {
 		return err
 	}
 	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
@@ -110,10 +113,12 @@ func (o *options) measure(ctx context.Context) error {
 		take func(context.Context) error
 	}{
 		{"made", o.measureMade},
+		{"at", o.measureAts},
 		{"foreign", o.measureForeign},
 		{"rest", o.measureRest},
+		{"profile", o.profile},
 	} {
-		if o.only != "" && o.only != m.name {
+		if o.only != m.name && (o.only != "" || m.name == "profile") {
 			continue
 		}
 		if err := m.take(ctx); err != nil {
@@ -145,7 +150,7 @@ func (o *options) measureMade(ctx context.Context) error {
 				o.results.Turns[c.name] = append(o.results.Turns[c.name], t)
 				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v", n+1, turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU)
 			}
-			t, err := o.lab.floor(ctx, o.tape, apps)
+			t, err := o.lab.floor(ctx, appSubject, o.tape, apps)
 			if err != nil {
 				return err
 			}
@@ -154,6 +159,36 @@ func (o *options) measureMade(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// measureAts has Windlass, and in turns the floor, start the Pods of Ats.
+func (o *options) measureAts(ctx context.Context) error {
+	o.results.Crowds, o.results.CrowdFloors, o.results.Lateness = nil, nil, nil
+	t, err := o.lab.record(ctx, atSubject, o.out, o.who[0])
+	if err != nil {
+		return err
+	}
+	for turn := range o.turns {
+		c, err := o.lab.dueTogether(ctx, o.out, o.who[0], o.ats)
+		if err != nil {
+			return err
+		}
+		f, err := o.lab.floor(ctx, atSubject, t, o.ats)
+		if err != nil {
+			return err
+		}
+		o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
+		o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, o.turns, o.ats, c.Last.Round(time.Millisecond), f.Took.Round(time.Millisecond))
+	}
+	for _, idle := range []int{0, o.idle} {
+		l, err := o.lab.dueInTurn(ctx, o.out, o.who[0], idle)
+		if err != nil {
+			return err
+		}
+		o.results.Lateness = append(o.results.Lateness, l)
+		o.tell("%d Ats due beside %d that are not: half within %v, 99 of 100 within %v", manyAts, idle, l.percentile(50), l.percentile(99))
+	}
+	return o.lab.wipe(ctx)
 }
 
 // measureForeign measures what objects cost that are nobody's.

@@ -66,7 +66,11 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 		return nil, err
 	}
 	return l, l.each(ctx, namespaces, func(ctx context.Context, i int) error {
-		_, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{})
+		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		// Without it there are no Pods.
+		_, err := l.kube.CoreV1().ServiceAccounts(namespace(i)).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -96,6 +100,37 @@ func (l *lab) each(ctx context.Context, n int, do func(ctx context.Context, i in
 	return context.Cause(ctx)
 }
 
+// subject is a kind whose objects a contestant sees to.
+type subject struct {
+	of schema.GroupVersionResource
+	// child is the type of the first of its children.
+	child schema.GroupVersionResource
+	// writes is how many Windlass sends at least.
+	writes int
+	name   func(i int) string
+	create func(ctx context.Context, l *lab, i int) error
+}
+
+var appSubject = subject{
+	of: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: childTypes[0], writes: len(childTypes) + 1,
+	name: func(i int) string { return app(i).Name },
+	create: func(ctx context.Context, l *lab, i int) error {
+		a := app(i)
+		_, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Create(ctx, a, metav1.CreateOptions{})
+		return err
+	},
+}
+
+// create creates the objects of some numbers.
+func (l *lab) create(ctx context.Context, s subject, from, to int) error {
+	return l.each(ctx, to-from, func(ctx context.Context, i int) error {
+		if err := s.create(ctx, l, from+i); err != nil {
+			return fmt.Errorf("creating %s %s/%s: %w", s.of.Resource, namespace(from+i), s.name(from+i), err)
+		}
+		return nil
+	})
+}
+
 // app is the App of a number: with ConfigMap, Deployment, Service and Ingress.
 func app(i int) *v1alpha1.App {
 	class := "nginx"
@@ -110,17 +145,6 @@ func app(i int) *v1alpha1.App {
 	}
 }
 
-// createApps creates the Apps of some numbers.
-func (l *lab) createApps(ctx context.Context, from, to int) error {
-	return l.each(ctx, to-from, func(ctx context.Context, i int) error {
-		a := app(from + i)
-		if _, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Create(ctx, a, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating App %s/%s: %w", a.Namespace, a.Name, err)
-		}
-		return nil
-	})
-}
-
 // childTypes are those of an App's children.
 var childTypes = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"},
@@ -129,9 +153,9 @@ var childTypes = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
-// wipe deletes all Apps, their children, and what was told of them.
+// wipe deletes all objects, their children, and what was told of them.
 func (l *lab) wipe(ctx context.Context) error {
-	types := append([]schema.GroupVersionResource{v1alpha1.SchemeGroupVersion.WithResource("apps"), {Group: "events.k8s.io", Version: "v1", Resource: "events"}}, childTypes...)
+	types := append([]schema.GroupVersionResource{appSubject.of, atSubject.of, atSubject.child, {Group: "events.k8s.io", Version: "v1", Resource: "events"}}, childTypes...)
 	at := metav1.DeletePropagationBackground
 	return l.each(ctx, namespaces*len(types), func(ctx context.Context, i int) error {
 		gvr := types[i/namespaces]

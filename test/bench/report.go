@@ -41,6 +41,7 @@ func (r *results) report(docs string) error {
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
 		"Foreign": r.foreignTable(), "Start": r.startTable(), "Growth": r.growthTable(),
+		"Ats": r.atTable(), "Lateness": r.latenessTable(),
 	})
 }
 
@@ -167,6 +168,29 @@ func (r *results) growthTable() string {
 			row = append(row, fmt.Sprintf("%.2f", growth(r.points(name, cpu))), fmt.Sprintf("%.2f", growth(r.sizePoints(name, func(s size) float64 { return s.Heap }))))
 		}
 		rows = append(rows, row)
+	}
+	return table(rows...)
+}
+
+func (r *results) atTable() string {
+	rows := [][]string{{"Ats", "last Pod, of the floor's time"}}
+	var ratios []float64
+	for i, c := range r.Crowds {
+		ratios = append(ratios, c.Last.Seconds()/r.CrowdFloors[i].Took.Seconds())
+	}
+	if len(ratios) > 0 {
+		rows = append(rows, []string{fmt.Sprint(r.Crowds[0].Ats), spreadOf(ratios).format(2)})
+	}
+	return table(rows...)
+}
+
+func (r *results) latenessTable() string {
+	rows := [][]string{{"Ats that are not due", "half within, of what it is without", "99 of 100 within, of what it is without"}}
+	for _, l := range r.Lateness {
+		of := func(p int) string {
+			return fmt.Sprintf("%.2f", l.percentile(p).Seconds()/r.Lateness[0].percentile(p).Seconds())
+		}
+		rows = append(rows, []string{fmt.Sprint(l.Idle), of(50), of(99)})
 	}
 	return table(rows...)
 }

@@ -26,10 +26,10 @@ type size struct {
 // there, and a contestant put right what is not the same for each of them: a digest of the
 // configuration, which is keyed by the App's UID.
 func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, from, to int) error {
-	if err := l.createApps(ctx, from, to); err != nil {
+	if err := l.create(ctx, appSubject, from, to); err != nil {
 		return err
 	}
-	if err := l.play(ctx, t, from); err != nil {
+	if err := l.play(ctx, appSubject, t, from); err != nil {
 		return err
 	}
 	r, err := c.start(dir, l.Kubeconfig())

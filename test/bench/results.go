@@ -17,6 +17,10 @@ type results struct {
 	Restarts map[string][]restart
 	Burdens  map[string]burden
 	Tape     []string
+	// Crowds are Windlass', and CrowdFloors what the floor took for as many Ats.
+	Crowds      []crowd
+	CrowdFloors []turn
+	Lateness    []lateness
 }
 
 func newResults() *results {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,8 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
 // write is a request that changes something, as it was sent.
@@ -33,10 +30,11 @@ type write struct {
 
 func (w write) isEvent() bool { return strings.Contains(w.path, "/events") }
 
-// tape is what Windlass writes for the first App, bytes and all.
+// tape is what Windlass writes for the first object of a kind, bytes and all.
 type tape struct {
-	uid    string
-	writes []write
+	subject subject
+	uid     string
+	writes  []write
 }
 
 // gateway is a way to the API server on which somebody listens, without TLS.
@@ -97,9 +95,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// record has a contestant see to one App, and returns what it writes.
-func (l *lab) record(ctx context.Context, dir string, c contestant) (*tape, error) {
-	t, mu := &tape{}, sync.Mutex{}
+// record has a contestant see to one object, and returns what it writes.
+func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (*tape, error) {
+	t, mu := &tape{subject: s}, sync.Mutex{}
 	g, err := openGateway(dir, l.config, func(r *http.Request, body []byte) {
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/bench-") {
 			mu.Lock()
@@ -111,20 +109,19 @@ func (l *lab) record(ctx context.Context, dir string, c contestant) (*tape, erro
 		return nil, err
 	}
 	defer g.close()
-	turn, err := l.see(ctx, dir, c, 1, g.kubeconfig)
+	turn, err := l.seeTo(ctx, s, dir, c, 1, g.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	first := app(0)
-	made, err := l.windlass.WindlassV1alpha1().Apps(first.Namespace).Get(ctx, first.Name, metav1.GetOptions{})
+	made, err := l.metadata.Resource(s.of).Namespace(namespace(0)).Get(ctx, s.name(0), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	t.uid = string(made.UID)
-	if len(t.writes) < len(childTypes)+1 {
+	if len(t.writes) < s.writes {
 		return nil, fmt.Errorf("of %s there are only %d writes in %v", c.name, len(t.writes), turn)
 	}
-	return t, os.WriteFile(filepath.Join(dir, "tape.txt"), []byte(t.String()), 0o600)
+	return t, nil
 }
 
 // String lists the writes.
@@ -138,11 +135,10 @@ func (t *tape) String() string {
 
 var version = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// of is a write for another App. Names and UIDs are as long as those on the tape, so that
+// of is a write for another object. Names and UIDs are as long as those on the tape, so that
 // protobuf stays what it is.
 func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
-	first := app(0)
-	change := strings.NewReplacer(first.Name, a.Name, first.Namespace, a.Namespace, t.uid, string(a.UID))
+	change := strings.NewReplacer(t.subject.name(0), a.Name, namespace(0), a.Namespace, t.uid, string(a.UID))
 	w.path = change.Replace(w.path)
 	w.body = []byte(change.Replace(string(w.body)))
 	if strings.HasSuffix(w.path, "/status") {
@@ -151,14 +147,14 @@ func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
 	return w
 }
 
-// play sends the writes of all Apps from a number on, by as many workers as a contestant
+// play sends the writes of all objects from a number on, by as many workers as a contestant
 // has, and does nothing else.
-func (l *lab) play(ctx context.Context, t *tape, from int) error {
+func (l *lab) play(ctx context.Context, s subject, t *tape, from int) error {
 	client, err := rest.HTTPClientFor(l.config)
 	if err != nil {
 		return err
 	}
-	list, err := l.metadata.Resource(v1alpha1.SchemeGroupVersion.WithResource("apps")).List(ctx, metav1.ListOptions{})
+	list, err := l.metadata.Resource(s.of).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -184,7 +180,7 @@ func (l *lab) play(ctx context.Context, t *tape, from int) error {
 		})
 	}
 	for i := range list.Items {
-		if list.Items[i].Name < app(from).Name {
+		if list.Items[i].Name < s.name(from) {
 			continue
 		}
 		select {

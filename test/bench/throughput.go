@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // turn is what it has cost somebody to make the children of some Apps, and to say so.
@@ -25,8 +25,12 @@ type turn struct {
 
 // see has a contestant see to so many Apps that wait for it.
 func (l *lab) see(ctx context.Context, dir string, c contestant, apps int, kubeconfig string) (turn, error) {
+	return l.seeTo(ctx, appSubject, dir, c, apps, kubeconfig)
+}
+
+func (l *lab) seeTo(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
 	var t turn
-	err := l.timed(ctx, &t, apps, func(ctx context.Context, finished func() error) error {
+	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func() error) error {
 		r, err := c.start(dir, kubeconfig)
 		if err != nil {
 			return err
@@ -45,32 +49,33 @@ func (l *lab) see(ctx context.Context, dir string, c contestant, apps int, kubec
 }
 
 // floor has nobody but the bench send the same writes.
-func (l *lab) floor(ctx context.Context, tape *tape, apps int) (turn, error) {
+func (l *lab) floor(ctx context.Context, s subject, tape *tape, objects int) (turn, error) {
 	var t turn
-	return t, l.timed(ctx, &t, apps, func(ctx context.Context, finished func() error) error {
-		if err := l.play(ctx, tape, 0); err != nil {
+	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func() error) error {
+		if err := l.play(ctx, s, tape, 0); err != nil {
 			return err
 		}
 		return finished()
 	})
+	return t, err
 }
 
-// timed makes some Apps, and has somebody see to them.
-func (l *lab) timed(ctx context.Context, t *turn, apps int, somebody func(ctx context.Context, finished func() error) error) error {
+// timed makes some objects, and has somebody see to them.
+func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebody func(ctx context.Context, finished func() error) error) error {
 	if err := l.wipe(ctx); err != nil {
 		return err
 	}
-	if err := l.createApps(ctx, 0, apps); err != nil {
+	if err := l.create(ctx, s, 0, objects); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tooLong)
 	defer cancel()
-	children, err := l.watch(ctx, childTypes[0])
+	children, err := l.watch(ctx, s.child)
 	if err != nil {
 		return err
 	}
 	defer children.Stop()
-	statuses, err := l.watch(ctx, v1alpha1.SchemeGroupVersion.WithResource("apps"))
+	statuses, err := l.watch(ctx, s.of)
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func (l *lab) timed(ctx context.Context, t *turn, apps int, somebody func(ctx co
 	if err != nil {
 		return err
 	}
-	t.Apps = apps
+	t.Apps = objects
 	begun := make(chan time.Time, 1)
 	go func() {
 		<-children.ResultChan()
@@ -87,7 +92,7 @@ func (l *lab) timed(ctx context.Context, t *turn, apps int, somebody func(ctx co
 		children.Stop()
 	}()
 	return somebody(ctx, func() error {
-		if err := all(ctx, statuses, apps); err != nil {
+		if err := all(ctx, statuses, objects); err != nil {
 			return err
 		}
 		t.Took = time.Since(<-begun)
@@ -100,24 +105,29 @@ func (l *lab) timed(ctx context.Context, t *turn, apps int, somebody func(ctx co
 // tooLong is when a turn is given up.
 const tooLong = 30 * time.Minute
 
+// watch tells of what happens from now on; a watch that the API server ends goes on.
 func (l *lab) watch(ctx context.Context, of schema.GroupVersionResource) (watch.Interface, error) {
 	list, err := l.metadata.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	return l.metadata.Resource(of).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	return watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return l.metadata.Resource(of).Watch(ctx, options)
+		},
+	})
 }
 
-// all returns when so many objects have changed: nothing of an App does but its status.
+// all returns when so many objects have changed: nothing of one does but its status.
 func all(ctx context.Context, changes watch.Interface, objects int) error {
 	changed := map[string]bool{}
 	for len(changed) < objects {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d Apps have a status: %w", len(changed), objects, ctx.Err())
+			return fmt.Errorf("%d of %d objects have a status: %w", len(changed), objects, ctx.Err())
 		case e, ok := <-changes.ResultChan():
 			if !ok {
-				return fmt.Errorf("a watch has ended when %d of %d Apps had a status", len(changed), objects)
+				return fmt.Errorf("a watch has ended when %d of %d objects had a status", len(changed), objects)
 			}
 			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified {
 				changed[object.GetNamespace()+"/"+object.GetName()] = true

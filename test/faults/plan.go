@@ -98,8 +98,9 @@ func derive(s *scenario, of record) []plan {
 		point := restPoint(i)
 		add(point, clockForward, clockBack)
 		for _, object := range owned {
-			for _, fault := range []string{isDeleted, isUnlabelled, isUnowned} {
-				add(point, fault+"-"+object)
+			add(point, isDeleted+"-"+object, isUnlabelled+"-"+object)
+			if !strings.HasPrefix(object, "pods-") { // which is nobody's then, as in at-taken
+				add(point, isUnowned+"-"+object)
 			}
 		}
 	}

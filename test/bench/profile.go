@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// profileLength is how long a CPU profile is.
+const profileLength = 20 * time.Second
+
+// profile keeps a CPU profile of each contestant while it sees to Apps, and its heap after
+// that, for go tool pprof. These turns do not count.
+func (o *options) profile(ctx context.Context) error {
+	apps := o.made[len(o.made)-1]
+	for _, c := range o.who {
+		keep := func(r *running, what string) error {
+			file := filepath.Join(o.out, strings.ReplaceAll(c.name, " ", "-")+"."+strings.SplitN(what, "?", 2)[0]+".pprof")
+			o.tell("%s", file)
+			return r.fetch(ctx, "/debug/pprof/"+what, file)
+		}
+		var t turn
+		err := o.lab.timed(ctx, &t, appSubject, apps, func(ctx context.Context, finished func() error) error {
+			r, err := c.start(o.out, o.lab.Kubeconfig())
+			if err != nil {
+				return err
+			}
+			defer r.stop()
+			time.Sleep(time.Second) // until it serves profiles
+			if err := keep(r, fmt.Sprintf("profile?seconds=%.0f", profileLength.Seconds())); err != nil {
+				return err
+			}
+			if err := finished(); err != nil {
+				return err
+			}
+			return keep(r, "heap?gc=1")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch puts what a contestant serves into a file.
+func (r *running) fetch(ctx context.Context, path, file string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, response.Status)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	_, err = io.Copy(out, response.Body)
+	return err
+}
