@@ -15,6 +15,8 @@ import (
 
 // campaign runs plans, several at once.
 type campaign struct {
+	// renewed returns a harness on servers that hold nothing yet.
+	renewed   func() *harness
 	harness   *harness
 	scenarios map[string]*scenario
 	parallel  int
@@ -32,6 +34,7 @@ type campaign struct {
 	references map[string]reference
 	waiting    []plan
 	running    int
+	left       int // how many plans the harness still takes
 	results    table
 	begun      time.Time
 	told       time.Time
@@ -46,9 +49,13 @@ func allScenarios() []scenario {
 	return all
 }
 
-func newCampaign(h *harness, scenarios []scenario, parallel int) *campaign {
+// batch is how many plans run on one API server. What they leave fills its memory, and in
+// the end the space that etcd has.
+const batch = 2000
+
+func newCampaign(renewed func() *harness, scenarios []scenario, parallel int) *campaign {
 	c := &campaign{
-		harness: h, scenarios: map[string]*scenario{}, parallel: parallel, references: map[string]reference{}, results: table{},
+		renewed: renewed, harness: renewed(), left: batch, scenarios: map[string]*scenario{}, parallel: parallel, references: map[string]reference{}, results: table{},
 		chosen: func(plan) bool { return true }, progress: func(string) {}, failed: func(plan, string) {},
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -144,6 +151,14 @@ func (c *campaign) run(t *testing.T) {
 	t.Helper()
 	c.begun = time.Now()
 	rand.Shuffle(len(c.waiting), func(i, j int) { c.waiting[i], c.waiting[j] = c.waiting[j], c.waiting[i] })
+	for c.runBatch(t); len(c.waiting) > 0; c.runBatch(t) {
+		c.harness, c.left = c.renewed(), batch
+	}
+}
+
+// runBatch runs as many plans as the harness takes.
+func (c *campaign) runBatch(t *testing.T) {
+	t.Helper()
 	var group sync.WaitGroup
 	for range c.parallel {
 		group.Go(func() {
@@ -202,16 +217,17 @@ const manySecondDeaths = 5
 func (c *campaign) next() (plan, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.waiting) == 0 && c.running > 0 {
+	for len(c.waiting) == 0 && c.running > 0 && c.left > 0 {
 		c.changed.Wait()
 	}
 	if _, failures := c.results.totals(); failures > 0 && c.untilFailure {
 		c.waiting = nil
 	}
 	n := len(c.waiting)
-	if n == 0 {
+	if n == 0 || c.left == 0 {
 		return plan{}, false
 	}
+	c.left--
 	p := c.waiting[n-1]
 	c.waiting = c.waiting[:n-1]
 	c.running++

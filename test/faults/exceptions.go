@@ -35,7 +35,7 @@ func (ref reference) slack(p plan) func(name string) (less, more int) {
 		switch {
 		case victims[name]:
 			return 0, 1
-		case p.fault == early, p.fault == frozen:
+		case p.fault == early, p.fault == frozen, p.fault == dropped && p.scenario == "at-exceeds":
 			return 1, 0
 		case p.fault == oldList && strings.Contains(p.scenario, "-early"):
 			// To a process that has just started and is served an old list, an App that nobody

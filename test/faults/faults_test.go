@@ -25,7 +25,7 @@ var (
 // TestFaults runs plans, a tenth of them unless a flag says otherwise: of those with a
 // PostgreSQL server, of which each takes seconds, less.
 func TestFaults(t *testing.T) {
-	c := newCampaign(started(t), wantedScenarios(), *parallel)
+	c := newCampaign(starting(t), wantedScenarios(), *parallel)
 	c.progress = func(text string) { fmt.Println(text) }
 	c.failed = func(p plan, text string) {
 		fmt.Printf("%s failed\n", p)

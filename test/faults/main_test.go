@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,14 +12,31 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// started returns a harness on an API server of its own, where nobody is but it.
-func started(t *testing.T) *harness {
+// starting returns what makes a harness, and ends the one that it has made before.
+func starting(t *testing.T) func() *harness {
 	t.Helper()
-	c, err := cluster.Start(t.TempDir())
+	end := func() {}
+	t.Cleanup(func() { end() })
+	return func() *harness {
+		end()
+		var h *harness
+		h, end = started(t)
+		return h
+	}
+}
+
+// started returns a harness on an API server of its own, where nobody is but it, and what
+// ends that.
+func started(t *testing.T) (*harness, func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "faults")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
+	c, err := cluster.Start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
 		if err := c.Stop(component); err != nil {
 			t.Fatal(err)
@@ -38,14 +56,17 @@ func started(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Remove)
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
 	h, err := newHarness(ctx, c.Config(), server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return h, func() {
+		cancel()
+		server.Remove()
+		_ = c.Close()
+		_ = os.RemoveAll(dir)
+	}
 }
 
 // serverSettings have the PostgreSQL server log nothing, since nobody reads it here.

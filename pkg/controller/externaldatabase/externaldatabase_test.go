@@ -266,6 +266,20 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 	controllertest.Equal(t, "password", "", w.server.want.Password)
 }
 
+// TestASecretThatWasLetGoIsTakenBack is of an ExternalDatabase that gets no further: else
+// its deletion would take the Secret for one that was orphaned.
+func TestASecretThatWasLetGoIsTakenBack(t *testing.T) {
+	credentials := ours(t, example())
+	credentials.OwnerReferences = nil
+	w := newWorld(t, &fakeServer{exists: errors.New("broken")}, example(known), connectionSecret(), credentials)
+	if _, err := w.pass(); err == nil {
+		t.Error("the pass ended well")
+	}
+	controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, w.journal.Writes())
+	controllertest.Equal(t, "is controlled", true, metav1.IsControlledBy(w.secret(), w.db()))
+	controllertest.Equal(t, "data", credentials.Data, w.secret().Data)
+}
+
 // TestOneAnswerThatItIsGoneDeletesNoDatabase is of a Secret that may have been orphaned.
 func TestOneAnswerThatItIsGoneDeletesNoDatabase(t *testing.T) {
 	for _, resource := range []string{"externaldatabases", "secrets"} {

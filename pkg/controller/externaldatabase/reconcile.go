@@ -96,6 +96,10 @@ func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
 			return err
 		}
+	} else if p.owner.Orphaned(secret) { // as it must be found when the ExternalDatabase is deleted
+		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
+			return err
+		}
 	}
 	p.password = string(secret.Data[credentials.KeyPassword])
 	if err := checkPassword(secret); err != nil {

@@ -33,10 +33,13 @@ func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 }
 
 // Reclaim takes back a child that was let go, and leaves all else. One that belongs to
-// somebody else is Taken. Owner.Confirm, not Owner.Live, is what it goes by.
+// somebody else is Taken. It goes by what the owner has of Owner.Confirm and Owner.Live.
 func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
+	}
+	if err := owner.Recheck(ctx, getsChild); err != nil {
+		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
 	return t.setReferences(ctx, owner, live, refs, "taking back")
