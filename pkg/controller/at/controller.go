@@ -3,7 +3,6 @@
 package at
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -65,12 +64,11 @@ func New(clients Clients, in Informers, events controller.EventRecorder, opts Op
 		Client: func(namespace string) controller.Client[*v1.At] { return clients.Windlass.CnatV1().Ats(namespace) },
 		Store:  ats.Informer().GetStore(),
 		Reconciler: &reconciler{
-			ats:   clients.Windlass.CnatV1(),
-			pods:  clients.Kube.CoreV1(),
-			cache: watched.Lister(),
-			created: func(key controller.Key, pod *corev1.Pod) {
-				guard.Wrote(key, watched.Informer().GetStore(), pod.ResourceVersion)
-			},
+			ats:    clients.Windlass.CnatV1(),
+			pods:   clients.Kube.CoreV1(),
+			cache:  watched.Lister(),
+			store:  watched.Informer().GetStore(),
+			guard:  guard,
 			image:  opts.DefaultImage,
 			clock:  opts.Clock,
 			starts: newStarts(),

@@ -20,13 +20,14 @@ import (
 
 // reconciler is the kind At.
 type reconciler struct {
-	ats     cnatclient.AtsGetter
-	pods    coreclient.PodsGetter
-	cache   corelisters.PodLister
-	created func(key controller.Key, pod *corev1.Pod)
-	image   string
-	clock   clock.PassiveClock
-	starts  *starts
+	ats    cnatclient.AtsGetter
+	pods   coreclient.PodsGetter
+	cache  corelisters.PodLister
+	store  controller.Store // of that cache
+	guard  *controller.Guard
+	image  string
+	clock  clock.PassiveClock
+	starts *starts
 }
 
 // clockCheck is the longest wait at a time. A timer runs by a clock that does not
@@ -123,7 +124,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	if left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
-	if err := r.deletePod(ctx, pod); err != nil {
+	if err := r.deletePod(ctx, at, pod); err != nil {
 		return controller.Result{}, err
 	}
 	setFailed(at, reasonDeadline, deadlineMessage(at), now)
@@ -147,13 +148,16 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 	if !counted {
 		return controller.Result{}, nil // the watch of the status comes next
 	}
-	return controller.Result{}, r.deletePod(ctx, pod)
+	return controller.Result{}, r.deletePod(ctx, at, pod)
 }
 
 // expire deletes a finished At whose time is over. Its Pod goes by garbage
 // collection.
 func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
 	setDone(at)
+	if err := r.stopLate(ctx, at); err != nil {
+		return controller.Result{}, err
+	}
 	left, limited := expiry(at, r.clock.Now())
 	if !limited {
 		return controller.Result{}, nil
@@ -173,10 +177,23 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
+// stopLate deletes a Pod that runs though its At is done: it was made by a process that
+// had decided to when that was not so, and stood still until another had lead meanwhile.
+func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
+	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
+	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
+	}
+	return r.deletePod(ctx, at, pod)
+}
+
 // deletePod deletes the very version of the Pod that this pass has seen, so that
 // one that has just ended well is not taken for one that has not.
-func (r *reconciler) deletePod(ctx context.Context, pod *corev1.Pod) error {
-	if pod.DeletionTimestamp != nil {
+func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
+	if pod.DeletionTimestamp != nil || r.guard.IsFinished(keyOf(at), pod.Name, pod.UID) {
 		return nil
 	}
 	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -188,8 +205,11 @@ func (r *reconciler) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+	r.guard.Finished(keyOf(at), pod.Name, pod.UID)
 	return nil
 }
+
+func keyOf(at *v1.At) controller.Key { return controller.Key{Namespace: at.Namespace, Name: at.Name} }
 
 func deadlineMessage(at *v1.At) string {
 	return fmt.Sprintf("The command did not end within %d s.", *at.Spec.ActiveDeadlineSeconds)

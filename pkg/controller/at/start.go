@@ -41,7 +41,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
 	}
-	r.created(controller.Key{Namespace: at.Namespace, Name: at.Name}, pod)
+	r.guard.Wrote(keyOf(at), r.store, pod.ResourceVersion)
 	if left, limited := remaining(at, now); limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}

@@ -210,6 +210,19 @@ func TestAFinishedAt(t *testing.T) {
 		},
 		"does nothing without its Pod, either":   {at: example(succeeded), now: hour, status: afterNoon + ", exit 0"},
 		"that failed stays Degraded and Stalled": {at: example(broken), now: hour, cached: list(pod(ended(3))), status: afterNoon},
+		"ends a Pod that a process has made which had not heard of it": {
+			at: example(broken), now: hour, cached: list(pod()), writes: []string{deletePod}, status: afterNoon, next: []string{},
+		},
+		"leaves a Pod of somebody else's alone": {at: example(broken), now: hour, cached: list(pod(unowned)), status: afterNoon},
+		"that cannot end such a Pod shows it": {
+			at: example(broken), now: hour, cached: list(pod()), refuse: map[string]error{"delete pods": errNoAnswer}, writes: []string{deletePod, status}, status: afterNoon,
+			err:    "deleting Pod default/example-pod: no answer",
+			events: []string{"Warning ReconcileError default/example: deleting Pod default/example-pod: no answer"},
+			conditions: []string{
+				"Degraded=True BackoffLimitExceeded: It is over.", "Failed=True BackoffLimitExceeded: It is over.", "Progressing=False BackoffLimitExceeded: It is over.",
+				"Ready=False ReconcileError: deleting Pod default/example-pod: no answer", "Stalled=True BackoffLimitExceeded: It is over.",
+			}, next: []string{deletePod, status},
+		},
 		"that v1alpha1 tells of is left as it is": {
 			at: example(func(at *v1.At) { at.Status.Phase = v1.AtDone }, goAfter(0)), now: hour, writes: []string{status}, status: "Done",
 			conditions: []string{"Degraded=False AsExpected"},
