@@ -12,9 +12,10 @@ import (
 )
 
 // Self returns the handler for informers of the kind itself: every event is
-// about the object that it names.
+// about the object that it names. Of an initial list those are urgent that somebody
+// has changed while no process worked.
 func Self(q *Queue) cache.ResourceEventHandler {
-	return handler{queue: q, resyncs: true, keys: func(obj metav1.Object) []Key {
+	return handler{queue: q, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
@@ -49,11 +50,20 @@ type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
 	resyncs bool // whether a resync is worth a pass
+	// waits, if it is set, tells of an object of the initial list whether somebody waits
+	// for a pass.
+	waits func(obj any) bool
+}
+
+// isUnseen tells whether no pass has seen what an object's spec says.
+func isUnseen(obj any) bool {
+	object, ok := obj.(Object)
+	return ok && *object.StatusObservedGeneration() < object.GetGeneration()
 }
 
 func (h handler) OnAdd(obj any, isInInitialList bool) {
 	lane := Urgent
-	if isInInitialList {
+	if isInInitialList && (h.waits == nil || !h.waits(obj)) {
 		lane = Background
 	}
 	h.enqueue(obj, lane)

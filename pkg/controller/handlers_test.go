@@ -54,6 +54,12 @@ func version(toy *Toy, version string) *Toy {
 	return toy
 }
 
+// changed is a toy whose spec no pass has seen.
+func changed(toy *Toy) *Toy {
+	toy.Generation = *toy.StatusObservedGeneration() + 1
+	return toy
+}
+
 func TestSelf(t *testing.T) {
 	a := newToy("a")
 	for name, test := range map[string]struct {
@@ -62,6 +68,9 @@ func TestSelf(t *testing.T) {
 	}{
 		"an object of the initial list waits in the background": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(a, true) }, []string{nobody, "default/a"},
+		},
+		"an object of the initial list that was changed while nobody worked is urgent": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(changed(newToy("a")), true) }, []string{"default/a", nobody},
 		},
 		"an object that was made is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(a, false) }, []string{"default/a", nobody},

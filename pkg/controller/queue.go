@@ -17,7 +17,8 @@ type Lane int
 const (
 	// Background is for initial lists, resyncs, periodic checks and retries.
 	Background Lane = iota
-	// Urgent is for what somebody changed and for promised times. It goes first.
+	// Urgent is for what somebody changed, be it before the start, and for promised times.
+	// It goes first.
 	Urgent
 )
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // profileLength is how long a CPU profile is.
@@ -25,13 +28,15 @@ func (o *options) profile(ctx context.Context) error {
 			return r.fetch(ctx, "/debug/pprof/"+what, file)
 		}
 		var t turn
-		err := o.lab.timed(ctx, &t, appSubject, apps, func(ctx context.Context, finished func() error) error {
+		err := o.lab.timed(ctx, &t, appSubject, apps, func(_ context.Context, finished func() error) error {
 			r, err := c.start(o.out, o.lab.Kubeconfig())
 			if err != nil {
 				return err
 			}
 			defer r.stop()
-			time.Sleep(time.Second) // until it serves profiles
+			if err := r.serving(ctx); err != nil {
+				return err
+			}
 			if err := keep(r, fmt.Sprintf("profile?seconds=%.0f", profileLength.Seconds())); err != nil {
 				return err
 			}
@@ -45,6 +50,18 @@ func (o *options) profile(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// serving returns when a contestant has begun to serve profiles.
+func (r *running) serving(ctx context.Context) error {
+	const patience, again = time.Minute, 20 * time.Millisecond
+	return wait.PollUntilContextTimeout(ctx, again, patience, true, func(ctx context.Context) (bool, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
 }
 
 // fetch puts what a contestant serves into a file.
