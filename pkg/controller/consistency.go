@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,13 @@ type Guard struct {
 	mu       sync.Mutex
 	writes   map[Key]map[Store]write
 	finished map[Key]map[string]types.UID
+	settled  map[Key][]settlement
+}
+
+// settlement is a child that was found to be what is wanted.
+type settlement struct {
+	what  string
+	token uint64
 }
 
 type write struct {
@@ -36,7 +44,7 @@ type write struct {
 
 // NewGuard returns a Guard that remembers nothing yet.
 func NewGuard() *Guard {
-	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}}
+	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}, settled: map[Key][]settlement{}}
 }
 
 // Wrote records that a pass of key wrote an object of the type that store holds,
@@ -74,6 +82,29 @@ func (g *Guard) Forget(key Key) {
 	defer g.mu.Unlock()
 	delete(g.writes, key)
 	delete(g.finished, key)
+	delete(g.settled, key)
+}
+
+// Settle records that an object of a key is what is wanted, so that the next pass need not
+// compare it again. what names the object among those of the key, and token tells both of
+// its version and of what is wanted.
+func (g *Guard) Settle(key Key, what string, token uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.settled[key]
+	i := slices.IndexFunc(all, func(s settlement) bool { return s.what == what })
+	if i < 0 {
+		g.settled[key] = append(all, settlement{what, token})
+		return
+	}
+	all[i].token = token
+}
+
+// IsSettled tells whether that was recorded last.
+func (g *Guard) IsSettled(key Key, what string, token uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Contains(g.settled[key], settlement{what, token})
 }
 
 // Finished records that a pass of key has done the last that this process does with an

@@ -150,3 +150,27 @@ func TestAGuardKnowsWhatItsProcessIsDoneWith(t *testing.T) {
 		t.Error("it knows it of a key that is forgotten")
 	}
 }
+
+func TestWhatIsSettled(t *testing.T) {
+	g, a, b := controller.NewGuard(), keyOf("a"), keyOf("b")
+	g.Settle(a, "Service", 1)
+	g.Settle(a, "Deployment", 2)
+	g.Settle(a, "Service", 3)
+	for name, c := range map[string]struct {
+		key   controller.Key
+		what  string
+		token uint64
+		want  bool
+	}{
+		"what was recorded last":       {a, "Service", 3, true},
+		"not what was recorded before": {a, "Service", 1, false},
+		"another object of the key":    {a, "Deployment", 2, true},
+		"not by the token of another":  {a, "Deployment", 3, false},
+		"not that of another key":      {b, "Service", 3, false},
+		"not what was never recorded":  {a, "Ingress", 0, false},
+	} {
+		controllertest.Equal(t, name, c.want, g.IsSettled(c.key, c.what, c.token))
+	}
+	g.Forget(a)
+	controllertest.Equal(t, "of an object that is gone", false, g.IsSettled(a, "Deployment", 2))
+}

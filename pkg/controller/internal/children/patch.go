@@ -3,6 +3,7 @@ package children
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,7 +30,11 @@ func (t *Type[T]) whole() []string {
 
 // recorded is a copy of a child with its own record.
 func (t *Type[T]) recorded(want T) (T, error) {
-	record, err := t.recordOf(want)
+	fields, err := fieldsOf(want)
+	if err != nil {
+		return want, err
+	}
+	record, err := t.recordOf(fields)
 	if err != nil {
 		return want, err
 	}
@@ -38,11 +43,9 @@ func (t *Type[T]) recorded(want T) (T, error) {
 	return want, nil
 }
 
-func (t *Type[T]) recordOf(want T) (string, error) {
-	fields, err := fieldsOf(want)
-	if err != nil {
-		return "", err
-	}
+// recordOf is the record of a child's fields.
+func (t *Type[T]) recordOf(fields map[string]any) (string, error) {
+	fields = maps.Clone(fields)
 	for _, field := range t.whole() {
 		delete(fields, field)
 	}
@@ -67,12 +70,15 @@ func fieldsOf(object any) (map[string]any, error) {
 // patch returns what makes live what is wanted, or nil if it is that already. The
 // patch names the very version that it is for.
 func (t *Type[T]) patch(want, live T) ([]byte, error) {
-	want, err := t.recorded(want)
+	modified, err := fieldsOf(want)
 	if err != nil {
 		return nil, err
 	}
-	modified, err := fieldsOf(want)
+	record, err := t.recordOf(modified)
 	if err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(modified, record, "metadata", "annotations", RecordAnnotation); err != nil {
 		return nil, err
 	}
 	current, err := fieldsOf(live)
@@ -83,11 +89,37 @@ func (t *Type[T]) patch(want, live T) ([]byte, error) {
 		keepReferences(modified, current)
 	}
 	original := t.lastWanted(live, modified, current)
+	if includes(current, modified) && includes(modified, original) {
+		return nil, nil
+	}
 	patch, err := t.threeWay(want, original, modified, current)
 	if err != nil || len(patch) == 0 {
 		return nil, err
 	}
 	return onlyFor(live, patch)
+}
+
+// includes tells whether a value has all that a part of it has, so that there is nothing to
+// merge. Lists are taken by position: those that others have added to are left to a merge.
+func includes(all, part any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		all, ok := all.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, value := range part {
+			if is, there := all[key]; !there || !includes(is, value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		all, ok := all.([]any)
+		return ok && slices.EqualFunc(all, part, includes)
+	default:
+		return all == part
+	}
 }
 
 // keepReferences adds to the owner of a child those that others have given it.

@@ -187,18 +187,19 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	want = t.owned(owner, want)
-	if t.Keep != nil {
-		t.Keep(want, live)
+	want = t.kept(t.owned(owner, want), live)
+	if t.isSettled(owner, want, live) {
+		return live, nil
 	}
 	patch, err := t.patch(want, live)
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
 	}
-	if patch == nil {
-		return live, nil
+	if patch != nil {
+		return t.write(ctx, owner, live, patch, "updating")
 	}
-	return t.write(ctx, owner, live, patch, "updating")
+	t.settle(owner, want, live)
+	return live, nil
 }
 
 // write sends a patch.

@@ -1,0 +1,83 @@
+package children_test
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// newest is a version of a child that is later than that of made.
+func newest(d *appsv1.Deployment) { d.ResourceVersion = "8" }
+
+// stored is a child with what an API server gives to each.
+func stored(d *appsv1.Deployment) {
+	d.CreationTimestamp, d.Generation = metav1.NewTime(time.Unix(1, 0)), 3
+	d.Status.Replicas = 2
+}
+
+// What a comparison takes is counted in allocations, which are as many on each machine.
+func TestAChildThatIsAsItWasIsNotComparedAgain(t *testing.T) {
+	allocations := func(live *appsv1.Deployment, between func(*dock)) float64 {
+		d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
+		return testing.AllocsPerRun(20, func() {
+			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+				t.Fatal(err)
+			}
+			between(d)
+		})
+	}
+	nothing := func(*dock) {}
+	forgets := func(d *dock) { d.guard.Forget(keyOfOwner) }
+	merged := allocations(made(t, stored, byOthers), forgets)
+	compared := allocations(made(t, stored), forgets)
+	known := allocations(made(t, stored), nothing)
+	t.Logf("allocations: %.0f for a merge, %.0f for a comparison, %.0f for a child that is known", merged, compared, known)
+	if compared > merged/2 {
+		t.Errorf("a child that is what is wanted takes %.0f allocations, and one that is merged %.0f", compared, merged)
+	}
+	if known > compared/4 {
+		t.Errorf("a child that has not changed takes %.0f allocations, and one that may have %.0f", known, compared)
+	}
+}
+
+func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
+	const patch = "patch deployments port/boat"
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		wants  []func(*appsv1.Deployment)
+		writes []string
+	}{
+		"nothing":                       {},
+		"its version alone":             {change: newest},
+		"the child":                     {change: func(d *appsv1.Deployment) { newest(d); image("iron:1")(d) }, writes: []string{patch}},
+		"the child, by what was added":  {change: func(d *appsv1.Deployment) { newest(d); d.Spec.Paused = true }},
+		"what is wanted":                {wants: []func(*appsv1.Deployment){image("iron:1")}, writes: []string{patch}},
+		"what is wanted, by one less":   {wants: []func(*appsv1.Deployment){without("FLAG")}, writes: []string{patch}},
+		"the child, which is made anew": {change: func(d *appsv1.Deployment) { d.UID = "other"; image("iron:1")(d) }, writes: []string{patch}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := made(t, stored)
+			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
+			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes at first", nil, d.journal.Writes())
+			changed := live.DeepCopy()
+			if c.change != nil {
+				c.change(changed)
+			}
+			if err := d.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), changed, "port"); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Load(t, d.cache, changed)
+			if _, err := d.Ensure(t.Context(), owner(), want(c.wants...), nil); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
+}
