@@ -69,13 +69,13 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		shared.PlatformReason(t, namespace, reason)
 	},
 	costs: func(namespace string) []string {
-		status := "update platforms/status /" + namespace
+		status, look := "update platforms/status /"+namespace, "get platforms /"+namespace // before a component that follows others
 		return []string{
 			"patch platforms /" + namespace, // the finalizer
 			"create databases " + namespace + "/" + namespace + "-db", status,
-			"create externaldatabases " + namespace + "/" + namespace + "-outside", status,
-			"create apps " + namespace + "/" + namespace + "-web", status,
-			"get platforms /" + namespace, "create ats " + namespace + "/" + namespace + "-task", status,
+			look, "create externaldatabases " + namespace + "/" + namespace + "-outside", status,
+			look, "create apps " + namespace + "/" + namespace + "-web", status,
+			look, "create ats " + namespace + "/" + namespace + "-task", status,
 		}
 	},
 	restarts: func(namespace string) []string { return externalDatabases.restarts(namespace) },
