@@ -28,6 +28,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"config": {
 		func(s *v1alpha1.AppSpec) { s.Config = map[string]string{"shop.toml": "changed"} },
 		func(s *v1alpha1.AppSpec) { s.Config = nil },
+		func(s *v1alpha1.AppSpec) { delete(s.Config, "empty") },
 	},
 	"ingress": {
 		func(s *v1alpha1.AppSpec) {
