@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 	case *one != "":
 		c.chosen = isAskedFor
 	case !*all:
-		tenth, less := oneOf(10, *seed), oneOf(40, *seed)
+		tenth, less := oneOf(10, *seed), oneOf(80, *seed)
 		c.chosen = func(p plan) bool { return tenth(p) && (!c.scenarios[p.scenario].sql || less(p)) }
 	}
 	c.untilFailure = *first
