@@ -17,13 +17,13 @@ import (
 var atSubject = subject{
 	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 2,
 	name:   atName,
-	create: func(ctx context.Context, l *lab, i int) error { return l.createAt(ctx, i, long) },
+	create: func(ctx context.Context, l *lab, i int) error { return l.createAt(ctx, i, past) },
 }
 
 func atName(i int) string { return fmt.Sprintf("at-%05d", i) }
 
-// long is a time that is over, and never one that does not come.
-var long, never = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+// past is a time that is over, and never one that does not come.
+var past, never = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (l *lab) createAt(ctx context.Context, i int, due time.Time) error {
 	_, err := l.windlass.CnatV1().Ats(namespace(i)).Create(ctx, &cnatv1.At{

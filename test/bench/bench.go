@@ -143,7 +143,7 @@ func (o *options) measureMade(ctx context.Context) error {
 		}
 		for n := range turns {
 			for _, c := range o.who {
-				t, err := o.lab.see(ctx, o.out, c, apps, o.lab.Kubeconfig())
+				t, err := o.lab.see(ctx, appSubject, o.out, c, apps, o.lab.Kubeconfig())
 				if err != nil {
 					return err
 				}

@@ -91,7 +91,9 @@ func (r *running) idle(ctx context.Context) error {
 type restart struct {
 	Apps int
 	// Took is the time from the start of the process until the change has come to the
-	// Deployment, and Before how many passes for other Apps had begun by then.
+	// Deployment, and Before how many passes for other Apps the log tells of before its own:
+	// that of a peer when they begin, that of Windlass when they end, which counts those
+	// that were done while the change was written.
 	Took   time.Duration
 	Before int
 }

@@ -109,7 +109,7 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		return nil, err
 	}
 	defer g.close()
-	turn, err := l.seeTo(ctx, s, dir, c, 1, g.kubeconfig)
+	turn, err := l.see(ctx, s, dir, c, 1, g.kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,8 @@ type turn struct {
 	Heap, Peak float64
 }
 
-// see has a contestant see to so many Apps that wait for it.
-func (l *lab) see(ctx context.Context, dir string, c contestant, apps int, kubeconfig string) (turn, error) {
-	return l.seeTo(ctx, appSubject, dir, c, apps, kubeconfig)
-}
-
-func (l *lab) seeTo(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
+// see has a contestant see to so many objects that wait for it.
+func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
 	var t turn
 	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func() error) error {
 		r, err := c.start(dir, kubeconfig)

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ func (ref reference) slack(p plan) func(name string) (less, more int) {
 			return 0, 1
 		case p.fault == early, p.fault == frozen, p.fault == dropped && p.scenario == "at-exceeds":
 			return 1, 0
-		case p.fault == oldList && strings.Contains(p.scenario, "-early"):
+		case p.fault == oldList && strings.Contains(p.scenario, "-early") && !followsOthers(p, name):
 			// To a process that has just started and is served an old list, an App that nobody
 			// has seen to is a new one. What it makes for it is garbage, and collected.
 			return 0, 1
@@ -48,6 +49,13 @@ func (ref reference) slack(p plan) func(name string) (less, more int) {
 		}
 		return 0, 0
 	}
+}
+
+// followsOthers tells whether an object is a component that is not made in the first pass
+// of a Platform, but once others are Ready: by then somebody has seen to the Platform.
+func followsOthers(p plan, name string) bool {
+	resource, _, _ := strings.Cut(name, "/")
+	return p.scenario == "platform-early" && slices.Contains([]string{"apps", "externaldatabases", "ats"}, resource)
 }
 
 // goWith are an object, and those that go when it does.

@@ -82,8 +82,9 @@ func TestAtRestAPassOpensOneConnectionAndChangesNothing(t *testing.T) {
 			t.Errorf("a pass at rest asks for %q", asked)
 		}
 	}
-	// The status that was written last may have led to one more.
-	if logins > passes+1 || queries > passes+1 {
+	// What is told late of its making leads to a pass or two more. Two connections in a pass
+	// would be twice as many.
+	if logins >= passes*3/2 || queries >= passes*3/2 {
 		t.Errorf("%d passes took %d logins and %d queries", passes, logins, queries)
 	}
 	t.Logf("made with %d logins and statements; %d passes at rest took %d logins and %d queries", made, passes, logins, queries)

@@ -178,7 +178,7 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 }
 
 // stopLate deletes a Pod that runs though its At is done: it was made by a process that
-// had decided to when that was not so, and stood still until another had lead meanwhile.
+// had decided to when that was not so, and stood still while another one led.
 func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {

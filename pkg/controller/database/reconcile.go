@@ -33,7 +33,8 @@ type reconciler struct {
 
 	// pod reads from the cache.
 	pod func(namespace, name string) (*corev1.Pod, error)
-	// databases reads a Database before its data is deleted.
+	// databases reads a Database before its volume is made, a child is made again or its
+	// data is deleted.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
 	refusals  *refusals

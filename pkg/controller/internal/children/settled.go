@@ -49,7 +49,7 @@ func tokenOf[T Object](want, live T) (uint64, bool) {
 	}
 	var h maphash.Hash
 	h.SetSeed(seed)
-	for _, part := range []string{string(live.GetUID()), live.GetResourceVersion(), ""} {
+	for _, part := range []string{string(live.GetUID()), live.GetResourceVersion()} {
 		_, _ = h.WriteString(part) // which never fails
 		_ = h.WriteByte(0)
 	}
