@@ -31,7 +31,7 @@ type Guard struct {
 	settled  map[Key][]settlement
 }
 
-// settlement is a child that was found to be what is wanted.
+// settlement is an object for which nothing was left to do.
 type settlement struct {
 	what  string
 	token uint64
@@ -85,9 +85,9 @@ func (g *Guard) Forget(key Key) {
 	delete(g.settled, key)
 }
 
-// Settle records that an object of a key is what is wanted, so that the next pass need not
-// compare it again. what names the object among those of the key, and token tells both of
-// its version and of what is wanted.
+// Settle records that nothing is left to do for an object of a key, so that the next pass
+// need not look at it again. what names the object among those of the key, and token
+// tells of all that this depends on: its version, and what is wanted.
 func (g *Guard) Settle(key Key, what string, token uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

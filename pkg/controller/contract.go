@@ -63,6 +63,22 @@ type Finalizer[T Object] interface {
 	Finalize(ctx context.Context, obj T) (Result, error)
 }
 
+// Versioned is what tells one version of an object from another.
+type Versioned interface {
+	GetUID() types.UID
+	GetResourceVersion() string
+}
+
+// Deterministic is what a Reconciler is as well if what a pass does follows from versions in
+// caches alone. A pass that ended with nothing left to do is not repeated then while all
+// of them are as they were.
+type Deterministic[T Object] interface {
+	// Inputs adds to seen all that Reconcile reads of caches besides obj, which it does not
+	// change. What Reconcile asks the API server, or a clock, must not decide of a pass
+	// with nothing left to do.
+	Inputs(obj T, seen *Versions)
+}
+
 // Client is the part of a generated client for one namespace (or for the
 // cluster) with which the engine writes the object itself.
 type Client[T Object] interface {

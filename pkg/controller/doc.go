@@ -6,7 +6,7 @@
 //	    ▲                                      backoff      │ 2 caught up?  the cache holds our own last writes
 //	    │                                                   │ 3 finalize    deleting: Finalize, then drop the finalizer
 //	    │                                                   │               else: the finalizer is there, or is added now
-//	    │                                                   │ 4 reconcile   the kind; may write children and obj.Status
+//	    │                                                   │ 4 reconcile   the kind, unless what it reads is as it was; may write children and obj.Status
 //	    └───────────── watch ◀──────────────────────────────│ 5 status      one write, only if changed, on error too
 //	                                                        └ 6 outcome     forget / after / backoff / terminal
 //

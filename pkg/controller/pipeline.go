@@ -52,11 +52,12 @@ type Pipeline[T Object] struct {
 // status. What becomes of its result and error is decided in classify.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	cached, err := p.Get(key)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case err == nil:
+	case apierrors.IsNotFound(err):
 		p.Guard.Forget(key)
 		return Result{}, nil
-	}
-	if err != nil {
+	default:
 		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
 	}
 	if cached.GetAnnotations()[PausedAnnotation] == "true" {
@@ -73,12 +74,39 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
-	if err == nil && result.RequeueAfter == 0 && p.RecheckAfter > 0 {
-		shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
-		result = Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
+	inputs, known := p.inputs(current)
+	if known && p.Guard.IsSettled(key, itself, inputs) {
+		return p.recheck(), nil
 	}
-	return result, err
+	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	if known {
+		p.Guard.Settle(key, itself, inputs)
+	}
+	return p.recheck(), nil
+}
+
+// inputs tells from what versions a pass starts, if that decides what it does.
+func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
+	kind, ok := p.Reconciler.(Deterministic[T])
+	if !ok {
+		return 0, false
+	}
+	seen := newVersions()
+	seen.Add(obj, nil)
+	kind.Inputs(obj, seen)
+	return seen.sum()
+}
+
+// recheck is the result of a pass with nothing left to do.
+func (p *Pipeline[T]) recheck() Result {
+	if p.RecheckAfter == 0 {
+		return Result{}
+	}
+	shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
+	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
 // finalize lets an object go once its kind has cleaned up after it. Without the

@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -196,22 +195,5 @@ func TestWhereAnAppIsReached(t *testing.T) {
 		"https://a.example.com/b": {Host: "a.example.com", Path: "/b", TLSSecretName: "tls"},
 	} {
 		controllertest.Equal(t, "url", want, urlOf(example(func(app *v1alpha1.App) { app.Spec.Ingress = ingress })))
-	}
-}
-
-func BenchmarkAPassAtRest(b *testing.B) {
-	w := newWorld(b, example())
-	for range 3 {
-		if _, err := w.pass(); err != nil {
-			b.Fatal(err)
-		}
-		w.rollOut()
-	}
-	pipeline, key := w.fill(), controller.Key{Namespace: "default", Name: "web"}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := pipeline.Sync(b.Context(), key); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

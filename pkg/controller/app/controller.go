@@ -69,11 +69,12 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 // newPipeline returns what does a pass.
 func newPipeline(clients Clients, in Informers, refs *named, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
 	apps, guard := in.Windlass.Windlass().V1alpha1().Apps(), controller.NewGuard()
+	lister := apps.Lister()
 	r := newReconciler(clients.Kube, in.Kube, guard)
 	r.apps, r.known, r.read = clients.Windlass.WindlassV1alpha1(), refs.known, refs.read
 	return &controller.Pipeline[*v1alpha1.App]{
 		Get: func(key controller.Key) (*v1alpha1.App, error) {
-			return apps.Lister().Apps(key.Namespace).Get(key.Name)
+			return lister.Apps(key.Namespace).Get(key.Name)
 		},
 		Client: func(namespace string) controller.Client[*v1alpha1.App] {
 			return clients.Windlass.WindlassV1alpha1().Apps(namespace)

@@ -73,6 +73,9 @@ func referencesOf(app *v1alpha1.App) []reference {
 	if app.Spec.DatabaseRef != nil {
 		add(kindSecret, credentials(app), nil)
 	}
+	if len(found) == 0 {
+		return nil
+	}
 	return slices.SortedFunc(maps.Values(found), func(a, b reference) int {
 		return strings.Compare(a.String(), b.String())
 	})

@@ -82,6 +82,25 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controll
 	return controller.Result{}, p.waiting
 }
 
+// Inputs implements controller.Deterministic: what the API server is asked for, digests of
+// Secrets and ConfigMaps, is kept on the Deployment with the versions that it is of.
+func (r *reconciler) Inputs(app *v1alpha1.App, seen *controller.Versions) {
+	seen.Add(r.configMaps.Cache.Version(app.Namespace, app.Name))
+	seen.Add(r.deployments.Cache.Version(app.Namespace, app.Name))
+	seen.Add(r.services.Cache.Version(app.Namespace, app.Name))
+	seen.Add(r.ingresses.Cache.Version(app.Namespace, app.Name))
+	seen.Add(r.autoscalers.Cache.Version(app.Namespace, app.Name))
+	seen.Add(r.budgets.Cache.Version(app.Namespace, app.Name))
+	for _, ref := range referencesOf(app) {
+		switch known, err := r.known(ref, app.Namespace); {
+		case apierrors.IsNotFound(err):
+			seen.Add(nil, nil)
+		default:
+			seen.Add(known, err)
+		}
+	}
+}
+
 // dependencies finds out what the Pods are made for, and waits for what is missing. A
 // Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
 // An input whose version is the one that the Deployment knows is not read.
@@ -91,7 +110,7 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 		p.inputs[ownConfig] = input{Digest: digestOf(p.app, config)}
 	}
 	var before inputs
-	if d, err := r.deployments.Cached(p.app.Namespace, p.app.Name); err == nil {
+	if d, err := r.deployments.Cache.Get(p.app.Namespace, p.app.Name); err == nil {
 		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
 	}
 	present, missing, refs := map[reference]metav1.Object{}, []string{}, referencesOf(p.app)

@@ -32,47 +32,33 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 	ingresses, autoscalers, budgets := in.Networking().V1().Ingresses(), in.Autoscaling().V2().HorizontalPodAutoscalers(), in.Policy().V1().PodDisruptionBudgets()
 	return &reconciler{
 		configMaps: children.Type[*corev1.ConfigMap]{
-			Kind: "ConfigMap", Guard: guard, Store: configMaps.Informer().GetStore(),
-			Cached: func(ns, name string) (*corev1.ConfigMap, error) { return configMaps.Lister().ConfigMaps(ns).Get(name) },
+			Kind: "ConfigMap", Guard: guard, Cache: children.CacheOf[*corev1.ConfigMap](configMaps.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
 		},
 		deployments: children.Type[*appsv1.Deployment]{
-			Kind: "Deployment", Guard: guard, Store: deployments.Informer().GetStore(),
-			Cached: func(ns, name string) (*appsv1.Deployment, error) {
-				return deployments.Lister().Deployments(ns).Get(name)
-			},
+			Kind: "Deployment", Guard: guard, Cache: children.CacheOf[*appsv1.Deployment](deployments.Informer().GetStore()),
 			Client:  func(ns string) children.Client[*appsv1.Deployment] { return kube.AppsV1().Deployments(ns) },
 			Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
 		},
 		services: children.Type[*corev1.Service]{
-			Kind: "Service", Guard: guard, Store: services.Informer().GetStore(),
-			Cached: func(ns, name string) (*corev1.Service, error) { return services.Lister().Services(ns).Get(name) },
+			Kind: "Service", Guard: guard, Cache: children.CacheOf[*corev1.Service](services.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.Service] { return kube.CoreV1().Services(ns) },
 		},
 		ingresses: children.Type[*networkingv1.Ingress]{
-			Kind: "Ingress", Guard: guard, Store: ingresses.Informer().GetStore(),
-			Cached: func(ns, name string) (*networkingv1.Ingress, error) {
-				return ingresses.Lister().Ingresses(ns).Get(name)
-			},
+			Kind: "Ingress", Guard: guard, Cache: children.CacheOf[*networkingv1.Ingress](ingresses.Informer().GetStore()),
 			Client: func(ns string) children.Client[*networkingv1.Ingress] { return kube.NetworkingV1().Ingresses(ns) },
 			// The API server gives a class to a new Ingress alone: one that lost its own would
 			// be served by nobody.
 			Yielded: [][]string{{"spec", "ingressClassName"}},
 		},
 		autoscalers: children.Type[*autoscalingv2.HorizontalPodAutoscaler]{
-			Kind: "HorizontalPodAutoscaler", Guard: guard, Store: autoscalers.Informer().GetStore(),
-			Cached: func(ns, name string) (*autoscalingv2.HorizontalPodAutoscaler, error) {
-				return autoscalers.Lister().HorizontalPodAutoscalers(ns).Get(name)
-			},
+			Kind: "HorizontalPodAutoscaler", Guard: guard, Cache: children.CacheOf[*autoscalingv2.HorizontalPodAutoscaler](autoscalers.Informer().GetStore()),
 			Client: func(ns string) children.Client[*autoscalingv2.HorizontalPodAutoscaler] {
 				return kube.AutoscalingV2().HorizontalPodAutoscalers(ns)
 			},
 		},
 		budgets: children.Type[*policyv1.PodDisruptionBudget]{
-			Kind: "PodDisruptionBudget", Guard: guard, Store: budgets.Informer().GetStore(),
-			Cached: func(ns, name string) (*policyv1.PodDisruptionBudget, error) {
-				return budgets.Lister().PodDisruptionBudgets(ns).Get(name)
-			},
+			Kind: "PodDisruptionBudget", Guard: guard, Cache: children.CacheOf[*policyv1.PodDisruptionBudget](budgets.Informer().GetStore()),
 			Client: func(ns string) children.Client[*policyv1.PodDisruptionBudget] {
 				return kube.PolicyV1().PodDisruptionBudgets(ns)
 			},

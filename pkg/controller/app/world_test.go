@@ -13,11 +13,13 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
@@ -86,18 +88,27 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	}
 	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
-	if d := w.deployment(); d != nil {
-		controllertest.Load(w.t, w.in.Kube.Apps().V1().Deployments().Informer().GetStore(), d)
-	}
-	if s, err := w.kube.CoreV1().Services("default").Get(w.t.Context(), "web", metav1.GetOptions{}); err == nil {
-		controllertest.Load(w.t, w.in.Kube.Core().V1().Services().Informer().GetStore(), s)
-	}
+	r := pipeline.Reconciler.(*reconciler)
+	load(w, &r.configMaps, w.in.Kube.Core().V1().ConfigMaps().Informer())
+	load(w, &r.deployments, w.in.Kube.Apps().V1().Deployments().Informer())
+	load(w, &r.services, w.in.Kube.Core().V1().Services().Informer())
+	load(w, &r.ingresses, w.in.Kube.Networking().V1().Ingresses().Informer())
+	load(w, &r.autoscalers, w.in.Kube.Autoscaling().V2().HorizontalPodAutoscalers().Informer())
+	load(w, &r.budgets, w.in.Kube.Policy().V1().PodDisruptionBudgets().Informer())
 	for kind, known := range refs.of {
 		for _, object := range w.users(kind) {
 			controllertest.Load(w.t, known.Informer().GetStore(), metadataOf(object))
 		}
 	}
 	return pipeline
+}
+
+// load puts the App's child of a type into a cache, if the server has it.
+func load[T children.Object](w *world, all *children.Type[T], informer cache.SharedIndexInformer) {
+	w.t.Helper()
+	if child, err := all.Client("default").Get(w.t.Context(), "web", metav1.GetOptions{}); err == nil {
+		controllertest.Load(w.t, informer.GetStore(), child)
+	}
 }
 
 // forget empties the caches, for what is gone.

@@ -128,14 +128,14 @@ func (r *reconciler) volume(ctx context.Context, p *pass) error {
 // checkVolume looks at the claim, if there is one, before anything is done to it. While
 // one is being deleted that a Pod still has, nothing may replace that Pod.
 func (r *reconciler) checkVolume(p *pass) error {
-	claim, err := r.claims.Cached(p.db.Namespace, p.db.Name)
+	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
 	}
-	if _, err := r.statefulSets.Cached(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
+	if _, err := r.statefulSets.Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
 		return controller.Stalled(controller.WithReason(reasonVolumeDeleted, fmt.Errorf(
 			"somebody has deleted claim %s: the data goes when the Pod next stops, and an empty volume is made then; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
 	}

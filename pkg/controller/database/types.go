@@ -28,21 +28,16 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 	statefulSets, pods := in.Apps().V1().StatefulSets(), in.Core().V1().Pods()
 	return &reconciler{
 		secrets: children.Type[*corev1.Secret]{
-			Kind: "Secret", Guard: guard, Store: secrets.Informer().GetStore(),
-			Cached: func(ns, name string) (*corev1.Secret, error) { return secrets.Lister().Secrets(ns).Get(name) },
+			Kind: "Secret", Guard: guard, Cache: children.CacheOf[*corev1.Secret](secrets.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
 			Keep:   credentials.KeepPassword,
 		},
 		services: children.Type[*corev1.Service]{
-			Kind: "Service", Guard: guard, Store: services.Informer().GetStore(),
-			Cached: func(ns, name string) (*corev1.Service, error) { return services.Lister().Services(ns).Get(name) },
+			Kind: "Service", Guard: guard, Cache: children.CacheOf[*corev1.Service](services.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.Service] { return kube.CoreV1().Services(ns) },
 		},
 		claims: children.Type[*corev1.PersistentVolumeClaim]{
-			Kind: "PersistentVolumeClaim", Guard: guard, Store: claims.Informer().GetStore(),
-			Cached: func(ns, name string) (*corev1.PersistentVolumeClaim, error) {
-				return claims.Lister().PersistentVolumeClaims(ns).Get(name)
-			},
+			Kind: "PersistentVolumeClaim", Guard: guard, Cache: children.CacheOf[*corev1.PersistentVolumeClaim](claims.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.PersistentVolumeClaim] {
 				return kube.CoreV1().PersistentVolumeClaims(ns)
 			},
@@ -51,10 +46,7 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 			Outlives: true,
 		},
 		statefulSets: children.Type[*appsv1.StatefulSet]{
-			Kind: "StatefulSet", Guard: guard, Store: statefulSets.Informer().GetStore(),
-			Cached: func(ns, name string) (*appsv1.StatefulSet, error) {
-				return statefulSets.Lister().StatefulSets(ns).Get(name)
-			},
+			Kind: "StatefulSet", Guard: guard, Cache: children.CacheOf[*appsv1.StatefulSet](statefulSets.Informer().GetStore()),
 			Client: func(ns string) children.Client[*appsv1.StatefulSet] { return kube.AppsV1().StatefulSets(ns) },
 		},
 		pod: func(ns, name string) (*corev1.Pod, error) { return pods.Lister().Pods(ns).Get(name) },

@@ -89,8 +89,7 @@ func newPipeline(clients Clients, in Informers, named references.Known, open fun
 		Store: objects.Informer().GetStore(),
 		Reconciler: &reconciler{
 			secrets: children.Type[*corev1.Secret]{
-				Kind: "Secret", Guard: guard, Store: secrets.Informer().GetStore(),
-				Cached: func(ns, name string) (*corev1.Secret, error) { return secrets.Lister().Secrets(ns).Get(name) },
+				Kind: "Secret", Guard: guard, Cache: children.CacheOf[*corev1.Secret](secrets.Informer().GetStore()),
 				Client: func(ns string) children.Client[*corev1.Secret] { return clients.Kube.CoreV1().Secrets(ns) },
 				Keep:   credentials.KeepPassword,
 			},

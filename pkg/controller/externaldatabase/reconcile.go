@@ -91,7 +91,7 @@ func (r *reconciler) connection(ctx context.Context, p *pass) (err error) {
 // newPassword makes the password, once. A Secret that is there stays as it is until the
 // server has shown that it is the right one.
 func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
-	secret, err := r.secrets.Cached(p.db.Namespace, credentials.Name(p.db.Name))
+	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
 			return err

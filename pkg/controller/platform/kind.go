@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -56,7 +55,7 @@ func newKind[T controller.Object](name string, informer cache.SharedIndexInforme
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
 ) kind {
 	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
-	k.Type = children.Type[T]{Kind: name, Custom: true, Guard: guard, Store: informer.GetStore(), Cached: k.cached, Client: client}
+	k.Type = children.Type[T]{Kind: name, Custom: true, Guard: guard, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
 	return k
 }
 
@@ -74,17 +73,6 @@ func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool
 	return ok && k.IsRemoved(owner, own)
 }
 
-func (k *typed[T]) cached(namespace, name string) (child T, err error) {
-	object, found, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
-	if err != nil {
-		return child, err
-	}
-	if !found {
-		return child, apierrors.NewNotFound(schema.GroupResource{Resource: k.Kind}, name)
-	}
-	return k.own(object)
-}
-
 // own is an object as one of this kind.
 func (k *typed[T]) own(object any) (T, error) {
 	child, ok := object.(T)
@@ -95,7 +83,7 @@ func (k *typed[T]) own(object any) (T, error) {
 }
 
 func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
-	child, err := k.cached(namespace, name)
+	child, err := k.Cache.Get(namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

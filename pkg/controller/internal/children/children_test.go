@@ -234,14 +234,7 @@ func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
 	kube := fake.NewClientset()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	secrets := children.Type[*corev1.Secret]{
-		Kind: "Secret", Store: &controllertest.Store{}, Guard: controller.NewGuard(),
-		Cached: func(ns, name string) (*corev1.Secret, error) {
-			object, ok, _ := indexer.GetByKey(ns + "/" + name)
-			if !ok {
-				return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
-			}
-			return object.(*corev1.Secret), nil
-		},
+		Kind: "Secret", Cache: children.CacheOf[*corev1.Secret](indexer), Guard: controller.NewGuard(),
 		Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
 	}
 	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{"canary": []byte("tweet"), "b": []byte("b")}}

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,6 +52,14 @@ type dock struct {
 	children.Type[*appsv1.Deployment]
 }
 
+// lagging is a cache that has come as far as a store says.
+type lagging struct {
+	children.Cache[*appsv1.Deployment]
+	store *controllertest.Store
+}
+
+func (l lagging) LastStoreSyncResourceVersion() string { return l.store.LastStoreSyncResourceVersion() }
+
 func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	t.Helper()
 	d := &dock{kube: fake.NewClientset(), cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), store: &controllertest.Store{}, guard: controller.NewGuard()}
@@ -64,14 +71,7 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	controllertest.Load(t, d.cache, cached...)
 	d.journal = controllertest.NewJournal(d.kube)
 	d.Type = children.Type[*appsv1.Deployment]{
-		Kind: "Deployment", Store: d.store, Guard: d.guard, Yielded: [][]string{{"spec", "replicas"}},
-		Cached: func(ns, name string) (*appsv1.Deployment, error) {
-			object, ok, err := d.cache.GetByKey(ns + "/" + name)
-			if err != nil || !ok {
-				return nil, apierrors.NewNotFound(appsv1.Resource("deployments"), name)
-			}
-			return object.(*appsv1.Deployment), nil
-		},
+		Kind: "Deployment", Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Guard: d.guard, Yielded: [][]string{{"spec", "replicas"}},
 		Client: func(ns string) children.Client[*appsv1.Deployment] { return d.kube.AppsV1().Deployments(ns) },
 	}
 	return d

@@ -30,13 +30,10 @@ type Client[T Object] interface {
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
-	// Cached reads from the cache, which holds what bears the managed-by label. Its
-	// error for an object that is not there is NotFound, as a lister's is.
-	Cached func(namespace, name string) (T, error)
+	// Cache holds what bears the managed-by label.
+	Cache Cache[T]
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[T]
-	// Store is the cache that Cached reads.
-	Store controller.Store
 	// Guard is told of every write.
 	Guard *controller.Guard
 	// Yielded are paths of fields that somebody else may take over. When they are no
@@ -62,7 +59,7 @@ type Type[T Object] struct {
 // Its errors are those of the API server, wrapped with what was tried; Stalled with
 // reason NameConflict if the name is taken; WaitFor while the child is being deleted.
 func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	live, err := t.Cached(want.GetNamespace(), want.GetName())
+	live, err := t.Cache.Get(want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
 		return t.create(ctx, owner, want, initially)
 	}
@@ -75,7 +72,7 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 // Prune deletes a child that is no longer wanted. One that belongs to somebody else
 // is left alone.
 func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
-	live, err := t.Cached(owner.GetNamespace(), name)
+	live, err := t.Cache.Get(owner.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -111,7 +108,7 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 
 // awaitDeletion is an error while the cache has a child that is said to be gone.
 func (t *Type[T]) awaitDeletion(owner Owner, name string) error {
-	known, err := t.Cached(owner.GetNamespace(), name)
+	known, err := t.Cache.Get(owner.GetNamespace(), name)
 	if err == nil && t.owns(owner, known) && !t.Guard.IsFinished(owner.key(), t.describe(known), known.GetUID()) {
 		return controller.AwaitDeletion()
 	}
@@ -161,7 +158,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if err != nil {
 		return live, fmt.Errorf("creating %s: %w", t.describe(want), err)
 	}
-	t.Guard.Wrote(owner.key(), t.Store, live.GetResourceVersion())
+	t.Guard.Wrote(owner.key(), t.Cache, live.GetResourceVersion())
 	return live, nil
 }
 
@@ -215,7 +212,7 @@ func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, 
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
 	}
-	t.Guard.Wrote(owner.key(), t.Store, updated.GetResourceVersion())
+	t.Guard.Wrote(owner.key(), t.Cache, updated.GetResourceVersion())
 	return updated, nil
 }
 

@@ -1,0 +1,66 @@
+package children
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Cache is where children of one type are read, which nobody changes.
+type Cache[T Object] interface {
+	controller.Store
+	// Get returns a child. Its error for one that is not there is NotFound.
+	Get(namespace, name string) (T, error)
+	// Version tells, at less cost, which version Get would return: nil for one that is not
+	// there.
+	Version(namespace, name string) (controller.Versioned, error)
+}
+
+// CacheOf returns the cache that an informer fills.
+func CacheOf[T Object](store cache.Store) Cache[T] {
+	// One error for all that is not there: most owners lack some children, in each pass.
+	var none T
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
+	return &stored[T]{store, store, missing}
+}
+
+type stored[T Object] struct {
+	controller.Store
+	all     cache.Store
+	missing error
+}
+
+func (s *stored[T]) Get(namespace, name string) (child T, err error) {
+	object, found, err := s.find(namespace, name)
+	if err != nil {
+		return child, err
+	}
+	if !found {
+		return child, s.missing
+	}
+	child, ok := object.(T)
+	if !ok {
+		return child, fmt.Errorf("the cache of %T holds a %T", child, object)
+	}
+	return child, nil
+}
+
+func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error) {
+	object, found, err := s.find(namespace, name)
+	if err != nil || !found {
+		return nil, err
+	}
+	child, ok := object.(controller.Versioned)
+	if !ok {
+		return nil, fmt.Errorf("a cache holds a %T", object)
+	}
+	return child, nil
+}
+
+func (s *stored[T]) find(namespace, name string) (object any, found bool, err error) {
+	return s.all.GetByKey(cache.NewObjectName(namespace, name).String())
+}
