@@ -94,7 +94,7 @@ func (g *Guard) Settle(key Key, what string, token uint64) {
 	all := g.settled[key]
 	i := slices.IndexFunc(all, func(s settlement) bool { return s.what == what })
 	if i < 0 {
-		g.settled[key] = append(all, settlement{what, token})
+		g.settled[key] = slices.Concat(all, []settlement{{what, token}}) // without room for more
 		return
 	}
 	all[i].token = token

@@ -88,8 +88,8 @@ func (h handler) OnDelete(obj any) {
 }
 
 func (h handler) enqueue(obj any, lane Lane) {
-	object, ok := obj.(metav1.Object)
-	if !ok {
+	object, err := meta.Accessor(obj)
+	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("an informer delivered a %T, which is no API object", obj))
 		return
 	}
@@ -101,9 +101,9 @@ func (h handler) enqueue(obj any, lane Lane) {
 // enqueueOthers adds the keys that oldObj was about and newObj is not: an object
 // may have changed its owner, or those that refer to it.
 func (h handler) enqueueOthers(oldObj, newObj any) {
-	older, ok1 := oldObj.(metav1.Object)
-	newer, ok2 := newObj.(metav1.Object)
-	if !ok1 || !ok2 {
+	older, err1 := meta.Accessor(oldObj)
+	newer, err2 := meta.Accessor(newObj)
+	if err1 != nil || err2 != nil {
 		return
 	}
 	now := h.keys(newer)
@@ -116,7 +116,7 @@ func (h handler) enqueueOthers(oldObj, newObj any) {
 
 // sameVersion tells a resync: an update with nothing new.
 func sameVersion(oldObj, newObj any) bool {
-	older, ok1 := oldObj.(metav1.Object)
-	newer, ok2 := newObj.(metav1.Object)
+	older, ok1 := oldObj.(Versioned)
+	newer, ok2 := newObj.(Versioned)
 	return ok1 && ok2 && newer.GetResourceVersion() != "" && older.GetResourceVersion() == newer.GetResourceVersion()
 }

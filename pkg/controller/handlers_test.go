@@ -13,6 +13,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/packed"
 )
 
 // nobody stands between the urgent keys and those of the background.
@@ -104,6 +105,31 @@ func TestSelf(t *testing.T) {
 	}
 }
 
+// ofPacked hands packed objects to a handler.
+type ofPacked struct {
+	t *testing.T
+	h cache.ResourceEventHandler
+}
+
+func (p ofPacked) OnAdd(obj any, initially bool) { p.h.OnAdd(p.pack(obj), initially) }
+func (p ofPacked) OnUpdate(before, after any)    { p.h.OnUpdate(p.pack(before), p.pack(after)) }
+func (p ofPacked) OnDelete(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		p.h.OnDelete(lost(p.pack(tombstone.Obj)))
+		return
+	}
+	p.h.OnDelete(p.pack(obj))
+}
+
+func (p ofPacked) pack(obj any) any {
+	p.t.Helper()
+	o, err := packed.Transform()(obj)
+	if _, ok := o.(*packed.Object); !ok || err != nil {
+		p.t.Fatalf("it is a %T (%v)", o, err)
+	}
+	return o
+}
+
 func TestOwner(t *testing.T) {
 	ours := owner("toys.example.com/v1", "Toy", "a")
 	for name, test := range map[string]struct {
@@ -173,6 +199,9 @@ func TestOwner(t *testing.T) {
 			}
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
 				test.event(controller.Owner(q, toyKind.GroupKind(), scope))
+			}))
+			controllertest.Equal(t, "keys if the cache is packed", test.want, enqueued(func(q *controller.Queue) {
+				test.event(ofPacked{t, controller.Owner(q, toyKind.GroupKind(), scope)})
 			}))
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/packed"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
@@ -18,13 +19,13 @@ type Caches struct {
 }
 
 // NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
-// built-in types, only what is made here, and of nothing the managed fields, which no
-// code reads.
+// built-in types, only what is made here, packed, and of nothing the managed fields, which
+// no code reads.
 func NewCaches(c Clients, namespace string) Caches {
 	return Caches{
 		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
 			informers.WithNamespace(namespace),
-			informers.WithTransform(dropManagedFields),
+			informers.WithTransform(packed.Transform()),
 			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
 				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
 			})),

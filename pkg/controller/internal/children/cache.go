@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/packed"
 )
 
 // Cache is where children of one type are read, which nobody changes.
@@ -20,7 +21,7 @@ type Cache[T Object] interface {
 	Version(namespace, name string) (controller.Versioned, error)
 }
 
-// CacheOf returns the cache that an informer fills.
+// CacheOf returns the cache that an informer fills, with objects or with packed ones.
 func CacheOf[T Object](store cache.Store) Cache[T] {
 	// One error for all that is not there: most owners lack some children, in each pass.
 	var none T
@@ -41,6 +42,11 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 	}
 	if !found {
 		return child, s.missing
+	}
+	if o, ok := object.(*packed.Object); ok {
+		if object, err = o.Unpack(); err != nil {
+			return child, err
+		}
 	}
 	child, ok := object.(T)
 	if !ok {

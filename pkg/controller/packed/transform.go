@@ -1,0 +1,124 @@
+package packed
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Whole is an object of a type that can be packed, as all built-in types can.
+type Whole interface {
+	metav1.Object
+	runtime.Object
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+const (
+	// latest is how many objects of a type are kept whole: a pass that an event leads to
+	// reads what the event told of, most often at once.
+	latest = 64
+	// dictionaries is how often a type is learned anew, from objects that are not like those
+	// before, and largest the bytes of one that is worth it.
+	dictionaries, largest = 8, 16 << 10
+	// worth is how many times smaller an object is to become.
+	worth = 3
+)
+
+// Transform returns what packs objects for informers. Managed fields are left out; what
+// cannot be packed stays as it is.
+func Transform() cache.TransformFunc {
+	var packers sync.Map // by type
+	return func(obj any) (any, error) {
+		whole, ok := obj.(Whole)
+		if !ok {
+			return obj, nil
+		}
+		whole.SetManagedFields(nil)
+		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
+		data, err := whole.Marshal()
+		if err != nil {
+			return obj, nil // which takes more memory, and nothing else
+		}
+		return all.(*packer).pack(whole, data), nil
+	}
+}
+
+// packer packs the objects of one type.
+type packer struct {
+	mu      sync.Mutex
+	packing *packing
+	learned int
+	buffer  []byte
+	recent  [latest]*Object
+	next    int
+}
+
+func (p *packer) pack(whole Whole, data []byte) *Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.packing == nil {
+		p.packing = &packing{of: reflect.TypeOf(whole).Elem()}
+	}
+	o := newObject(whole)
+	p.encode(data)
+	if len(p.buffer)*worth > len(data) && p.learned < dictionaries && len(data) <= largest {
+		p.learned++
+		p.packing = p.packing.learn(data)
+		p.encode(data)
+	}
+	o.packed, o.packing = string(p.buffer), p.packing
+	o.whole.Store(&whole)
+	if before := p.recent[p.next]; before != nil {
+		before.whole.Store(nil)
+	}
+	p.recent[p.next] = o
+	p.next = (p.next + 1) % latest
+	return o
+}
+
+func (p *packer) encode(data []byte) {
+	if size := s2.MaxEncodedLen(len(data)); cap(p.buffer) < size {
+		p.buffer = make([]byte, size)
+	}
+	p.buffer = p.packing.encode(p.buffer[:cap(p.buffer)], data)
+}
+
+// packing is how objects of one type are packed: as what they have beyond a dictionary.
+type packing struct {
+	of    reflect.Type
+	known []byte
+	dict  *s2.Dict // of what is known, or nil
+}
+
+// learn returns a packing for objects that are like data, or like those before.
+func (p *packing) learn(data []byte) *packing {
+	known := slices.Concat(p.known, data)
+	return &packing{of: p.of, known: known, dict: s2.MakeDict(known, nil)}
+}
+
+func (p *packing) encode(into, data []byte) []byte {
+	if p.dict == nil {
+		return s2.Encode(into, data)
+	}
+	return p.dict.Encode(into, data)
+}
+
+func (p *packing) unpack(packed string) (whole Whole, err error) {
+	var data []byte
+	if p.dict == nil {
+		data, err = s2.Decode(nil, []byte(packed))
+	} else {
+		data, err = p.dict.Decode(nil, []byte(packed))
+	}
+	if err != nil {
+		return nil, err
+	}
+	whole = reflect.New(p.of).Interface().(Whole)
+	return whole, whole.Unmarshal(data)
+}
