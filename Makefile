@@ -81,6 +81,7 @@ lint: prerequisites bin/golangci-lint ## Check style, import direction and names
 .PHONY: test-unit
 test-unit: prerequisites ## Unit tests, with the race detector.
 	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
+	@$(STEP) "unit tests of test/bench" $(PIPE) 'go -C test/bench test -race ./... $(hide_empty)'
 
 .PHONY: test-integration
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.

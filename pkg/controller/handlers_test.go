@@ -13,7 +13,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
-	"windlass.dev/windlass/pkg/controller/packed"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // nobody stands between the urgent keys and those of the background.

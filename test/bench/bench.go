@@ -38,7 +38,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page that is written; empty for none")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "the operator")
-	flags.StringVar(&o.only, "only", "", "measure this alone: made, at, foreign, rest or profile, or nothing, and have of all else what results.json says")
+	flags.StringVar(&o.only, "only", "", "measure this alone: engine, made, at, foreign, rest or profile, or nothing, and have of all else what results.json says")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -112,6 +112,7 @@ func (o *options) measure(ctx context.Context) error {
 		name string
 		take func(context.Context) error
 	}{
+		{"engine", o.measureEngine},
 		{"made", o.measureMade},
 		{"at", o.measureAts},
 		{"foreign", o.measureForeign},

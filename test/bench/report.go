@@ -42,6 +42,7 @@ func (r *results) report(docs string) error {
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
 		"Foreign": r.foreignTable(), "Start": r.startTable(), "Growth": r.growthTable(),
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
+		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),
 	})
 }
 
@@ -154,6 +155,24 @@ func (r *results) startTable() string {
 			writes += s.Requests.changes()
 		}
 		rows = append(rows, []string{name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprint(writes)})
+	}
+	return table(rows...)
+}
+
+func (r *results) passesTable() string {
+	rows := [][]string{{"a pass", "allocations", "bytes", "of the other's time"}}
+	all := r.Passes[comparesAll]
+	for _, part := range []string{nothingToDo, comparesAll} {
+		c := r.Passes[part]
+		rows = append(rows, []string{strings.ReplaceAll(part, "_", " "), fmt.Sprintf("%.0f", c.Allocations), fmt.Sprintf("%.0f", c.Bytes), fmt.Sprintf("%.4f", c.Nanoseconds/all.Nanoseconds)})
+	}
+	return table(rows...)
+}
+
+func (r *results) waitsTable() string {
+	rows := [][]string{{"", "passes between a change and its own"}}
+	for _, name := range slices.Sorted(maps.Keys(r.Waits)) {
+		rows = append(rows, []string{name, fmt.Sprint(r.Waits[name])})
 	}
 	return table(rows...)
 }

@@ -21,6 +21,10 @@ type results struct {
 	Crowds      []crowd
 	CrowdFloors []turn
 	Lateness    []lateness
+	// Passes are what passes of Windlass at rest take, and Waits how many begin before that
+	// for a change while checks wait, by the engine.
+	Passes map[string]cost
+	Waits  map[string]int
 }
 
 func newResults() *results {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/packed"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // Caches are the informers that all kinds share.

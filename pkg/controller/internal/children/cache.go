@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/packed"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // Cache is where children of one type are read, which nobody changes.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller/internal/children"
-	"windlass.dev/windlass/pkg/controller/packed"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 func TestAChildIsReadAsItIsCached(t *testing.T) {

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 

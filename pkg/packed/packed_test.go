@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller/packed"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // deployment is the n-th of many that are made alike.
@@ -50,10 +50,7 @@ func deployment(n int) *appsv1.Deployment {
 		},
 		Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, ReadyReplicas: 2},
 	}
-	record, err := json.Marshal(d.Spec)
-	if err != nil {
-		panic(err) // a Deployment has JSON
-	}
+	record, _ := json.Marshal(d.Spec) // it always has JSON
 	d.Annotations = map[string]string{"windlass.dev/last-applied": string(record)}
 	return d
 }

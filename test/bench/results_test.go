@@ -1,0 +1,91 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSlopeIsWhatEachOneMoreCosts(t *testing.T) {
+	if got := slope([]point{{1, 5}, {2, 7}, {4, 11}}); math.Abs(got-2) > 1e-9 {
+		t.Errorf("it is %v", got)
+	}
+}
+
+func TestGrowthIsTheExponent(t *testing.T) {
+	for want, of := range map[float64]func(float64) float64{
+		1: func(x float64) float64 { return 3 * x },
+		2: func(x float64) float64 { return 3 * x * x },
+		0: func(float64) float64 { return 3 },
+	} {
+		var points []point
+		for _, x := range []float64{0, 10, 20, 40, 80} { // nothing is told by none
+			points = append(points, point{x, of(x)})
+		}
+		if got := growth(points); math.Abs(got-want) > 1e-9 {
+			t.Errorf("of a cost that grows by %v it is %v", want, got)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for want, figures := range map[string][]float64{
+		"2.0":           {2},
+		"2.5 (1.0–4.0)": {4, 1, 2, 3},
+		"3.0 (1.0–9.0)": {9, 1, 3},
+		"NaN (NaN–NaN)": nil,
+	} {
+		if got := spreadOf(figures).format(1); got != want {
+			t.Errorf("of %v it is %q, not %q", figures, got, want)
+		}
+	}
+}
+
+func TestFiguresAreOfTheTurnsWithSoManyApps(t *testing.T) {
+	r := newResults()
+	r.Turns["a"] = []turn{{Apps: 1, Took: time.Second}, {Apps: 2, Took: 4 * time.Second}, {Apps: 2, Took: 6 * time.Second}}
+	r.Turns["b"] = []turn{{Apps: 2, Took: 2 * time.Second}, {Apps: 2, Took: 2 * time.Second}}
+	if got := r.figures("a", 2, took); !slices.Equal(got, []float64{4, 6}) {
+		t.Errorf("figures: %v", got)
+	}
+	if got := r.ratios("a", "b", 2, took); !slices.Equal(got, []float64{2, 3}) {
+		t.Errorf("ratios: %v", got)
+	}
+	if diff := cmp.Diff([]point{{1, 1}, {2, 5}}, r.points("a", took), cmp.AllowUnexported(point{})); diff != "" {
+		t.Errorf("points (-want +got):\n%s", diff)
+	}
+	if r.largest() != 2 {
+		t.Errorf("the most Apps are %d", r.largest())
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	if got, err := numbers("100,1000"); err != nil || !slices.Equal(got, []int{100, 1000}) {
+		t.Errorf("they are %v (%v)", got, err)
+	}
+	for _, wrong := range []string{"", "0", "a", "100,10", "1,,2"} {
+		if _, err := numbers(wrong); err == nil {
+			t.Errorf("%q is taken for numbers", wrong)
+		}
+	}
+}
+
+func TestCostsAreReadFromABenchmark(t *testing.T) {
+	got, err := costs("goos: linux\nBenchmarkAPassAtRest/with_nothing_to_do-2 \t 2000\t 819.7 ns/op\t 467 B/op\t 13 allocs/op\nBenchmarkOther/a-2 1 2 ns/op\nPASS\n")
+	if diff := cmp.Diff(map[string]cost{"with_nothing_to_do": {819.7, 467, 13}}, got); diff != "" || err != nil {
+		t.Errorf("costs (%v, -want +got):\n%s", err, diff)
+	}
+	if _, err := costs("BenchmarkAPassAtRest/a-2 1 x ns/op\n"); err == nil {
+		t.Error("x is taken for a number")
+	}
+}
+
+func TestNobodyWaitsBehindChecks(t *testing.T) {
+	n, err := passesBeforeAChange(t.Context(), newWindlassQueue())
+	if err != nil || n > workers {
+		t.Errorf("%d passes begin between a change and its own (%v)", n, err)
+	}
+}
