@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/s2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -30,8 +31,9 @@ const (
 	worth = 3
 )
 
-// Transform returns what packs objects for informers. Managed fields are left out; what
-// cannot be packed stays as it is.
+// Transform returns what packs objects for informers. Managed fields are left out. What
+// cannot be packed stays as it is, and so do Secrets: the data of one that is gone would be
+// kept to unpack others.
 func Transform() cache.TransformFunc {
 	var packers sync.Map // by type
 	return func(obj any) (any, error) {
@@ -40,6 +42,9 @@ func Transform() cache.TransformFunc {
 			return obj, nil
 		}
 		whole.SetManagedFields(nil)
+		if _, secret := obj.(*corev1.Secret); secret {
+			return obj, nil
+		}
 		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
 		data, err := whole.Marshal()
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"

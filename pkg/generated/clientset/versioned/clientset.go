@@ -9,7 +9,6 @@ import (
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
-
 	cnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"

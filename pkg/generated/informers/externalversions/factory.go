@@ -13,7 +13,6 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	wait "k8s.io/apimachinery/pkg/util/wait"
 	cache "k8s.io/client-go/tools/cache"
-
 	versioned "windlass.dev/windlass/pkg/generated/clientset/versioned"
 	cnat "windlass.dev/windlass/pkg/generated/informers/externalversions/cnat"
 	internalinterfaces "windlass.dev/windlass/pkg/generated/informers/externalversions/internalinterfaces"

@@ -7,7 +7,6 @@ import (
 
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"

@@ -5,7 +5,6 @@ package v1
 import (
 	apismetav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
-
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 

@@ -4,7 +4,6 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
-
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 

@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/discovery"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/testing"
-
 	applyconfiguration "windlass.dev/windlass/pkg/generated/applyconfiguration"
 	clientset "windlass.dev/windlass/pkg/generated/clientset/versioned"
 	cnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"

@@ -8,7 +8,6 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"

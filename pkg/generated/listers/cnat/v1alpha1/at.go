@@ -6,7 +6,6 @@ import (
 	labels "k8s.io/apimachinery/pkg/labels"
 	listers "k8s.io/client-go/listers"
 	cache "k8s.io/client-go/tools/cache"
-
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 

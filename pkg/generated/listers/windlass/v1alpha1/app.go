@@ -6,7 +6,6 @@ import (
 	labels "k8s.io/apimachinery/pkg/labels"
 	listers "k8s.io/client-go/listers"
 	cache "k8s.io/client-go/tools/cache"
-
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 

@@ -11,7 +11,6 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	watch "k8s.io/apimachinery/pkg/watch"
 	cache "k8s.io/client-go/tools/cache"
-
 	apiswindlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	versioned "windlass.dev/windlass/pkg/generated/clientset/versioned"
 	internalinterfaces "windlass.dev/windlass/pkg/generated/informers/externalversions/internalinterfaces"

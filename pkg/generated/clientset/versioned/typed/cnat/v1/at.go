@@ -9,7 +9,6 @@ import (
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
 	gentype "k8s.io/client-go/gentype"
-
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	applyconfigurationcnatv1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1"
 	scheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"

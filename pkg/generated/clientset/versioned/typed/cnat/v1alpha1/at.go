@@ -9,7 +9,6 @@ import (
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
 	gentype "k8s.io/client-go/gentype"
-
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	applyconfigurationcnatv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1alpha1"
 	scheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"

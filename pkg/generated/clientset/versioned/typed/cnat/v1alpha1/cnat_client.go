@@ -6,7 +6,6 @@ import (
 	http "net/http"
 
 	rest "k8s.io/client-go/rest"
-
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	scheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )

@@ -9,7 +9,6 @@ import (
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
 	gentype "k8s.io/client-go/gentype"
-
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	applyconfigurationwindlassv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/windlass/v1alpha1"
 	scheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"

@@ -4,7 +4,6 @@ package fake
 
 import (
 	gentype "k8s.io/client-go/gentype"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	cnatv1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1"
 	typedcnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"

@@ -5,7 +5,6 @@ package fake
 import (
 	rest "k8s.io/client-go/rest"
 	testing "k8s.io/client-go/testing"
-
 	v1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 )
 

@@ -4,7 +4,6 @@ package fake
 
 import (
 	gentype "k8s.io/client-go/gentype"
-
 	v1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1alpha1"
 	typedcnatv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1alpha1"

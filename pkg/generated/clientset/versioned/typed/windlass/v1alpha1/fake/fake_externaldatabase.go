@@ -4,7 +4,6 @@ package fake
 
 import (
 	gentype "k8s.io/client-go/gentype"
-
 	v1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/generated/applyconfiguration/windlass/v1alpha1"
 	typedwindlassv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
