@@ -3,7 +3,6 @@ package children
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,24 +27,28 @@ func (t *Type[T]) whole() []string {
 	return dataFields
 }
 
-// recorded is a copy of a child with its own record.
-func (t *Type[T]) recorded(want T) (T, error) {
-	fields, err := fieldsOf(want)
+// record puts its own record on a child.
+func (t *Type[T]) record(want T) error {
+	record, err := t.recordOf(want)
 	if err != nil {
-		return want, err
+		return err
 	}
-	record, err := t.recordOf(fields)
-	if err != nil {
-		return want, err
-	}
-	want = want.DeepCopyObject().(T)
 	want.SetAnnotations(with(want.GetAnnotations(), RecordAnnotation, record))
-	return want, nil
+	return nil
 }
 
-// recordOf is the record of a child's fields.
-func (t *Type[T]) recordOf(fields map[string]any) (string, error) {
-	fields = maps.Clone(fields)
+// recordOf is the record of what is wanted. Fields are taken as they are written: to go
+// into each would take as long as all else that is done to make a child.
+func (t *Type[T]) recordOf(want T) (string, error) {
+	text, err := json.Marshal(want)
+	if err != nil {
+		return "", err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return "", err
+	}
+	delete(fields, "status")
 	for _, field := range t.whole() {
 		delete(fields, field)
 	}
@@ -74,7 +77,7 @@ func (t *Type[T]) patch(want, live T) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := t.recordOf(modified)
+	record, err := t.recordOf(want)
 	if err != nil {
 		return nil, err
 	}

@@ -144,8 +144,8 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 			return want, err
 		}
 	}
-	first, err := t.recorded(t.owned(owner, want))
-	if err != nil {
+	first := t.owned(owner, want)
+	if err := t.record(first); err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
 	if initially != nil {
