@@ -45,19 +45,15 @@ func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
 		t.Helper()
 		p.ExternalDatabaseReason(t, "default", "shop", reason)
 	}
-	pause := func(paused string) {
-		t.Helper()
-		p.UpdateExternalDatabase(t, "default", "shop", func(db *v1alpha1.ExternalDatabase) {
-			metav1.SetMetaDataAnnotation(&db.ObjectMeta, "windlass.dev/paused", paused)
-		})
-	}
-	// Errors on the way: the role cannot be changed, the owner's password is refused, the
-	// administrator's is wrong. A pass in between would put it right as the one before.
-	pause("true")
+	// Errors on the way: the administrator is nobody, may not change the role, has a wrong
+	// password. From the first on no pass works as the one who could put the role right.
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")
-	e.do(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'", "ALTER ROLE @owner SUPERUSER PASSWORD NULL")
-	pause("false")
+	wait("LoginRefused")
+	e.do(t, "postgres", "ALTER ROLE @owner SUPERUSER PASSWORD NULL", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
+	p.UpdateExternalDatabase(t, "default", "shop", func(db *v1alpha1.ExternalDatabase) {
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, "touched", "yes")
+	})
 	wait("PermissionDenied")
 	change("server", "password", "canary-of-nobody-at-all-that-is-wrong")
 	wait("LoginRefused")
