@@ -3,12 +3,15 @@
 package integration
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
 )
 
 // TestPasswordsOfExternalDatabasesAreNowhereElse looks for those of the owner and of the
@@ -45,16 +48,27 @@ func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
 		t.Helper()
 		p.ExternalDatabaseReason(t, "default", "shop", reason)
 	}
-	// Errors on the way: the administrator is nobody, may not change the role, has a wrong
-	// password. From the first on no pass works as the one who could put the role right.
+	// Errors on the way: the role cannot be changed, the owner's password is refused, the
+	// administrator's is wrong. A pass that still knows the one from before puts the role
+	// right, so it is broken until none does.
+	e.do(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")
-	wait("LoginRefused")
-	e.do(t, "postgres", "ALTER ROLE @owner SUPERUSER PASSWORD NULL", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
-	p.UpdateExternalDatabase(t, "default", "shop", func(db *v1alpha1.ExternalDatabase) {
-		metav1.SetMetaDataAnnotation(&db.ObjectMeta, "touched", "yes")
+	world.Eventually(t, "the role not to be put right", func(ctx context.Context) (bool, error) {
+		conn, err := server.Connect(ctx, "postgres")
+		if err != nil {
+			return false, err
+		}
+		// It may fail, when the operator changes the role too.
+		_, _ = conn.Exec(ctx, e.named("ALTER ROLE @owner SUPERUSER PASSWORD NULL"))
+		if err := conn.Close(ctx); err != nil {
+			return false, err
+		}
+		db := p.UpdateExternalDatabase(t, "default", "shop", func(db *v1alpha1.ExternalDatabase) {
+			metav1.SetMetaDataAnnotation(&db.ObjectMeta, "broken", db.Annotations["broken"]+".")
+		})
+		return slices.ContainsFunc(db.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "PermissionDenied" }), nil
 	})
-	wait("PermissionDenied")
 	change("server", "password", "canary-of-nobody-at-all-that-is-wrong")
 	wait("LoginRefused")
 	change("server", "username", "postgres")
