@@ -1,6 +1,9 @@
 package faults
 
 import (
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,7 +54,22 @@ func appScenarios() []scenario {
 		}}, steps: []step{apps.create}, foreign: []string{"configmaps/shop"}},
 		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
 			u.change("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
-		}}},
+		}}, after: []step{podsAreReplaced}},
 		scenario{name: "app-missing", setUp: []step{apps.recreate}, steps: []step{paymentOfApp, credentialsOfApp, settingsOfApp}},
 	)
+}
+
+// podsAreReplaced checks that there were Pods of two sorts. Their digests are not compared
+// with those of another run, as they are keyed with UIDs.
+func podsAreReplaced(u *user) {
+	templates := map[string]bool{}
+	for _, e := range u.run.history.all(newestVersion) {
+		var d appsv1.Deployment
+		if u.run.fullName(e.object) == "deployments/shop" && json.Unmarshal(e.raw, &d) == nil {
+			templates[d.Spec.Template.String()] = true
+		}
+	}
+	if len(templates) < 2 {
+		u.run.violate("the Pods are those from before the Secret was changed")
+	}
 }
