@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -58,12 +59,16 @@ func (r *run) checkRequest(a *asked) {
 	if !a.about(r.scope) {
 		r.violate("%s is about %s/%s, which is not of this scope", a.id(), a.namespace, a.name)
 	}
-	if a.method != http.MethodDelete {
-		return
-	}
-	options := a.deletes()
-	if options == nil || options.Preconditions == nil || options.Preconditions.UID == nil {
-		r.violate("%s has no UID as precondition", a.id())
+	switch a.method {
+	case http.MethodDelete:
+		options := a.deletes()
+		if options == nil || options.Preconditions == nil || options.Preconditions.UID == nil {
+			r.violate("%s has no UID as precondition", a.id())
+		}
+	case http.MethodPut, http.MethodPatch:
+		if uid, version := a.changes(); uid == "" || version == "" {
+			r.violate("%s has UID %q and version %q as preconditions", a.id(), uid, version)
+		}
 	}
 }
 
@@ -89,6 +94,23 @@ func (r *run) checkStatus(a *asked, answer reply) {
 	if ready && stored.Status.ObservedGeneration != stored.Metadata.Generation {
 		r.violate("%s says Ready of generation %d, when it is %d", a.id(), stored.Status.ObservedGeneration, stored.Metadata.Generation)
 	}
+	if workload, ok := workloads[resources[a.resource].Resource]; ok && ready && !r.served(workload+"/"+r.plain(a.name)) {
+		r.violate("%s says Ready before any Pod was", a.id())
+	}
+}
+
+// workloads are what makes the Pods of a kind, under its own name.
+var workloads = map[string]string{"apps": "deployments", "databases": "statefulsets"}
+
+// served tells whether a workload was ever Ready, be it with no Pods at all.
+func (r *run) served(name string) bool {
+	return slices.ContainsFunc(r.history.all(newestVersion), func(e event) bool {
+		var is appsv1.Deployment // or what has these fields too
+		if r.fullName(e.object) != name || json.Unmarshal(e.raw, &is) != nil {
+			return false
+		}
+		return is.Status.ReadyReplicas > 0 || is.Spec.Replicas != nil && *is.Spec.Replicas == 0
+	})
 }
 
 // passed notes that a pass has ended.

@@ -1,11 +1,13 @@
 package faults
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	windlassscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
@@ -60,6 +62,19 @@ func (a *asked) deletes() *metav1.DeleteOptions {
 	}
 	options, _ := object.(*metav1.DeleteOptions)
 	return options
+}
+
+// changes are the object and the version of it for which a PUT or PATCH is meant.
+func (a *asked) changes() (uid types.UID, version string) {
+	var patch metav1.PartialObjectMetadata
+	if json.Unmarshal(a.body, &patch) == nil {
+		return patch.UID, patch.ResourceVersion
+	}
+	object, err := decode(a.body)
+	if named, ok := object.(metav1.ObjectMetaAccessor); ok && err == nil {
+		return named.GetObjectMeta().GetUID(), named.GetObjectMeta().GetResourceVersion()
+	}
+	return "", ""
 }
 
 func decode(body []byte) (runtime.Object, error) {
