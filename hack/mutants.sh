@@ -21,7 +21,7 @@ missed=()
 for name in "${mutants[@]}"; do
   patch="${root}/test/faults/mutants/${name}.patch"
   scenarios="$(sed -n 's/^Scenarios: //p' "${patch}")"
-  patch --quiet -d "${copy}" -p1 <"${patch}"
+  patch --quiet --fuzz=0 -d "${copy}" -p1 <"${patch}"
   (cd "${copy}" && go test -c -tags integration -o bin/mutant.test ./test/faults)
   if (cd "${copy}" && bin/mutant.test -test.run '^TestFaults$' -test.timeout 0 \
     -faults.all -faults.first -faults.scenarios "${scenarios}" >"${copy}/log" 2>&1); then
@@ -35,7 +35,7 @@ for name in "${mutants[@]}"; do
     # What was found first: a plan, or a scenario without a fault.
     echo "${name}: $({ sed -n 's/ failed$//p' "${copy}/log"; sed -n 's|.*--- FAIL: TestFaults/\([^ ]*\).*|\1, without a fault|p' "${copy}/log"; } | head -n 1)"
   fi
-  patch --quiet --reverse -d "${copy}" -p1 <"${patch}"
+  patch --quiet --fuzz=0 --reverse -d "${copy}" -p1 <"${patch}"
 done
 echo "${#mutants[@]} mutants, $((${#mutants[@]} - ${#missed[@]})) found"
 ((${#missed[@]} == 0))
