@@ -29,6 +29,7 @@ type Guard struct {
 	writes   map[Key]map[Store]write
 	finished map[Key]map[string]types.UID
 	settled  map[Key][]settlement
+	acted    map[Key]bool
 }
 
 // settlement is an object for which nothing was left to do.
@@ -44,7 +45,7 @@ type write struct {
 
 // NewGuard returns a Guard that remembers nothing yet.
 func NewGuard() *Guard {
-	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}, settled: map[Key][]settlement{}}
+	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}, settled: map[Key][]settlement{}, acted: map[Key]bool{}}
 }
 
 // Wrote records that a pass of key wrote an object of the type that store holds,
@@ -52,6 +53,7 @@ func NewGuard() *Guard {
 func (g *Guard) Wrote(key Key, store Store, version string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.acted[key] = true
 	if g.writes[key] == nil {
 		g.writes[key] = map[Store]write{}
 	}
@@ -83,6 +85,27 @@ func (g *Guard) Forget(key Key) {
 	delete(g.writes, key)
 	delete(g.finished, key)
 	delete(g.settled, key)
+	delete(g.acted, key)
+}
+
+// Acts records that a pass of key tries to write something, whatever comes of it.
+func (g *Guard) Acts(key Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acted[key] = true
+}
+
+// begin begins a pass of key, and hasActed tells whether it has tried to write anything.
+func (g *Guard) begin(key Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.acted, key)
+}
+
+func (g *Guard) hasActed(key Key) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.acted[key]
 }
 
 // Settle records that nothing is left to do for an object of a key, so that the next pass
@@ -115,6 +138,7 @@ func (g *Guard) IsSettled(key Key, what string, token uint64) bool {
 func (g *Guard) Finished(key Key, what string, object types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.acted[key] = true
 	if g.finished[key] == nil {
 		g.finished[key] = map[string]types.UID{}
 	}

@@ -70,8 +70,8 @@ type Versioned interface {
 }
 
 // Deterministic is what a Reconciler is as well if what a pass does follows from versions in
-// caches alone. A pass that ended with nothing left to do is not repeated then while all
-// of them are as they were.
+// caches alone. A pass that found nothing to do is not repeated then while all of them
+// are as they were.
 type Deterministic[T Object] interface {
 	// Inputs adds to seen all that Reconcile reads of caches besides obj, which it does not
 	// change. What Reconcile asks the API server, or a clock, must not decide of a pass

@@ -78,11 +78,14 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if known && p.Guard.IsSettled(key, itself, inputs) {
 		return p.recheck(), nil
 	}
+	p.Guard.begin(key)
 	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	if known {
+	// What was done may be undone: that something is not there has no version, and can
+	// come again.
+	if known && !p.Guard.hasActed(key) {
 		p.Guard.Settle(key, itself, inputs)
 	}
 	return p.recheck(), nil

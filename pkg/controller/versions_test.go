@@ -83,6 +83,26 @@ func remake(b *bench) {
 	}
 }
 
+// TestAPassThatHasActedIsRepeated is of what comes to be as it was before the pass: it had
+// made what was not there, and that is gone again.
+func TestAPassThatHasActedIsRepeated(t *testing.T) {
+	kind := &matcher{}
+	b := newBench(t, kind)
+	for range 2 {
+		b.mustPass()
+	}
+	controllertest.Equal(t, "passes", 2, kind.calls)
+	kind.tin = tin("a", "7")
+	b.mustPass() // finds one that it did not make
+	kind.tin, kind.reconcile = nil, func(ctx context.Context, toy *Toy) (controller.Result, error) {
+		b.pipeline.Guard.Acts(theToy) // makes one
+		return paint(ctx, toy)
+	}
+	b.mustPass()
+	b.mustPass() // before it was seen, it is gone
+	controllertest.Equal(t, "passes", 5, kind.calls)
+}
+
 func TestAPassWhoseStatusWasNotWrittenIsRepeated(t *testing.T) {
 	kind := &matcher{tin: tin("a", "7")}
 	b := newBench(t, kind)

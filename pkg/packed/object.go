@@ -1,6 +1,6 @@
 // Package packed keeps what informers cache packed: an object takes some hundred bytes then,
 // where what a decoder makes of it takes thousands. The objects of an operator are much
-// alike, so each is stored as what sets it apart from the first of its type.
+// alike, so each is stored as what sets it apart from a few of its type.
 //
 // A cache that is packed holds an *Object for each object, which client-go's stores and
 // indexers take for one since it tells of its metadata. Generated listers do not: what
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is an object in a cache. Nothing of it changes.
+// Object is an object in a cache. What it tells never changes.
 type Object struct {
 	namespace, name string
 	uid             types.UID
@@ -54,7 +54,7 @@ func (o *Object) GetUID() types.UID { return o.uid }
 func (o *Object) GetResourceVersion() string { return o.version }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor. It tells of name, version and
-// controller, and of nothing else.
+// controller, and of nothing else: whoever needs labels or annotations unpacks the object.
 func (o *Object) GetObjectMeta() metav1.Object {
 	known := &metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: o.version}
 	if o.ownerKind != (unique.Handle[ownerKind]{}) {

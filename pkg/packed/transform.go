@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"math/bits"
 	"reflect"
 	"slices"
 	"sync"
@@ -24,9 +25,8 @@ const (
 	// latest is how many objects of a type are kept whole: a pass that an event leads to
 	// reads what the event told of, most often at once.
 	latest = 64
-	// dictionaries is how often a type is learned anew, from objects that are not like those
-	// before, and largest the bytes of one that is worth it.
-	dictionaries, largest = 8, 16 << 10
+	// largest is how many bytes an object may have that is kept whole, or learned.
+	largest = 16 << 10
 	// worth is how many times smaller an object is to become.
 	worth = 3
 )
@@ -58,7 +58,7 @@ func Transform() cache.TransformFunc {
 type packer struct {
 	mu      sync.Mutex
 	packing *packing
-	learned int
+	misses  uint // of objects that were not like those before
 	buffer  []byte
 	recent  [latest]*Object
 	next    int
@@ -72,12 +72,18 @@ func (p *packer) pack(whole Whole, data []byte) *Object {
 	}
 	o := newObject(whole)
 	p.encode(data)
-	if len(p.buffer)*worth > len(data) && p.learned < dictionaries && len(data) <= largest {
-		p.learned++
-		p.packing = p.packing.learn(data)
-		p.encode(data)
+	if len(p.buffer)*worth > len(data) && len(data) <= largest {
+		// Ever less often, so that what is like nothing else costs little.
+		if p.misses++; bits.OnesCount(p.misses) == 1 {
+			p.packing = p.packing.learn(data)
+			p.encode(data)
+		}
 	}
 	o.packed, o.packing = string(p.buffer), p.packing
+	if len(data) > largest {
+		p.buffer = nil
+		return o
+	}
 	o.whole.Store(&whole)
 	if before := p.recent[p.next]; before != nil {
 		before.whole.Store(nil)
@@ -104,6 +110,7 @@ type packing struct {
 // learn returns a packing for objects that are like data, or like those before.
 func (p *packing) learn(data []byte) *packing {
 	known := slices.Concat(p.known, data)
+	known = known[max(0, len(known)-s2.MaxDictSize):]
 	return &packing{of: p.of, known: known, dict: s2.MakeDict(known, nil)}
 }
 

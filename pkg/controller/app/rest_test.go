@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -27,6 +28,12 @@ func everything(app *v1alpha1.App) {
 // have versions, as those of an API server do.
 func atRest(t testing.TB, changes ...func(*v1alpha1.App)) *controller.Pipeline[*v1alpha1.App] {
 	t.Helper()
+	_, pipeline := worldAtRest(t, changes...)
+	return pipeline
+}
+
+func worldAtRest(t testing.TB, changes ...func(*v1alpha1.App)) (*world, *controller.Pipeline[*v1alpha1.App]) {
+	t.Helper()
 	w := newWorld(t, example(changes...), secret("db-credentials"))
 	for range 3 {
 		if _, err := w.pass(); err != nil {
@@ -38,7 +45,7 @@ func atRest(t testing.TB, changes ...func(*v1alpha1.App)) *controller.Pipeline[*
 	for _, informer := range append(childInformers(w.in.Kube), w.in.Windlass.Windlass().V1alpha1().Apps().Informer()) {
 		version(informer)
 	}
-	return pipeline
+	return w, pipeline
 }
 
 func version(informer cache.SharedIndexInformer) {
@@ -60,6 +67,27 @@ func TestAPassWithNothingToDoTakesFewAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _, _ = pipeline.Sync(t.Context(), theApp) }); n > limit {
 		t.Errorf("a pass with nothing to do took %.0f allocations, more than %d", n, limit)
 	}
+}
+
+// TestAChildThatIsDeletedTwiceIsMadeTwice is of one that is gone again before the cache has it.
+func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
+	w, pipeline := worldAtRest(t)
+	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+		t.Fatal(err)
+	}
+	services, before := w.in.Kube.Core().V1().Services().Informer().GetStore(), len(w.journal.Writes())
+	if err := services.Replace(nil, "2"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("services"), "default", "web"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controllertest.Equal(t, "writes", []string{"create services default/web", "create services default/web"}, w.journal.Writes()[before:])
 }
 
 // TestAPassReadsNothingBesidesItsInputs keeps Inputs complete: what a pass read besides

@@ -151,6 +151,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if initially != nil {
 		initially(first)
 	}
+	t.Guard.Acts(owner.key())
 	live, err := t.Client(want.GetNamespace()).Create(ctx, first, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return t.claim(ctx, owner, want)
