@@ -21,6 +21,9 @@ type Store interface {
 // that follows a write closely would decide on what was there before: make a
 // second Pod, or undo a status.
 //
+// It also remembers for what nothing was left to do, so that no pass looks at it again
+// before it has changed.
+//
 // It holds back only what it is sure of. A version that cannot be read as a
 // number, and a store that went back in time (the API server was restored from
 // a backup), count as caught up.

@@ -52,12 +52,11 @@ type Pipeline[T Object] struct {
 // status. What becomes of its result and error is decided in classify.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	cached, err := p.Get(key)
-	switch {
-	case err == nil:
-	case apierrors.IsNotFound(err):
-		p.Guard.Forget(key)
-		return Result{}, nil
-	default:
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			p.Guard.Forget(key)
+			return Result{}, nil
+		}
 		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
 	}
 	if cached.GetAnnotations()[PausedAnnotation] == "true" {
@@ -74,6 +73,12 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return p.reconcile(ctx, key, current)
+}
+
+// reconcile has the kind do its pass, unless the last one found nothing to do and started
+// from the same versions.
+func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
 	inputs, known := p.inputs(current)
 	if known && p.Guard.IsSettled(key, itself, inputs) {
 		return p.recheck(), nil
@@ -97,10 +102,10 @@ func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
 	if !ok {
 		return 0, false
 	}
-	seen := newVersions()
+	seen := NewVersions()
 	seen.Add(obj, nil)
 	kind.Inputs(obj, seen)
-	return seen.sum()
+	return seen.Sum()
 }
 
 // recheck is the result of a pass with nothing left to do.

@@ -1,11 +1,9 @@
 package controller
 
-import (
-	"hash/maphash"
-)
+import "hash/maphash"
 
 // Versions tell one state of several objects from another, by their UIDs and resource
-// versions. They depend on the order in which objects are added.
+// versions, and one text from another. They depend on the order in which all is added.
 type Versions struct {
 	hash    maphash.Hash
 	unknown bool
@@ -14,7 +12,8 @@ type Versions struct {
 // seed is that of all Versions, which are of no use to another process.
 var seed = maphash.MakeSeed()
 
-func newVersions() *Versions {
+// NewVersions returns Versions of nothing yet.
+func NewVersions() *Versions {
 	v := &Versions{}
 	v.hash.SetSeed(seed)
 	return v
@@ -36,10 +35,13 @@ func (v *Versions) Add(object Versioned, err error) {
 	}
 }
 
+// AddText adds what has no version, such as what is wanted.
+func (v *Versions) AddText(text []byte) { _, _ = v.hash.Write(text) }
+
 func (v *Versions) write(part string) {
 	_, _ = v.hash.WriteString(part) // which never fails
 	_ = v.hash.WriteByte(0)
 }
 
-// sum is a number for all that was added, if all of it has a version.
-func (v *Versions) sum() (uint64, bool) { return v.hash.Sum64(), !v.unknown }
+// Sum is a number for all that was added; known is false if any of it has no version.
+func (v *Versions) Sum() (sum uint64, known bool) { return v.hash.Sum64(), !v.unknown }

@@ -9,6 +9,7 @@ package packed
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"unique"
 
@@ -74,10 +75,7 @@ func newObject(of metav1.Object) *Object {
 		o.ownerKind = unique.Make(ownerKind{owner.APIVersion, owner.Kind})
 		parts[4], parts[5] = owner.Name, string(owner.UID)
 	}
-	all := ""
-	for _, part := range parts {
-		all += part
-	}
+	all := strings.Join(parts, "")
 	for i, part := range parts {
 		parts[i], all = all[:len(part)], all[len(part):]
 	}

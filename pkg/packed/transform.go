@@ -45,11 +45,11 @@ func Transform() cache.TransformFunc {
 		if _, secret := obj.(*corev1.Secret); secret {
 			return obj, nil
 		}
-		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
 		data, err := whole.Marshal()
 		if err != nil {
 			return obj, nil // which takes more memory, and nothing else
 		}
+		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
 		return all.(*packer).pack(whole, data), nil
 	}
 }

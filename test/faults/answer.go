@@ -95,7 +95,7 @@ func (r *run) checkStatus(a *asked, answer reply) {
 		r.violate("%s says Ready of generation %d, when it is %d", a.id(), stored.Status.ObservedGeneration, stored.Metadata.Generation)
 	}
 	if workload, ok := workloads[resources[a.resource].Resource]; ok && ready && !r.served(workload+"/"+r.plain(a.name)) {
-		r.violate("%s says Ready before any Pod was", a.id())
+		r.violate("%s says Ready before any Pod was Ready", a.id())
 	}
 }
 

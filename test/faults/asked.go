@@ -66,9 +66,9 @@ func (a *asked) deletes() *metav1.DeleteOptions {
 
 // changes are the object and the version of it for which a PUT or PATCH is meant.
 func (a *asked) changes() (uid types.UID, version string) {
-	var patch metav1.PartialObjectMetadata
-	if json.Unmarshal(a.body, &patch) == nil {
-		return patch.UID, patch.ResourceVersion
+	var meant metav1.PartialObjectMetadata
+	if json.Unmarshal(a.body, &meant) == nil {
+		return meant.UID, meant.ResourceVersion
 	}
 	object, err := decode(a.body)
 	if named, ok := object.(metav1.ObjectMetaAccessor); ok && err == nil {

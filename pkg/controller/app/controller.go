@@ -21,7 +21,7 @@ import (
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
-// recheckAfter is when it is looked without an event whether an App or a child has changed.
+// recheckAfter is when an App and the versions of its children are looked at without an event.
 const recheckAfter = 10 * time.Minute
 
 // Clients are what an App's controller talks to the API server with.

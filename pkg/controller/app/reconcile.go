@@ -92,12 +92,11 @@ func (r *reconciler) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	seen.Add(r.autoscalers.Cache.Version(app.Namespace, app.Name))
 	seen.Add(r.budgets.Cache.Version(app.Namespace, app.Name))
 	for _, ref := range referencesOf(app) {
-		switch known, err := r.known(ref, app.Namespace); {
-		case apierrors.IsNotFound(err):
-			seen.Add(nil, nil)
-		default:
-			seen.Add(known, err)
+		known, err := r.known(ref, app.Namespace)
+		if apierrors.IsNotFound(err) {
+			known, err = nil, nil
 		}
+		seen.Add(known, err)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestAPassReadsNothingBesidesItsInputs(t *testing.T) {
 			}
 			byPass := slices.Sorted(maps.Keys(read))
 			clear(read)
-			r.Inputs(app, &controller.Versions{})
+			r.Inputs(app, controller.NewVersions())
 			controllertest.Equal(t, "inputs", byPass, slices.Sorted(maps.Keys(read)))
 		})
 	}

@@ -37,8 +37,8 @@ func (t *Type[T]) record(want T) error {
 	return nil
 }
 
-// recordOf is the record of what is wanted. Fields are taken as they are written: to go
-// into each would take as long as all else that is done to make a child.
+// recordOf is the record of what is wanted. Fields are kept as they are written, and not
+// decoded: that is needed to compare a child, not to make one.
 func (t *Type[T]) recordOf(want T) (string, error) {
 	text, err := json.Marshal(want)
 	if err != nil {

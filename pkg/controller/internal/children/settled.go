@@ -2,15 +2,13 @@ package children
 
 import (
 	"encoding/json"
-	"hash/maphash"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // A comparison of a child with what is wanted takes many times as long as finding out that
 // neither has changed since the last, which is so in almost all passes: an owner has
 // several children, and an event is about one of them.
-
-// seed is that of all tokens, which are of no use to another process.
-var seed = maphash.MakeSeed()
 
 // kept is want, changed, with what the live child may not lose.
 func (t *Type[T]) kept(want, live T) T {
@@ -44,15 +42,8 @@ func (t *Type[T]) place(owner Owner, child T) string {
 // without a version, nor for what cannot be written, which a comparison says.
 func tokenOf[T Object](want, live T) (uint64, bool) {
 	text, err := json.Marshal(want)
-	if err != nil || live.GetResourceVersion() == "" {
-		return 0, false
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, part := range []string{string(live.GetUID()), live.GetResourceVersion()} {
-		_, _ = h.WriteString(part) // which never fails
-		_ = h.WriteByte(0)
-	}
-	_, _ = h.Write(text)
-	return h.Sum64(), true
+	seen := controller.NewVersions()
+	seen.Add(live, err)
+	seen.AddText(text)
+	return seen.Sum()
 }
