@@ -140,9 +140,10 @@ func (p plan) kindOfFault() string {
 	if p.again > 0 {
 		return "dies twice"
 	}
-	if strings.HasPrefix(p.point, "rest-") {
-		fault, _, _ := strings.Cut(p.fault, "-")
-		return fault
+	for _, fault := range []string{isDeleted, isUnlabelled, isUnowned} { // of each object
+		if strings.HasPrefix(p.fault, fault+"-") {
+			return fault
+		}
 	}
 	return p.fault
 }

@@ -78,6 +78,11 @@ func (r *run) fullName(o *object) string {
 	return resources[o.resource].Resource + "/" + r.plain(o.Name)
 }
 
+// has tells whether there is an object of a full name.
+func (r *run) has(name string) bool {
+	return slices.ContainsFunc(r.history.current(), func(o *object) bool { return r.fullName(o) == name })
+}
+
 func (r *run) nameOf(o *object) string {
 	return fmt.Sprintf("%s-%s", resources[o.resource].Resource, r.plain(o.Name))
 }

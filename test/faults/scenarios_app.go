@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +56,25 @@ func appScenarios() []scenario {
 		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
 			u.change("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
 		}}, after: []step{podsAreReplaced}},
+		scenario{name: "app-robbed", setUp: []step{apps.create}, steps: []step{robbed}},
 		scenario{name: "app-missing", setUp: []step{apps.recreate}, steps: []step{paymentOfApp, credentialsOfApp, settingsOfApp}},
 	)
 }
+
+// robbed deletes a child, and what is made in its place too. A cache that was told of
+// neither holds what it did before: that there is none.
+func robbed(u *user) {
+	u.delete("", "services", "shop")
+	wait(untilMadeAgain)(u)
+	if !u.run.has("services/shop") { // as long as the cache is held back
+		u.run.settle()
+	}
+	u.delete("", "services", "shop")
+}
+
+// untilMadeAgain is when something has been made again, even if that was refused once as
+// invalid.
+const untilMadeAgain = 6 * time.Minute
 
 // podsAreReplaced checks that there were Pods of two sorts. Their digests are not compared
 // with those of another run, as they are keyed with UIDs.
