@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/world"
@@ -57,6 +58,7 @@ func appScenarios() []scenario {
 			u.change("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
 		}}, after: []step{podsAreReplaced}},
 		scenario{name: "app-robbed", setUp: []step{apps.create}, steps: []step{robbed}},
+		scenario{name: "app-extended", setUp: []step{apps.create, extend}, steps: []step{deflect}, after: []step{extend}, fresh: []step{apps.create, extend}},
 		scenario{name: "app-missing", setUp: []step{apps.recreate}, steps: []step{paymentOfApp, credentialsOfApp, settingsOfApp}},
 	)
 }
@@ -75,6 +77,18 @@ func robbed(u *user) {
 // untilMadeAgain is when something has been made again, even if that was refused once as
 // invalid.
 const untilMadeAgain = 6 * time.Minute
+
+// extend adds to a list of a child, which is the user's business.
+func extend(u *user) {
+	u.change("", "services", "shop", map[string]any{"spec": map[string]any{"ports": []corev1.ServicePort{
+		{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}, {Name: "debug", Port: 6060},
+	}}})
+}
+
+// deflect changes of the same child what is the operator's.
+func deflect(u *user) {
+	u.change("", "services", "shop", map[string]any{"spec": map[string]any{"selector": map[string]any{"app.kubernetes.io/instance": "another"}}})
+}
 
 // podsAreReplaced checks that there were Pods of two sorts. Their digests are not compared
 // with those of another run, as they are keyed with UIDs.

@@ -58,6 +58,11 @@ func TestEnsure(t *testing.T) {
 				container.Lifecycle.PreStop.Exec, container.Lifecycle.PreStop.Sleep = nil, &corev1.SleepAction{Seconds: 1}
 			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
 		},
+		"takes out what excludes what is wanted, if that is all": {
+			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[0].Env[2].Value = "set by others"
+			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
+		},
 		"takes out what is no longer wanted, and leaves what others have set": {
 			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
 			ends: made(t, byOthers, func(d *appsv1.Deployment) {

@@ -27,41 +27,8 @@ func (t *Type[T]) whole() []string {
 	return dataFields
 }
 
-// record puts its own record on a child.
-func (t *Type[T]) record(want T) error {
-	record, err := t.recordOf(want)
-	if err != nil {
-		return err
-	}
-	want.SetAnnotations(with(want.GetAnnotations(), RecordAnnotation, record))
-	return nil
-}
-
-// recordOf is the record of what is wanted. Fields are kept as they are written, and not
-// decoded: that is needed to compare a child, not to make one.
-func (t *Type[T]) recordOf(want T) (string, error) {
-	text, err := json.Marshal(want)
-	if err != nil {
-		return "", err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return "", err
-	}
-	delete(fields, "status")
-	for _, field := range t.whole() {
-		delete(fields, field)
-	}
-	record, err := json.Marshal(fields)
-	return string(record), err
-}
-
-// fieldsOf are the fields of an object that somebody may want: all but its status.
-func fieldsOf(object any) (map[string]any, error) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
+// fieldsIn are the fields of an object that somebody may want: all but its status.
+func fieldsIn(text []byte) (map[string]any, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
@@ -72,19 +39,19 @@ func fieldsOf(object any) (map[string]any, error) {
 
 // patch returns what makes live what is wanted, or nil if it is that already. The
 // patch names the very version that it is for.
-func (t *Type[T]) patch(want, live T) ([]byte, error) {
-	modified, err := fieldsOf(want)
+func (t *Type[T]) patch(w wish[T], live T) ([]byte, error) {
+	modified, err := fieldsIn(w.text)
 	if err != nil {
 		return nil, err
 	}
-	record, err := t.recordOf(want)
+	if err := unstructured.SetNestedField(modified, w.record, "metadata", "annotations", RecordAnnotation); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(live)
 	if err != nil {
 		return nil, err
 	}
-	if err := unstructured.SetNestedField(modified, record, "metadata", "annotations", RecordAnnotation); err != nil {
-		return nil, err
-	}
-	current, err := fieldsOf(live)
+	current, err := fieldsIn(text)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +62,7 @@ func (t *Type[T]) patch(want, live T) ([]byte, error) {
 	if includes(current, modified) && includes(modified, original) {
 		return nil, nil
 	}
-	patch, err := t.threeWay(want, original, modified, current)
+	patch, err := t.threeWay(w.object, original, modified, current)
 	if err != nil || len(patch) == 0 {
 		return nil, err
 	}

@@ -144,10 +144,12 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 			return want, err
 		}
 	}
-	first := t.owned(owner, want)
-	if err := t.record(first); err != nil {
+	w, err := t.wishFor(t.owned(owner, want))
+	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
+	first := w.object.DeepCopyObject().(T)
+	first.SetAnnotations(with(first.GetAnnotations(), RecordAnnotation, w.record))
 	if initially != nil {
 		initially(first)
 	}
@@ -185,19 +187,26 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	want = t.kept(t.owned(owner, want), live)
-	if t.isSettled(owner, want, live) {
-		return live, nil
+	want = t.owned(owner, want)
+	if t.Keep != nil {
+		t.Keep(want, live)
 	}
-	patch, err := t.patch(want, live)
+	w, err := t.wishFor(want)
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
 	}
-	if patch != nil {
-		return t.write(ctx, owner, live, patch, "updating")
+	if t.isAsWanted(w, live) || t.isSettled(owner, w, live) {
+		return live, nil
 	}
-	t.settle(owner, want, live)
-	return live, nil
+	patch, err := t.patch(w, live)
+	if err != nil {
+		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
+	}
+	if patch == nil {
+		t.settle(owner, w, live)
+		return live, nil
+	}
+	return t.write(ctx, owner, live, patch, "updating")
 }
 
 // write sends a patch.

@@ -1,0 +1,141 @@
+package children
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// isAsWanted tells, at a fraction of what a merge takes, that a child says all that is
+// wanted of it and nothing that is to be taken out. If it cannot tell it says no.
+func (t *Type[T]) isAsWanted(w wish[T], live T) bool {
+	if t.Custom || live.GetAnnotations()[RecordAnnotation] != w.record {
+		return false
+	}
+	is, wanted := reflect.ValueOf(live).Elem(), reflect.ValueOf(w.object).Elem()
+	for _, p := range shapeOf(wanted.Type()).parts {
+		isPart, wantedPart := is.Field(p.index), wanted.Field(p.index)
+		switch {
+		case p.name == "status":
+		case slices.Contains(t.whole(), p.name):
+			if isPart.Len() != wantedPart.Len() || !covers(p.name, isPart, wantedPart) {
+				return false
+			}
+		case !p.isCovered("", isPart, wantedPart):
+			return false
+		}
+	}
+	return true
+}
+
+// part is a field of a struct, by what encoding/json makes of it.
+type part struct {
+	index int
+	// name is empty for a field whose own parts are written in its place.
+	name                string
+	omitEmpty, omitZero bool
+}
+
+// shape is what a struct is written as: by itself, such as a quantity or a time, or by its
+// parts.
+type shape struct {
+	byItself bool
+	parts    []part
+}
+
+// shapes are those of types: tags are parsed once.
+var shapes sync.Map
+
+func shapeOf(t reflect.Type) shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(shape)
+	}
+	s := shape{byItself: reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		has := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
+		if name == "-" || !field.IsExported() {
+			continue
+		}
+		if name == "" && !field.Anonymous {
+			name = field.Name
+		}
+		s.parts = append(s.parts, part{i, name, has("omitempty"), has("omitzero")})
+	}
+	shapes.Store(t, s)
+	return s
+}
+
+// isOmitted tells whether a field is left out where it has this value.
+func (p part) isOmitted(value reflect.Value) bool {
+	if p.omitZero && value.IsZero() {
+		return true
+	}
+	if !p.omitEmpty {
+		return false
+	}
+	switch value.Kind() {
+	case reflect.Struct:
+		return false
+	case reflect.Map, reflect.Slice:
+		return value.Len() == 0
+	default:
+		return value.IsZero()
+	}
+}
+
+// isCovered tells whether a field of what is there has all that is wanted. A member of a
+// union that is not wanted is to be taken out.
+func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
+	if p.isOmitted(wanted) {
+		return p.isOmitted(is) || !slices.Contains(unions[holder], p.name)
+	}
+	if p.name == "" {
+		return covers(holder, is, wanted)
+	}
+	return covers(p.name, is, wanted)
+}
+
+// covers tells whether a value has all that is wanted, as includes does of what is written.
+// holder is the name of the field that the values, or the lists that they are in, are of.
+func covers(holder string, is, wanted reflect.Value) bool {
+	switch wanted.Kind() {
+	case reflect.Pointer:
+		if is.IsNil() || wanted.IsNil() {
+			return is.IsNil() && wanted.IsNil()
+		}
+		return covers(holder, is.Elem(), wanted.Elem())
+	case reflect.Struct:
+		s := shapeOf(wanted.Type())
+		if s.byItself {
+			return equality.Semantic.DeepEqual(is.Interface(), wanted.Interface())
+		}
+		return !slices.ContainsFunc(s.parts, func(p part) bool {
+			return !p.isCovered(holder, is.Field(p.index), wanted.Field(p.index))
+		})
+	case reflect.Slice:
+		if is.IsNil() != wanted.IsNil() || is.Len() != wanted.Len() {
+			return false
+		}
+		for i := range wanted.Len() {
+			if !covers(holder, is.Index(i), wanted.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		for each := wanted.MapRange(); each.Next(); {
+			if value := is.MapIndex(each.Key()); !value.IsValid() || !covers(holder, value, each.Value()) {
+				return false
+			}
+		}
+		return is.IsNil() == wanted.IsNil()
+	default:
+		return is.Comparable() && wanted.Comparable() && is.Equal(wanted)
+	}
+}
