@@ -27,8 +27,12 @@ func (t *Type[T]) whole() []string {
 	return dataFields
 }
 
-// fieldsIn are the fields of an object that somebody may want: all but its status.
-func fieldsIn(text []byte) (map[string]any, error) {
+// fieldsOf are the fields of an object that somebody may want: all but its status.
+func fieldsOf(object any) (map[string]any, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
 	var fields map[string]any
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
@@ -40,18 +44,14 @@ func fieldsIn(text []byte) (map[string]any, error) {
 // patch returns what makes live what is wanted, or nil if it is that already. The
 // patch names the very version that it is for.
 func (t *Type[T]) patch(w wish[T], live T) ([]byte, error) {
-	modified, err := fieldsIn(w.text)
+	modified, err := fieldsOf(w.object)
 	if err != nil {
 		return nil, err
 	}
 	if err := unstructured.SetNestedField(modified, w.record, "metadata", "annotations", RecordAnnotation); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(live)
-	if err != nil {
-		return nil, err
-	}
-	current, err := fieldsIn(text)
+	current, err := fieldsOf(live)
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
-	first := w.object.DeepCopyObject().(T)
+	first := w.object
 	first.SetAnnotations(with(first.GetAnnotations(), RecordAnnotation, w.record))
 	if initially != nil {
 		initially(first)

@@ -2,34 +2,35 @@ package children
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
 
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// wish is what is wanted of a child, and how it is written.
+// wish is what is wanted of a child.
 type wish[T Object] struct {
 	object T
-	text   []byte
-	// record is what the child is to bear as RecordAnnotation. Fields are kept as they are
-	// written, and not decoded: that is needed to merge a child, not to make one.
+	// record is what the child is to bear as RecordAnnotation.
 	record string
 }
 
+// wishFor writes the record of what is wanted: all but the status and what is wholly the
+// owner's. An object is written part by part, which is what keeps those out of it.
 func (t *Type[T]) wishFor(want T) (wish[T], error) {
-	text, err := json.Marshal(want)
-	if err != nil {
-		return wish[T]{}, err
+	object, recorded := reflect.ValueOf(want).Elem(), map[string]any{}
+	for _, p := range shapeOf(object.Type()).parts {
+		if value := object.Field(p.index); t.records(p) && !p.isOmitted(value) {
+			recorded[p.name] = value.Addr().Interface()
+		}
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return wish[T]{}, err
-	}
-	delete(fields, "status")
-	for _, field := range t.whole() {
-		delete(fields, field)
-	}
-	record, err := json.Marshal(fields)
-	return wish[T]{want, text, string(record)}, err
+	record, err := json.Marshal(recorded)
+	return wish[T]{want, string(record)}, err
+}
+
+// records tells whether a part of an object is recorded: not its type, which does not change.
+func (t *Type[T]) records(p part) bool {
+	return p.name != "" && p.name != "status" && !slices.Contains(t.whole(), p.name)
 }
 
 // settle remembers that a merge of what is wanted into a version of a child came to
@@ -55,10 +56,11 @@ func (t *Type[T]) place(owner Owner, child T) string {
 }
 
 // tokenWith tells of what is wanted of which version of a child. There is none for a child
-// without a version.
+// without a version, nor for what cannot be written, which a merge says.
 func (w wish[T]) tokenWith(live T) (uint64, bool) {
+	text, err := json.Marshal(w.object)
 	seen := controller.NewVersions()
-	seen.Add(live, nil)
-	seen.AddText(w.text)
+	seen.Add(live, err)
+	seen.AddText(text)
 	return seen.Sum()
 }
