@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 )
 
 const (
@@ -121,7 +122,7 @@ const digestLength = 16
 
 // versionOf changes whenever the object does. It does not tell the UID, which is the
 // key of the digest.
-func versionOf(object metav1.Object) string {
+func versionOf(object controller.Versioned) string {
 	sum := sha256.Sum256([]byte(string(object.GetUID()) + "/" + object.GetResourceVersion()))
 	return hex.EncodeToString(sum[:])[:digestLength]
 }

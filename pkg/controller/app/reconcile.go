@@ -18,6 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/internal/references"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
@@ -37,7 +38,7 @@ type reconciler struct {
 	// apps reads an App before it gets a child again.
 	apps windlassclient.AppsGetter
 	// known returns the metadata of a Secret or ConfigMap, from the cache.
-	known func(ref reference, namespace string) (metav1.Object, error)
+	known func(ref reference, namespace string) (references.Object, error)
 	// read reads one from the API server, and returns its version and digest.
 	read func(ctx context.Context, ref reference, namespace string) (input, error)
 }
@@ -112,7 +113,7 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	if d, err := r.deployments.Cache.Get(p.app.Namespace, p.app.Name); err == nil {
 		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
 	}
-	present, missing, refs := map[reference]metav1.Object{}, []string{}, referencesOf(p.app)
+	present, missing, refs := map[reference]references.Object{}, []string{}, referencesOf(p.app)
 	for _, ref := range refs {
 		switch known, err := r.known(ref, p.app.Namespace); {
 		case err == nil:

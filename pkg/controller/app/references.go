@@ -30,7 +30,7 @@ func newNamed(core coreclient.CoreV1Interface, factory metadatainformer.SharedIn
 }
 
 // known is the metadata of one, from the cache.
-func (n *named) known(ref reference, namespace string) (metav1.Object, error) {
+func (n *named) known(ref reference, namespace string) (references.Object, error) {
 	return n.of[ref.kind].Get(namespace, ref.name)
 }
 

@@ -11,6 +11,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -20,7 +21,7 @@ const missingRecheck = 5 * time.Second
 // connections reads connection Secrets: each version of one once in the life of the
 // process.
 type connections struct {
-	known   func(namespace, name string) (metav1.Object, error) // from the cache of metadata
+	known   func(namespace, name string) (references.Object, error) // from the cache of metadata
 	secrets coreclient.SecretsGetter
 
 	mu   sync.Mutex
@@ -34,7 +35,7 @@ type connection struct {
 	err      error
 }
 
-func newConnections(known func(namespace, name string) (metav1.Object, error), secrets coreclient.SecretsGetter) *connections {
+func newConnections(known func(namespace, name string) (references.Object, error), secrets coreclient.SecretsGetter) *connections {
 	return &connections{known: known, secrets: secrets, read: map[controller.Key]connection{}}
 }
 
@@ -83,7 +84,7 @@ func (c *connections) forget(key controller.Key) {
 	delete(c.read, key)
 }
 
-func versionOf(object metav1.Object) string {
+func versionOf(object controller.Versioned) string {
 	return string(object.GetUID()) + "/" + object.GetResourceVersion()
 }
 
