@@ -251,16 +251,22 @@ func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
 		t.Errorf("the record holds data: %s", record)
 	}
 	live.UID, live.ResourceVersion = "child-uid", "7"
-	live.Data = map[string][]byte{"canary": []byte("tweet"), "b": []byte("changed"), "foreign": []byte("f")}
-	if err := kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), live, "port"); err != nil {
-		t.Fatal(err)
+	for what, data := range map[string]map[string][]byte{
+		"changed":  {"canary": []byte("tweet"), "b": []byte("changed"), "foreign": []byte("f")},
+		"added to": {"canary": []byte("tweet"), "b": []byte("b"), "foreign": []byte("f")},
+		"taken":    nil,
+	} {
+		live.Data = data
+		if err := kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), live, "port"); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Load(t, indexer, live)
+		again, err := secrets.Ensure(t.Context(), owner(), wanted, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "data that was "+what, wanted.Data, again.Data)
 	}
-	controllertest.Load(t, indexer, live)
-	again, err := secrets.Ensure(t.Context(), owner(), wanted, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "data", wanted.Data, again.Data)
 }
 
 func TestAChildIsNotTakenBackByAnOwnerThatGoes(t *testing.T) {

@@ -22,7 +22,7 @@ func (t *Type[T]) isAsWanted(w wish[T], live T) bool {
 		switch {
 		case p.name == "status":
 		case slices.Contains(t.whole(), p.name):
-			if isPart.Len() != wantedPart.Len() || !covers(p.name, isPart, wantedPart) {
+			if !covers(p.name, isPart, wantedPart) || !covers(p.name, wantedPart, isPart) {
 				return false
 			}
 		case !p.isCovered("", isPart, wantedPart):
@@ -98,10 +98,11 @@ func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	if p.name == "" {
 		return covers(holder, is, wanted)
 	}
-	return covers(p.name, is, wanted)
+	return !p.isOmitted(is) && covers(p.name, is, wanted)
 }
 
-// covers tells whether a value has all that is wanted, as includes does of what is written.
+// covers tells whether a value has all that is wanted, as includes does of what is written;
+// but a quantity may be written in another way, as 1Gi and 1024Mi.
 // holder is the name of the field that the values, or the lists that they are in, are of.
 func covers(holder string, is, wanted reflect.Value) bool {
 	switch wanted.Kind() {

@@ -28,14 +28,14 @@ func (t *Type[T]) wishFor(want T) (wish[T], error) {
 	return wish[T]{want, string(record)}, err
 }
 
-// records tells whether a part of an object is recorded: not its type, which does not change.
+// records tells whether a part of an object is recorded: not its kind and API version.
 func (t *Type[T]) records(p part) bool {
 	return p.name != "" && p.name != "status" && !slices.Contains(t.whole(), p.name)
 }
 
 // settle remembers that a merge of what is wanted into a version of a child came to
-// nothing: others have added to it, and a merge takes many times as long as finding out
-// that neither has changed since.
+// nothing: others have added to it, or it is a custom resource. A merge takes many times as
+// long as finding out that neither has changed since.
 func (t *Type[T]) settle(owner Owner, w wish[T], live T) {
 	if token, ok := w.tokenWith(live); ok {
 		t.Guard.Settle(owner.key(), t.place(owner, live), token)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
@@ -44,6 +45,9 @@ func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
 	}
 }
 
+// ours is the container of a Deployment that the ship wants, which byOthers puts second.
+func ours(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[1] }
+
 func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 	const patch = "patch deployments port/boat"
 	for name, c := range map[string]struct {
@@ -53,14 +57,14 @@ func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 	}{
 		"nothing":                       {},
 		"its version alone":             {change: newest},
-		"the child":                     {change: func(d *appsv1.Deployment) { newest(d); image("iron:1")(d) }, writes: []string{patch}},
+		"the child":                     {change: func(d *appsv1.Deployment) { newest(d); ours(d).Image = "iron:1" }, writes: []string{patch}},
 		"the child, by what was added":  {change: func(d *appsv1.Deployment) { newest(d); d.Spec.Paused = true }},
 		"what is wanted":                {wants: []func(*appsv1.Deployment){image("iron:1")}, writes: []string{patch}},
 		"what is wanted, by one less":   {wants: []func(*appsv1.Deployment){without("FLAG")}, writes: []string{patch}},
-		"the child, which is made anew": {change: func(d *appsv1.Deployment) { d.UID = "other"; image("iron:1")(d) }, writes: []string{patch}},
+		"the child, which is made anew": {change: func(d *appsv1.Deployment) { d.UID = "other"; ours(d).Image = "iron:1" }, writes: []string{patch}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := made(t, stored)
+			live := made(t, stored, byOthers) // so that it is merged, and that remembered
 			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
 			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
 				t.Fatal(err)
@@ -80,4 +84,13 @@ func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
 		})
 	}
+}
+
+// Each child would get a patch after an upgrade that writes records in another way.
+func TestARecordIsWrittenAsEver(t *testing.T) {
+	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass","crew":"four"},` +
+		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid","controller":true,"blockOwnerDeletion":true}]},` +
+		`"spec":{"replicas":2,"selector":null,"template":{"metadata":{},"spec":{"containers":[{"name":"deck","image":"wood:1",` +
+		`"env":[{"name":"SAIL","value":"white"},{"name":"FLAG","value":"blue"}],"resources":{}}]}},"strategy":{}}}`
+	controllertest.Equal(t, "record", as, record(t, want()))
 }
