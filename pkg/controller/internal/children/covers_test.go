@@ -49,7 +49,7 @@ func compareMany[S any, T pointerTo[S]](t *testing.T) {
 		T(object).SetManagedFields(nil)
 		return read[map[string]any](t, object)
 	}
-	const rounds = 200
+	const rounds = 80
 	left, asWanted := 0, 0
 	for range rounds {
 		fields := filled()
