@@ -4,7 +4,6 @@ package references
 
 import (
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,12 +60,7 @@ func identityOf(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	parts := []string{known.Namespace, known.Name, string(known.UID), known.ResourceVersion}
-	all := strings.Join(parts, "") // one string takes less than four
-	for i, part := range parts {
-		parts[i], all = all[:len(part)], all[len(part):]
-	}
-	return &identity{parts[0], parts[1], types.UID(parts[2]), parts[3], known.DeletionTimestamp}, nil
+	return &identity{known.Namespace, known.Name, known.UID, known.ResourceVersion, known.DeletionTimestamp}, nil
 }
 
 // Informer tells of changes.
