@@ -15,7 +15,8 @@ import (
 type options struct {
 	turns      int
 	made, rest []int // numbers of Apps
-	ats, idle  int
+	ats        []int
+	idle       int
 	out, docs  string
 	controller string
 	only       string
@@ -31,8 +32,8 @@ func parse(args []string) (*options, error) {
 	o := &options{begun: time.Now()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&o.turns, "turns", 3, "turns of each contestant with the most Apps; with fewer there is one")
-	flags.IntVar(&o.ats, "ats", 10000, "how many Ats are due at one instant")
 	flags.IntVar(&o.idle, "idle", 20000, "how many Ats are not due while others are")
+	ats := flags.String("ats", "1250,2500,5000,10000", "how many Ats are due at one instant")
 	made := flags.String("made", "625,1250,2500,5000", "how many Apps are made in a turn")
 	rest := flags.String("rest", "1000,2500,5000,20000", "how many Apps are at rest")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
@@ -42,19 +43,20 @@ func parse(args []string) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	var err error
-	if o.made, err = numbers(*made); err != nil {
-		return nil, err
+	for text, into := range map[*string]*[]int{made: &o.made, rest: &o.rest, ats: &o.ats} {
+		var err error
+		if *into, err = numbers(*text); err != nil {
+			return nil, err
+		}
 	}
-	o.rest, err = numbers(*rest)
-	return o, err
+	return o, nil
 }
 
 func numbers(text string) (all []int, err error) {
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 1 || len(all) > 0 && n <= all[len(all)-1] {
-			return nil, fmt.Errorf("numbers of Apps are like 100,1000, and grow: not %q", text)
+			return nil, fmt.Errorf("numbers are like 100,1000, and grow: not %q", text)
 		}
 		all = append(all, n)
 	}
@@ -134,14 +136,19 @@ func (o *options) tell(format string, args ...any) {
 	fmt.Printf("%8s  %s\n", time.Since(o.begun).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
+// turnsOf is how many turns there are of a size: of all but the largest one.
+func (o *options) turnsOf(size int, sizes []int) int {
+	if size == sizes[len(sizes)-1] {
+		return o.turns
+	}
+	return 1
+}
+
 // measureMade has all, in turns, see to Apps that wait for it.
 func (o *options) measureMade(ctx context.Context) error {
 	o.results.Turns = map[string][]turn{}
-	for i, apps := range o.made {
-		turns := 1
-		if i == len(o.made)-1 {
-			turns = o.turns
-		}
+	for _, apps := range o.made {
+		turns := o.turnsOf(apps, o.made)
 		for n := range turns {
 			for _, c := range o.who {
 				t, err := o.lab.see(ctx, appSubject, o.out, c, apps, o.lab.Kubeconfig())
@@ -169,17 +176,20 @@ func (o *options) measureAts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for turn := range o.turns {
-		c, err := o.lab.dueTogether(ctx, o.out, o.who[0], o.ats)
-		if err != nil {
-			return err
+	for _, ats := range o.ats {
+		turns := o.turnsOf(ats, o.ats)
+		for turn := range turns {
+			c, err := o.lab.dueTogether(ctx, o.out, o.who[0], ats)
+			if err != nil {
+				return err
+			}
+			f, err := o.lab.floor(ctx, atSubject, t, ats)
+			if err != nil {
+				return err
+			}
+			o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
+			o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Took.Round(time.Millisecond))
 		}
-		f, err := o.lab.floor(ctx, atSubject, t, o.ats)
-		if err != nil {
-			return err
-		}
-		o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
-		o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, o.turns, o.ats, c.Last.Round(time.Millisecond), f.Took.Round(time.Millisecond))
 	}
 	for _, idle := range []int{0, o.idle} {
 		l, err := o.lab.dueInTurn(ctx, o.out, o.who[0], idle)
@@ -233,29 +243,38 @@ func (o *options) measureRest(ctx context.Context) error {
 	if err := o.lab.wipe(ctx); err != nil {
 		return err
 	}
-	apps := 0
-	for _, to := range o.rest {
-		if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, apps, to); err != nil {
+	there := 0
+	for _, apps := range o.rest {
+		if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, there, apps); err != nil {
 			return err
 		}
-		apps = to
+		there = apps
 		for _, c := range o.who {
 			s, err := o.lab.atRest(ctx, o.out, c, apps, o.lab.Kubeconfig())
 			if err != nil {
 				return err
 			}
 			o.results.Sizes[c.name] = append(o.results.Sizes[c.name], s)
-			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.changes())
+			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d watches of a type, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.most("WATCH"), s.Requests.changes())
+		}
+		if err := o.measureRestarts(ctx, apps); err != nil {
+			return err
 		}
 	}
-	for turn := range o.turns {
+	return nil
+}
+
+// measureRestarts measures what becomes of a change that is made while nobody works.
+func (o *options) measureRestarts(ctx context.Context, apps int) error {
+	turns := o.turnsOf(apps, o.rest)
+	for turn := range turns {
 		for _, c := range o.who {
 			r, err := o.lab.restarted(ctx, o.out, c, apps, turn, o.lab.Kubeconfig())
 			if err != nil {
 				return err
 			}
 			o.results.Restarts[c.name] = append(o.results.Restarts[c.name], r)
-			o.tell("restart %d of %d with %d Apps, %s: the change after %v and %d passes", turn+1, o.turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
+			o.tell("restart %d of %d with %d Apps, %s: the change after %v and %d passes", turn+1, turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
 		}
 	}
 	return nil

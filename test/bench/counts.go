@@ -85,6 +85,16 @@ func (r requests) changes() (n int) {
 	return n
 }
 
+// most is how many of a verb there are for that resource which has the most.
+func (r requests) most(verb string) (n int) {
+	for name, count := range r {
+		if isCompared(name) && strings.HasPrefix(name, verb+" ") {
+			n = max(n, count)
+		}
+	}
+	return n
+}
+
 // ticks is how many units of time /proc counts in a second (getconf CLK_TCK, which is 100
 // on every Linux that Go runs on).
 const ticks = 100

@@ -40,14 +40,18 @@ func (r *results) report(docs string) error {
 		"Machine": r.Machine, "Turns": len(r.figures("Windlass", r.largest(), took)), "Apps": r.largest(), "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
-		"Foreign": r.foreignTable(), "Start": r.startTable(), "Growth": r.growthTable(),
+		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
 		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),
 	})
 }
 
-func took(t turn) float64 { return t.Took.Seconds() }
-func cpu(t turn) float64  { return t.CPU.Seconds() }
+func took(t turn) float64       { return t.Took.Seconds() }
+func cpu(t turn) float64        { return t.CPU.Seconds() }
+func heap(s size) float64       { return s.Heap }
+func started(r restart) float64 { return r.Took.Seconds() }
+func lastOf(c crowd) float64    { return c.Last.Seconds() }
+func changesOf(t turn) float64  { return float64(t.Requests.changes()) }
 
 // names are the contestants.
 var names = []string{"Windlass", "careful peer", "default peer"}
@@ -114,13 +118,12 @@ func (r *results) cpuTable() string {
 	return table(rows...)
 }
 
-const kibibyte = 1024
+const kibibyte, mebibyte = 1 << 10, 1 << 20
 
 func (r *results) memoryTable() string {
 	rows := [][]string{{"", "heap for each App (KiB)", "of the careful peer's", "peak at the start, of what it needs then"}}
-	heap := func(s size) float64 { return s.Heap }
 	for _, name := range names {
-		per, peer := slope(r.sizePoints(name, heap)), slope(r.sizePoints(peerName, heap))
+		per, peer := slope(points(heap, r.Sizes[name])), slope(points(heap, r.Sizes[peerName]))
 		var last size
 		if all := r.Sizes[name]; len(all) > 0 {
 			last = all[len(all)-1]
@@ -131,7 +134,6 @@ func (r *results) memoryTable() string {
 }
 
 func (r *results) foreignTable() string {
-	const mebibyte = 1 << 20
 	rows := [][]string{{"", "more heap (MiB)", "more received (MiB)"}}
 	for _, name := range names {
 		b := r.Burdens[name]
@@ -140,21 +142,33 @@ func (r *results) foreignTable() string {
 	return table(rows...)
 }
 
+// mostAtRest is how many Apps there were for the figures of a start.
+func (r *results) mostAtRest() (apps int) {
+	for _, s := range r.Restarts[names[0]] {
+		apps = max(apps, s.Apps)
+	}
+	return apps
+}
+
 func (r *results) startTable() string {
-	rows := [][]string{{"", "passes for other Apps before", "of the careful peer's time", "writes of a start without a change"}}
+	rows := [][]string{{"", "passes for other Apps before", "of the careful peer's time", "watches of a type, lists, and writes of a start without a change"}}
 	for _, name := range names {
 		var before, ratios []float64
 		for i, s := range r.Restarts[name] {
+			if s.Apps != r.mostAtRest() {
+				continue
+			}
 			before = append(before, float64(s.Before))
 			if i < len(r.Restarts[peerName]) {
-				ratios = append(ratios, s.Took.Seconds()/r.Restarts[peerName][i].Took.Seconds())
+				ratios = append(ratios, started(s)/started(r.Restarts[peerName][i]))
 			}
 		}
-		writes := 0
+		watches, lists, writes := 0, 0, 0
 		for _, s := range r.Sizes[name] {
+			watches, lists = max(watches, s.Requests.most("WATCH")), max(lists, s.Requests.most("LIST"))
 			writes += s.Requests.changes()
 		}
-		rows = append(rows, []string{name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprint(writes)})
+		rows = append(rows, []string{name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprintf("%d, %d, %d", watches, lists, writes)})
 	}
 	return table(rows...)
 }
@@ -178,27 +192,34 @@ func (r *results) waitsTable() string {
 }
 
 func (r *results) growthTable() string {
-	rows := [][]string{{"", "time", "CPU time", "heap"}}
-	for _, name := range append(slices.Clone(names), floorName) {
-		row := []string{name, fmt.Sprintf("%.2f", growth(r.points(name, took)))}
-		if name == floorName {
-			row = append(row, "", "")
-		} else {
-			row = append(row, fmt.Sprintf("%.2f", growth(r.points(name, cpu))), fmt.Sprintf("%.2f", growth(r.sizePoints(name, func(s size) float64 { return s.Heap }))))
+	rows := [][]string{{"", "time", "writes", "CPU time", "heap", "start", "last of the Ats"}}
+	exponent := func(of []point) string {
+		if len(of) < 2 {
+			return ""
 		}
-		rows = append(rows, row)
+		return fmt.Sprintf("%.2f", growth(of))
 	}
+	for _, name := range names {
+		turns, ats := r.Turns[name], ""
+		if name == names[0] {
+			ats = exponent(points(lastOf, r.Crowds))
+		}
+		rows = append(rows, []string{name, exponent(points(took, turns)), exponent(points(changesOf, turns)), exponent(points(cpu, turns)),
+			exponent(points(heap, r.Sizes[name])), exponent(points(started, r.Restarts[name])), ats})
+	}
+	floor := r.Turns[floorName]
+	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), "", "", "", exponent(points(took, r.CrowdFloors))})
 	return table(rows...)
 }
 
 func (r *results) atTable() string {
 	rows := [][]string{{"Ats", "last Pod, of the floor's time"}}
-	var ratios []float64
+	ratios := map[int][]float64{}
 	for i, c := range r.Crowds {
-		ratios = append(ratios, c.Last.Seconds()/r.CrowdFloors[i].Took.Seconds())
+		ratios[c.Ats] = append(ratios[c.Ats], lastOf(c)/took(r.CrowdFloors[i]))
 	}
-	if len(ratios) > 0 {
-		rows = append(rows, []string{fmt.Sprint(r.Crowds[0].Ats), spreadOf(ratios).format(2)})
+	for _, ats := range slices.Sorted(maps.Keys(ratios)) {
+		rows = append(rows, []string{fmt.Sprint(ats), spreadOf(ratios[ats]).format(2)})
 	}
 	return table(rows...)
 }
@@ -218,11 +239,11 @@ func (r *results) latenessTable() string {
 func (r *results) plots(dir string) error {
 	var times, cpus, heaps []line
 	for _, name := range names {
-		times = append(times, line{name, r.points(name, took)})
-		cpus = append(cpus, line{name, r.points(name, cpu)})
-		heaps = append(heaps, line{name, r.sizePoints(name, func(s size) float64 { return s.Heap / (1 << 20) })})
+		times = append(times, line{name, points(took, r.Turns[name])})
+		cpus = append(cpus, line{name, points(cpu, r.Turns[name])})
+		heaps = append(heaps, line{name, points(func(s size) float64 { return heap(s) / mebibyte }, r.Sizes[name])})
 	}
-	times = append(times, line{floorName, r.points(floorName, took)})
+	times = append(times, line{floorName, points(took, r.Turns[floorName])})
 	for _, p := range []struct {
 		file, title, unit string
 		lines             []line

@@ -18,7 +18,8 @@ type size struct {
 	// Heap is what lives once all is at rest, Steady the memory of the process then, and
 	// Peak the most that it has had.
 	Heap, Steady, Peak float64
-	// Requests are those of its start.
+	// Requests are those of its life, from its start to its end: the API server counts a
+	// watch when it ends.
 	Requests requests
 }
 
@@ -61,7 +62,8 @@ func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, ku
 	if s.Steady, err = r.memory("VmRSS:"); err != nil {
 		return s, err
 	}
-	after, err := l.requests(ctx)
+	r.stop()
+	after, err := l.quiet(ctx)
 	s.Requests = after.since(before)
 	return s, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -126,27 +127,24 @@ func (r *results) ratios(name, by string, apps int, of func(turn) float64) (all 
 	return all
 }
 
-// points are the middle figures of a contestant by size.
-func (r *results) points(name string, of func(turn) float64) (all []point) {
-	var sizes []int
-	for _, t := range r.Turns[name] {
-		if !slices.Contains(sizes, t.Apps) {
-			sizes = append(sizes, t.Apps)
-		}
-	}
-	slices.Sort(sizes)
-	for _, apps := range sizes {
-		all = append(all, point{float64(apps), spreadOf(r.figures(name, apps, of)).middle})
-	}
-	return all
-}
+// measured is a figure for so many objects.
+type measured interface{ objects() int }
 
-// sizePoints are the figures of a contestant at rest, by size.
-func (r *results) sizePoints(name string, of func(size) float64) (all []point) {
-	for _, s := range r.Sizes[name] {
-		all = append(all, point{float64(s.Apps), of(s)})
+func (t turn) objects() int    { return t.Apps }
+func (s size) objects() int    { return s.Apps }
+func (r restart) objects() int { return r.Apps }
+func (c crowd) objects() int   { return c.Ats }
+
+// points are the middle figures, by how many objects they are for.
+func points[M measured](of func(M) float64, all []M) (middle []point) {
+	figures := map[int][]float64{}
+	for _, m := range all {
+		figures[m.objects()] = append(figures[m.objects()], of(m))
 	}
-	return all
+	for _, n := range slices.Sorted(maps.Keys(figures)) {
+		middle = append(middle, point{float64(n), spreadOf(figures[n]).middle})
+	}
+	return middle
 }
 
 func (r *results) largest() (apps int) {

@@ -54,7 +54,7 @@ func TestFiguresAreOfTheTurnsWithSoManyApps(t *testing.T) {
 	if got := r.ratios("a", "b", 2, took); !slices.Equal(got, []float64{2, 3}) {
 		t.Errorf("ratios: %v", got)
 	}
-	if diff := cmp.Diff([]point{{1, 1}, {2, 5}}, r.points("a", took), cmp.AllowUnexported(point{})); diff != "" {
+	if diff := cmp.Diff([]point{{1, 1}, {2, 5}}, points(took, r.Turns["a"]), cmp.AllowUnexported(point{})); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)
 	}
 	if r.largest() != 2 {
