@@ -37,6 +37,11 @@ func TestFaults(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if *logs != "" {
+		if err := os.MkdirAll(*logs, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	switch {
 	case *one != "":
 		c.chosen = isAskedFor
