@@ -74,7 +74,7 @@ func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int)
 
 // createdPerSecond is how many Ats an API server takes in a second at least, while
 // somebody says of each that it waits; ahead is how long there is beside that.
-const createdPerSecond, ahead = 150, 10 * time.Second
+const createdPerSecond, ahead = 60, 10 * time.Second
 
 // waitedFor has a contestant wait for Ats, beside some that are not due, and returns how
 // late their Pods are. in is when, after the first, each is due.

@@ -69,10 +69,9 @@ func bench(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(o.out, "results.json")
 	o.results = newResults()
 	if o.only != "" {
-		if o.results, err = readResults(file); err != nil {
+		if o.results, err = readResults(o.file()); err != nil {
 			return err
 		}
 	}
@@ -81,13 +80,17 @@ func bench(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if err := o.results.write(file); err != nil || o.docs == "" {
-		return err
+	if o.docs == "" {
+		return nil
 	}
 	return o.results.report(o.docs)
 }
 
-// measure takes the measures, one after the other on one API server.
+// file holds the results.
+func (o *options) file() string { return filepath.Join(o.out, "results.json") }
+
+// measure takes the measures, one after the other on one API server, and keeps the results
+// of each: what comes later may fail.
 func (o *options) measure(ctx context.Context) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
@@ -126,6 +129,9 @@ func (o *options) measure(ctx context.Context) error {
 		}
 		if err := m.take(ctx); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
+		}
+		if err := o.results.write(o.file()); err != nil {
+			return err
 		}
 	}
 	return nil

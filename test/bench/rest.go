@@ -93,9 +93,7 @@ func (r *running) idle(ctx context.Context) error {
 type restart struct {
 	Apps int
 	// Took is the time from the start of the process until the change has come to the
-	// Deployment, and Before how many passes for other Apps the log tells of before its own:
-	// that of a peer when they begin, that of Windlass when they end, which counts those
-	// that were done while the change was written.
+	// Deployment, and Before how many passes for other Apps begin before its own.
 	Took   time.Duration
 	Before int
 }
@@ -134,24 +132,12 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 	if err := r.idle(ctx); err != nil {
 		return result, err
 	}
-	result.Before, err = r.passesBefore(a.Name)
-	return result, err
-}
-
-// passesBefore is how many passes the log tells of before that for an App.
-func (r *running) passesBefore(name string) (n int, err error) {
 	text, err := os.ReadFile(r.log)
 	if err != nil {
-		return 0, err
+		return result, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if !strings.Contains(line, "Pass begins") && !strings.Contains(line, "Pass ended") {
-			continue
-		}
-		if strings.Contains(line, name) {
-			return n, nil
-		}
-		n++
+	if result.Before, err = passesBefore(string(text), a.Name); err != nil {
+		return result, fmt.Errorf("reading the log %s: %w", r.log, err)
 	}
-	return 0, fmt.Errorf("the log %s does not tell of %s", r.log, name)
+	return result, nil
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 
+	"go.uber.org/zap/zapcore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -38,10 +39,10 @@ type Options struct {
 // Run runs the peer until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	level := flag.NewFlagSet("", flag.ContinueOnError)
-	logging := zap.Options{}
+	logging := zap.Options{TimeEncoder: zapcore.RFC3339NanoTimeEncoder}
 	logging.BindFlags(level)
 	if o.Verbose {
-		if err := level.Set("zap-log-level", "debug"); err != nil {
+		if err := level.Set("zap-log-level", "2"); err != nil { // from here on, none is left out
 			return err
 		}
 	}
