@@ -37,7 +37,7 @@ func (r *results) report(docs string) error {
 	}
 	defer file.Close()
 	return page.Execute(file, map[string]any{
-		"Machine": r.Machine, "Turns": len(r.figures("Windlass", r.largest(), took)), "Apps": r.largest(), "Workers": workers, "Tape": r.Tape,
+		"Machine": r.Machine, "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
@@ -71,10 +71,14 @@ func table(rows ...[]string) string {
 }
 
 func (r *results) throughputTable() string {
-	rows := [][]string{{"", "of the floor's rate", "Apps a second"}}
+	rows := [][]string{append(r.sizesOfTurns(), "Apps a second then")}
 	for _, name := range append(slices.Clone(names), floorName) {
+		row := []string{name}
+		for _, p := range points(took, r.Turns[name]) {
+			row = append(row, spreadOf(r.ratios(floorName, name, int(p.x), took)).format(2))
+		}
 		rate := r.figures(name, r.largest(), func(t turn) float64 { return float64(t.Apps) / t.Took.Seconds() })
-		rows = append(rows, []string{name, spreadOf(r.ratios(floorName, name, r.largest(), took)).format(2), spreadOf(rate).format(0)})
+		rows = append(rows, append(row, spreadOf(rate).format(0)))
 	}
 	return table(rows...)
 }
@@ -110,12 +114,25 @@ func (r *results) requestsTable() string {
 }
 
 func (r *results) cpuTable() string {
-	rows := [][]string{{"", "of the careful peer's", "CPU seconds for 1,000 Apps"}}
+	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then")}
 	for _, name := range names {
+		row := []string{name}
+		for _, p := range points(cpu, r.Turns[name]) {
+			row = append(row, spreadOf(r.ratios(name, peerName, int(p.x), cpu)).format(2))
+		}
 		per := r.figures(name, r.largest(), func(t turn) float64 { return t.CPU.Seconds() / float64(t.Apps) * 1000 })
-		rows = append(rows, []string{name, spreadOf(r.ratios(name, peerName, r.largest(), cpu)).format(2), spreadOf(per).format(2)})
+		rows = append(rows, append(row, spreadOf(per).format(2)))
 	}
 	return table(rows...)
+}
+
+// sizesOfTurns heads a table that tells of turns by their size.
+func (r *results) sizesOfTurns() []string {
+	row := []string{""}
+	for _, p := range points(took, r.Turns[names[0]]) {
+		row = append(row, fmt.Sprintf("%.0f Apps", p.x))
+	}
+	return row
 }
 
 const kibibyte, mebibyte = 1 << 10, 1 << 20
