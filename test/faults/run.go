@@ -60,6 +60,7 @@ func (r *run) live(now time.Time) {
 			r.lastStep()
 		}
 		r.injector.patient = r.scenario.early > 0
+		r.afterLook()
 		step(u)
 		r.settle()
 		r.atRest(i)

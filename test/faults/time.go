@@ -65,6 +65,20 @@ func (r *run) asleep(limit time.Duration) bool {
 	return r.await(limit)
 }
 
+// afterLook lets time pass until the operator has looked once more at what no event tells
+// of, so that its next look is too far off to be taken for an answer to a step.
+func (r *run) afterLook() {
+	if !r.scenario.looks() {
+		return
+	}
+	r.doze(true)
+	defer r.doze(false)
+	for before, begun := r.asked(), time.Now(); r.asked() == before && time.Since(begun) < quietWithLooks; {
+		r.await(lull / 10)
+		r.drain()
+	}
+}
+
 func (r *run) doze(dozing bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
