@@ -67,7 +67,7 @@ func (g *Guard) Wrote(key Key, store Store, version string) {
 }
 
 // CaughtUp tells whether the caches hold all that was recorded for key, and
-// forgets what they hold.
+// forgets what they hold. Only what is read from them afterwards is as new.
 func (g *Guard) CaughtUp(key Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,8 +2,8 @@
 // none of them.
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
-//	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 fetch       from the lister; NotFound: forget
-//	    ▲                                      backoff      │ 2 caught up?  the cache holds our own last writes
+//	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache holds our own last writes
+//	    ▲                                      backoff      │ 2 fetch       from the lister; NotFound: forget
 //	    │                                                   │ 3 finalize    deleting: Finalize, then drop the finalizer
 //	    │                                                   │               else: the finalizer is there, or is added now
 //	    │                                                   │ 4 reconcile   the kind, unless what it reads is as it was; may write children and obj.Status

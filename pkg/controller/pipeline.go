@@ -48,9 +48,13 @@ type Pipeline[T Object] struct {
 	Clock  clock.PassiveClock
 }
 
-// Sync does one pass for an object: fetch, caught up?, finalize, reconcile,
+// Sync does one pass for an object: caught up?, fetch, finalize, reconcile,
 // status. What becomes of its result and error is decided in classify.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
+	// An object that was fetched before might be older than what the cache holds by now.
+	if !p.Guard.CaughtUp(key) {
+		return Result{}, errBehind
+	}
 	cached, err := p.Get(key)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
@@ -62,9 +66,6 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if cached.GetAnnotations()[PausedAnnotation] == "true" {
 		klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
 		return Result{}, nil
-	}
-	if !p.Guard.CaughtUp(key) {
-		return Result{}, errBehind
 	}
 	if cached.GetDeletionTimestamp() != nil {
 		return p.finalize(ctx, key, cached)

@@ -183,6 +183,31 @@ func TestPassWaitsForTheCacheToHoldOwnWrites(t *testing.T) {
 	}
 }
 
+// late is a cache to which an event comes just when it is asked how far it has come.
+type late struct {
+	controller.Store
+	comes func()
+}
+
+func (l *late) LastStoreSyncResourceVersion() string {
+	l.comes()
+	return l.Store.LastStoreSyncResourceVersion()
+}
+
+func TestPassDoesNotStartFromWhatWasThereBeforeTheCacheCaughtUp(t *testing.T) {
+	b := newBench(t, &painter{})
+	cache := &late{Store: b.cache, comes: func() {}}
+	b.pipeline.Store = cache
+	b.mustPass()
+	b.wantWrites("status default/a")
+
+	cache.comes = b.deliver
+	if _, err := b.pipeline.Sync(t.Context(), theToy); err != nil {
+		t.Fatal(err)
+	}
+	b.wantWrites()
+}
+
 func TestPassKnowsTheWritesOfTheKind(t *testing.T) {
 	var children controllertest.Store
 	children.Set("100")
