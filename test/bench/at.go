@@ -15,7 +15,7 @@ import (
 
 // atSubject are Ats that are due already.
 var atSubject = subject{
-	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 2,
+	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 3,
 	name:   atName,
 	create: func(ctx context.Context, l *lab, i int) error { return l.createAt(ctx, i, past) },
 }
@@ -92,6 +92,8 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 		return nil, err
 	}
 	defer r.stop()
+	ctx, cancel := r.living(ctx)
+	defer cancel()
 	if err := r.idle(ctx); err != nil {
 		return nil, err
 	}
@@ -125,7 +127,7 @@ func lateOf(ctx context.Context, pods watch.Interface, ats int, due func(i int) 
 	for len(number) > 0 {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		case e, ok := <-pods.ResultChan():
 			if !ok {
 				return nil, fmt.Errorf("a watch has ended when %d Pods were missing", len(number))

@@ -112,7 +112,6 @@ func (o *options) measure(ctx context.Context) error {
 	if o.tape, err = o.lab.record(ctx, appSubject, o.out, o.who[0]); err != nil {
 		return err
 	}
-	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
 	for _, m := range []struct {
 		name string
 		take func(context.Context) error
@@ -130,6 +129,7 @@ func (o *options) measure(ctx context.Context) error {
 		if err := m.take(ctx); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
+		o.results.Begun[m.name] = o.begun
 		if err := o.results.write(o.file()); err != nil {
 			return err
 		}
@@ -152,6 +152,7 @@ func (o *options) turnsOf(size int, sizes []int) int {
 
 // measureMade has all, in turns, see to Apps that wait for it.
 func (o *options) measureMade(ctx context.Context) error {
+	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
 	o.results.Turns = map[string][]turn{}
 	for _, apps := range o.made {
 		turns := o.turnsOf(apps, o.made)

@@ -52,6 +52,7 @@ type running struct {
 	address string
 	log     string
 	began   time.Time
+	ended   chan struct{} // closed when the process has ended
 }
 
 // start starts a contestant. What it prints goes to a file of its name in dir.
@@ -63,7 +64,7 @@ func (c contestant) start(dir, kubeconfig string, more ...string) (*running, err
 	address := listener.Addr().String()
 	_ = listener.Close() // its port is free now
 	args := append(c.command(kubeconfig, address), more...)
-	r := &running{command: exec.Command(args[0], args[1:]...), address: address, log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log")}
+	r := &running{command: exec.Command(args[0], args[1:]...), address: address, ended: make(chan struct{}), log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log")}
 	output, err := os.Create(r.log)
 	if err != nil {
 		return nil, err
@@ -75,13 +76,36 @@ func (c contestant) start(dir, kubeconfig string, more ...string) (*running, err
 	if err := r.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
+	go func() {
+		_ = r.command.Wait() // that it failed, or was killed, is in ProcessState
+		close(r.ended)
+	}()
 	return r, nil
+}
+
+// living returns a context that ends with the process: who waits for what it does would
+// wait in vain.
+func (r *running) living(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-r.ended:
+			cancel(r.failure())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// failure says how it has ended.
+func (r *running) failure() error {
+	return fmt.Errorf("%s has ended: %v; its log is %s", r.command.Path, r.command.ProcessState, r.log)
 }
 
 // stop ends it, and returns the CPU time of its life.
 func (r *running) stop() time.Duration {
-	_ = r.command.Process.Kill()
-	_ = r.command.Wait() // which says that it was killed
+	_ = r.command.Process.Kill() // unless it has ended
+	<-r.ended
 	state := r.command.ProcessState
 	return state.UserTime() + state.SystemTime()
 }

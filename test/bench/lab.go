@@ -105,14 +105,14 @@ type subject struct {
 	of schema.GroupVersionResource
 	// child is the type of the first of its children.
 	child schema.GroupVersionResource
-	// writes is how many Windlass sends at least.
+	// writes is how many Windlass sends for one, with those of events.
 	writes int
 	name   func(i int) string
 	create func(ctx context.Context, l *lab, i int) error
 }
 
 var appSubject = subject{
-	of: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: childTypes[0], writes: len(childTypes) + 1,
+	of: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: childTypes[0], writes: len(childTypes) + 2,
 	name: func(i int) string { return app(i).Name },
 	create: func(ctx context.Context, l *lab, i int) error {
 		a := app(i)

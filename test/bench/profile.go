@@ -28,19 +28,21 @@ func (o *options) profile(ctx context.Context) error {
 			return r.fetch(ctx, "/debug/pprof/"+what, file)
 		}
 		var t turn
-		err := o.lab.timed(ctx, &t, appSubject, apps, func(_ context.Context, finished func() error) error {
+		err := o.lab.timed(ctx, &t, appSubject, apps, func(ctx context.Context, finished func(context.Context) error) error {
 			r, err := c.start(o.out, o.lab.Kubeconfig())
 			if err != nil {
 				return err
 			}
 			defer r.stop()
+			ctx, cancel := r.living(ctx)
+			defer cancel()
 			if err := r.serving(ctx); err != nil {
 				return err
 			}
 			if err := keep(r, fmt.Sprintf("profile?seconds=%.0f", profileLength.Seconds())); err != nil {
 				return err
 			}
-			if err := finished(); err != nil {
+			if err := finished(ctx); err != nil {
 				return err
 			}
 			return keep(r, "heap?gc=1")

@@ -37,7 +37,7 @@ func (r *results) report(docs string) error {
 	}
 	defer file.Close()
 	return page.Execute(file, map[string]any{
-		"Machine": r.Machine, "Workers": workers, "Tape": r.Tape,
+		"Machine": r.Machine, "Runs": r.runs(), "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),

@@ -54,7 +54,7 @@ func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, ku
 	}
 	defer r.stop()
 	if err := r.idle(ctx); err != nil {
-		return s, fmt.Errorf("%s (its log is %s): %w", c.name, r.log, err)
+		return s, fmt.Errorf("%s: %w", c.name, err)
 	}
 	if s.Heap, s.Peak, err = r.heap(ctx); err != nil {
 		return s, err
@@ -84,6 +84,8 @@ func (r *running) idle(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-r.ended:
+			return r.failure()
 		case <-time.After(while):
 		}
 	}
@@ -116,10 +118,12 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 		return result, err
 	}
 	defer r.stop()
+	ctx, cancel := r.living(ctx)
+	defer cancel()
 	for result.Took == 0 {
 		select {
 		case <-ctx.Done():
-			return result, ctx.Err()
+			return result, context.Cause(ctx)
 		case e, ok := <-deployments.ResultChan():
 			if !ok {
 				return result, fmt.Errorf("%s: a watch has ended", c.name)

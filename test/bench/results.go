@@ -8,11 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // results are all that was measured, by contestant. They are what the JSON file holds.
 type results struct {
-	Machine  string
+	Machine string
+	// Begun is when the run of the bench began that took a measure.
+	Begun    map[string]time.Time
 	Turns    map[string][]turn
 	Sizes    map[string][]size
 	Restarts map[string][]restart
@@ -29,7 +32,7 @@ type results struct {
 }
 
 func newResults() *results {
-	return &results{Machine: machine(), Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
+	return &results{Machine: machine(), Begun: map[string]time.Time{}, Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
 }
 
 // machine tells what the figures were measured on.
@@ -43,6 +46,11 @@ func machine() string {
 		}
 	}
 	return model
+}
+
+// runs is how many runs of the bench took the measures.
+func (r *results) runs() int {
+	return len(slices.CompactFunc(slices.SortedFunc(maps.Values(r.Begun), time.Time.Compare), time.Time.Equal))
 }
 
 // write puts the results into a file.

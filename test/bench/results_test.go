@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -41,6 +42,25 @@ func TestSpread(t *testing.T) {
 		if got := spreadOf(figures).format(1); got != want {
 			t.Errorf("of %v it is %q, not %q", figures, got, want)
 		}
+	}
+}
+
+func TestMeasuresMayBeOfSeveralRuns(t *testing.T) {
+	r, now, file := newResults(), time.Now(), filepath.Join(t.TempDir(), "results.json")
+	r.Begun["made"], r.Begun["at"] = now.Add(-time.Hour), now.Add(-time.Hour)
+	if err := r.write(file); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readResults(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.runs(); got != 1 {
+		t.Errorf("of one run it is %d", got)
+	}
+	r.Begun["at"] = now
+	if got := r.runs(); got != 2 {
+		t.Errorf("of two runs it is %d", got)
 	}
 }
 

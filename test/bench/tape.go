@@ -109,8 +109,7 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		return nil, err
 	}
 	defer g.close()
-	turn, err := l.see(ctx, s, dir, c, 1, g.kubeconfig)
-	if err != nil {
+	if _, err := l.see(ctx, s, dir, c, 1, g.kubeconfig); err != nil {
 		return nil, err
 	}
 	made, err := l.metadata.Resource(s.of).Namespace(namespace(0)).Get(ctx, s.name(0), metav1.GetOptions{})
@@ -118,8 +117,8 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		return nil, err
 	}
 	t.uid = string(made.UID)
-	if len(t.writes) < s.writes {
-		return nil, fmt.Errorf("of %s there are only %d writes in %v", c.name, len(t.writes), turn)
+	if len(t.writes) != s.writes {
+		return nil, fmt.Errorf("%s has sent %d writes for one of %s, not %d:\n%s", c.name, len(t.writes), s.of.Resource, s.writes, t)
 	}
 	return t, nil
 }

@@ -26,14 +26,16 @@ type turn struct {
 // see has a contestant see to so many objects that wait for it.
 func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
 	var t turn
-	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func() error) error {
+	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
 		r, err := c.start(dir, kubeconfig)
 		if err != nil {
 			return err
 		}
 		defer r.stop()
-		if err := finished(); err != nil {
-			return fmt.Errorf("%s (its log is %s): %w", c.name, r.log, err)
+		ctx, cancel := r.living(ctx)
+		defer cancel()
+		if err := finished(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		if t.CPU, err = r.cpu(); err != nil {
 			return err
@@ -47,17 +49,17 @@ func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, obje
 // floor has nobody but the bench send the same writes.
 func (l *lab) floor(ctx context.Context, s subject, tape *tape, objects int) (turn, error) {
 	var t turn
-	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func() error) error {
+	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
 		if err := l.play(ctx, s, tape, 0); err != nil {
 			return err
 		}
-		return finished()
+		return finished(ctx)
 	})
 	return t, err
 }
 
 // timed makes some objects, and has somebody see to them.
-func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebody func(ctx context.Context, finished func() error) error) error {
+func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebody func(ctx context.Context, finished func(context.Context) error) error) error {
 	if err := l.wipe(ctx); err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebo
 		begun <- time.Now()
 		children.Stop()
 	}()
-	return somebody(ctx, func() error {
+	return somebody(ctx, func(ctx context.Context) error {
 		if err := all(ctx, statuses, objects); err != nil {
 			return err
 		}
@@ -120,7 +122,7 @@ func all(ctx context.Context, changes watch.Interface, objects int) error {
 	for len(changed) < objects {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d objects have a status: %w", len(changed), objects, ctx.Err())
+			return fmt.Errorf("%d of %d objects have a status: %w", len(changed), objects, context.Cause(ctx))
 		case e, ok := <-changes.ResultChan():
 			if !ok {
 				return fmt.Errorf("a watch has ended when %d of %d objects had a status", len(changed), objects)
@@ -141,7 +143,7 @@ func (l *lab) quiet(ctx context.Context) (requests, error) {
 	for err == nil {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		case <-time.After(enough):
 		}
 		var next requests
