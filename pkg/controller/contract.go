@@ -74,8 +74,8 @@ type Versioned interface {
 // are as they were.
 type Deterministic[T Object] interface {
 	// Inputs adds to seen all that Reconcile reads of caches besides obj, which it does not
-	// change. What Reconcile asks the API server, or a clock, must not decide of a pass
-	// with nothing left to do.
+	// change: by AddWanted what it makes if it is not there. What Reconcile asks the API
+	// server, or a clock, must not decide of a pass with nothing left to do.
 	Inputs(obj T, seen *Versions)
 }
 

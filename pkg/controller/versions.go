@@ -35,6 +35,16 @@ func (v *Versions) Add(object Versioned, err error) {
 	}
 }
 
+// AddWanted is Add for what has to be there. If it is not, nothing is known: its absence has
+// no version, so that it may have come, have been found as it should be, and have gone
+// again, and all would look as before.
+func (v *Versions) AddWanted(object Versioned, err error) {
+	if object == nil {
+		v.unknown = true
+	}
+	v.Add(object, err)
+}
+
 // AddText adds what has no version, such as what is wanted.
 func (v *Versions) AddText(text []byte) { _, _ = v.hash.Write(text) }
 

@@ -18,14 +18,19 @@ type matcher struct {
 	painter
 	tin     *metav1.ObjectMeta
 	failure error // of reading it
+	needs   bool  // one that is not there has to be made
 }
 
 func (m *matcher) Inputs(_ *Toy, seen *controller.Versions) {
+	add := seen.Add
+	if m.needs {
+		add = seen.AddWanted
+	}
 	if m.tin == nil && m.failure == nil {
-		seen.Add(nil, nil)
+		add(nil, nil)
 		return
 	}
-	seen.Add(m.tin, m.failure)
+	add(m.tin, m.failure)
 }
 
 func tin(uid, version string) *metav1.ObjectMeta {
@@ -101,6 +106,22 @@ func TestAPassThatHasActedIsRepeated(t *testing.T) {
 	b.mustPass()
 	b.mustPass() // before it was seen, it is gone
 	controllertest.Equal(t, "passes", 5, kind.calls)
+}
+
+// TestAPassIsRepeatedWhileWhatItNeedsIsNotThere is of what comes just in time for a pass, and
+// is gone again before the next.
+func TestAPassIsRepeatedWhileWhatItNeedsIsNotThere(t *testing.T) {
+	kind := &matcher{needs: true, tin: tin("a", "7")}
+	b := newBench(t, kind)
+	b.mustPass() // writes the status
+	kind.tin, kind.reconcile = nil, func(ctx context.Context, toy *Toy) (controller.Result, error) {
+		kind.tin = tin("b", "8")
+		return paint(ctx, toy)
+	}
+	b.mustPass()
+	kind.tin = nil
+	b.mustPass()
+	controllertest.Equal(t, "passes", 3, kind.calls)
 }
 
 func TestAPassWhoseStatusWasNotWrittenIsRepeated(t *testing.T) {

@@ -86,18 +86,28 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controll
 // Inputs implements controller.Deterministic: what the API server is asked for, digests of
 // Secrets and ConfigMaps, is kept on the Deployment with the versions that it is of.
 func (r *reconciler) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	seen.Add(r.configMaps.Cache.Version(app.Namespace, app.Name))
-	seen.Add(r.deployments.Cache.Version(app.Namespace, app.Name))
-	seen.Add(r.services.Cache.Version(app.Namespace, app.Name))
-	seen.Add(r.ingresses.Cache.Version(app.Namespace, app.Name))
-	seen.Add(r.autoscalers.Cache.Version(app.Namespace, app.Name))
-	seen.Add(r.budgets.Cache.Version(app.Namespace, app.Name))
+	see(seen, r.configMaps.Cache, app, len(app.Spec.Config) > 0)
+	see(seen, r.deployments.Cache, app, true)
+	see(seen, r.services.Cache, app, true)
+	see(seen, r.ingresses.Cache, app, app.Spec.Ingress != nil)
+	see(seen, r.autoscalers.Cache, app, app.Spec.Autoscaling != nil)
+	see(seen, r.budgets.Cache, app, least(app) > 1)
 	for _, ref := range referencesOf(app) {
 		known, err := r.known(ref, app.Namespace)
 		if apierrors.IsNotFound(err) {
 			known, err = nil, nil
 		}
 		seen.Add(known, err)
+	}
+}
+
+// see adds a child.
+func see[T children.Object](seen *controller.Versions, cache children.Cache[T], app *v1alpha1.App, wanted bool) {
+	child, err := cache.Version(app.Namespace, app.Name)
+	if wanted {
+		seen.AddWanted(child, err)
+	} else {
+		seen.Add(child, err)
 	}
 }
 

@@ -127,6 +127,31 @@ func TestAPassReadsNothingBesidesItsInputs(t *testing.T) {
 	}
 }
 
+// TestAPassIsRepeatedWhileAChildIsMissing is of a child that comes just in time for a pass, as
+// that of a write whose answer was lost, and is gone again before the next.
+func TestAPassIsRepeatedWhileAChildIsMissing(t *testing.T) {
+	for i, kind := range []string{"ConfigMap", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget"} {
+		t.Run(kind, func(t *testing.T) {
+			w, pipeline := worldAtRest(t, everything)
+			app, err := pipeline.Get(theApp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := func() bool {
+				seen := controller.NewVersions()
+				pipeline.Reconciler.(*reconciler).Inputs(app, seen)
+				_, known := seen.Sum()
+				return known
+			}
+			controllertest.Equal(t, "may be skipped with it", true, known())
+			if err := childInformers(w.in.Kube)[i].GetStore().Replace(nil, "2"); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "may be skipped without it", false, known())
+		})
+	}
+}
+
 // noting notes what is read of a cache.
 type noting[T children.Object] struct {
 	children.Cache[T]
