@@ -25,6 +25,8 @@ type kind interface {
 	// ensure makes the child what the component says, and returns it as it is then. Its
 	// errors are those of children.Type.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
+	// update is ensure for a child that was there when the pass began.
+	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
 	// remove deletes a child as it was seen.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error
 	// reclaim puts the owner's reference on a child that was let go.
@@ -111,6 +113,14 @@ func (k *typed[T]) of(platform types.UID) ([]controller.Object, error) {
 
 func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
 	child, err := k.Ensure(ctx, owner, k.build(meta, c), nil)
+	if err != nil {
+		return nil, err
+	}
+	return child, nil
+}
+
+func (k *typed[T]) update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
+	child, err := k.Update(ctx, owner, k.build(meta, c))
 	if err != nil {
 		return nil, err
 	}

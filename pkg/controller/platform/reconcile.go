@@ -200,8 +200,11 @@ func (r *reconciler) act(ctx context.Context, p *pass, c *component) (controller
 		p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
 		return c.child, c.kind.remove(ctx, p.owner, c.child)
 	}
+	if c.there {
+		return c.kind.update(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
+	}
 	// An At runs a command; and what is made again by an old list may outlive the Platform.
-	if !c.there && (c.spec.At != nil || p.owner.Seen()) {
+	if c.spec.At != nil || p.owner.Seen() {
 		if err := r.confirm(ctx, p); err != nil {
 			return nil, err
 		}

@@ -76,6 +76,27 @@ func TestACommandIsNotRunByASpecThatIsNotTheNewest(t *testing.T) {
 	controllertest.Equal(t, "writes of a pass that knows the newest", []string{"create ats shops/shop-job", status}, writes)
 }
 
+// TestWhatGoesDuringAPassIsNotMadeAgainByIt is of an At that somebody deletes while a component
+// before it is made: whether it is still wanted then was not asked.
+func TestWhatGoesDuringAPassIsNotMadeAgainByIt(t *testing.T) {
+	w := newWorld(t, example(app("web"), at("job")))
+	w.house()
+	w.has(at("job"), "ready")
+	w.fill()
+	w.windlass.PrependReactor("create", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if err := w.in.Windlass.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "9"); err != nil {
+			t.Error(err)
+		}
+		return false, nil, nil
+	})
+	before := len(w.journal.Writes())
+	_, err := w.pipeline.Sync(t.Context(), key)
+	if err == nil || !controller.Quiet(err) {
+		t.Errorf("the pass ended with %v", err)
+	}
+	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web"}, w.journal.Writes()[before:])
+}
+
 // TestNothingIsMadeAgainForAPlatformThatIsGone is of a process that has just started and is
 // served an old list: what it makes could outlive the Platform.
 func TestNothingIsMadeAgainForAPlatformThatIsGone(t *testing.T) {

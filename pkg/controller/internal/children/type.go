@@ -69,6 +69,19 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 	return t.update(ctx, owner, want, live)
 }
 
+// Update is Ensure for a child that was there when the pass began: one that has gone since
+// is not made again by what was decided when it was there. Its error is AwaitDeletion then.
+func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
+	live, err := t.Cache.Get(want.GetNamespace(), want.GetName())
+	if apierrors.IsNotFound(err) {
+		return live, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return live, fmt.Errorf("reading %s from the cache: %w", t.describe(want), err)
+	}
+	return t.update(ctx, owner, want, live)
+}
+
 // Prune deletes a child that is no longer wanted. One that belongs to somebody else
 // is left alone.
 func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
