@@ -155,6 +155,34 @@ func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
 	controllertest.Equal(t, "phase", v1alpha1.AppPending, w.app().Status.Phase)
 }
 
+// TestWhatAnAutoscalerHasMadeOfZeroStays is of one that does so while a pass reads a Secret.
+func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
+	w := newWorld(t, example(everything), secret("db-credentials"))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	scale := func(n int32) {
+		d := w.deployment()
+		d.Spec.Replicas, d.Annotations[inputsAnnotation] = &n, "" // so that it is read again
+		if _, err := w.kube.AppsV1().Deployments("default").Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scale(0)
+	pipeline := w.fill()
+	r := pipeline.Reconciler.(*reconciler)
+	read := r.read
+	r.read = func(ctx context.Context, ref reference, namespace string) (input, error) {
+		scale(5)
+		w.fill()
+		return read(ctx, ref, namespace)
+	}
+	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "replicas", 5, *w.deployment().Spec.Replicas)
+}
+
 func TestAnAutoscalerDoesNotBeginAtZero(t *testing.T) {
 	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
 	if _, err := w.pass(); err != nil {

@@ -181,15 +181,17 @@ func (r *reconciler) deployment(ctx context.Context, p *pass) error {
 		return nil
 	}
 	want := desiredDeployment(p.app, p.inputs)
-	scaled := p.app.Spec.Autoscaling != nil
-	if scaled && p.before != nil && ptr.Deref(p.before.Spec.Replicas, 1) == 0 {
-		want.Spec.Replicas = ptr.To(least(p.app)) // an autoscaler does not begin at 0
-	}
-	d, err := r.deployments.Ensure(ctx, p.owner, want, func(first *appsv1.Deployment) {
-		if scaled {
-			first.Spec.Replicas = ptr.To(least(p.app))
+	deployments, first := r.deployments, func(*appsv1.Deployment) {}
+	if p.app.Spec.Autoscaling != nil {
+		first = func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(least(p.app)) }
+		// An autoscaler does not begin at 0. What it has made of that since p.before stays.
+		deployments.Keep = func(want, live *appsv1.Deployment) {
+			if ptr.Deref(live.Spec.Replicas, 1) == 0 {
+				first(want)
+			}
 		}
-	})
+	}
+	d, err := deployments.Ensure(ctx, p.owner, want, first)
 	if err != nil {
 		return err
 	}
