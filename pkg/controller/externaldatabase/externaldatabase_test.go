@@ -228,6 +228,43 @@ func TestAPasswordThatClientsWouldChangeIsRefused(t *testing.T) {
 	}
 }
 
+func TestAPasswordThatChangesDuringAPassIsNotSaidToWork(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"edited": func(w *world) {
+			s := w.secret()
+			s.Data["password"] = []byte("another")
+			if _, err := w.kube.CoreV1().Secrets("default").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.fill()
+		},
+		"deleted": func(w *world) {
+			if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.in.Kube.Core().V1().Secrets().Informer().GetStore().Replace(nil, "9"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret())
+			if _, err := w.pass(); err != nil || ready(w.db()).Status != metav1.ConditionTrue {
+				t.Fatalf("it is %v, and the pass ended with %v", ready(w.db()), err)
+			}
+			w.server.meanwhile = func() { change(w) }
+			_, _ = w.pass()
+			controllertest.Equal(t, "Ready", metav1.ConditionFalse, ready(w.db()).Status)
+			controllertest.Equal(t, "reason", "PasswordChanged", ready(w.db()).Reason)
+			w.server.meanwhile = nil
+			if _, err := w.pass(); err != nil || ready(w.db()).Status != metav1.ConditionTrue {
+				t.Errorf("it is %v, and the pass ended with %v", ready(w.db()), err)
+			}
+			controllertest.Equal(t, "password that the server got", string(w.secret().Data["password"]), w.server.want.Password)
+		})
+	}
+}
+
 func TestTheSecretSaysWhatTheConnectionDoes(t *testing.T) {
 	admin := postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull, CA: []byte("certificate")}
 	db := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.Spec.Owner = strings.Repeat("x", 64), "" })

@@ -112,10 +112,17 @@ func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// credentials has the Secret say how to connect.
+// credentials has the Secret say how to connect. Its password may be another by now than
+// the server has.
 func (r *reconciler) credentials(ctx context.Context, p *pass) error {
-	_, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
-	return err
+	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
+	if err != nil {
+		return err
+	}
+	if string(secret.Data[credentials.KeyPassword]) != p.password {
+		return controller.WaitFor(reasonPasswordChanged, fmt.Sprintf("The server is about to get the new password of Secret %s.", secret.Name), creationDelay)
+	}
+	return nil
 }
 
 // database has the server keep what the spec says. That a database is gone is noted

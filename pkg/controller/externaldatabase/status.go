@@ -15,6 +15,7 @@ const (
 	reasonMissing         = "DependencyMissing"
 	reasonInvalidSecret   = "InvalidConnectionSecret"
 	reasonInvalidPassword = "InvalidPassword"
+	reasonPasswordChanged = "PasswordChanged"
 	reasonCreating        = "Creating"
 	reasonGone            = "DatabaseGone"
 	reasonAvailable       = "Available"

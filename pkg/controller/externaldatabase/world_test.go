@@ -76,9 +76,10 @@ type fakeServer struct {
 	found                       postgresql.Found
 	exists, create, update, del error
 
-	asked []string
-	want  postgresql.Want
-	admin postgresql.Settings
+	meanwhile func() // happens while it is asked, if it is set
+	asked     []string
+	want      postgresql.Want
+	admin     postgresql.Settings
 }
 
 func (f *fakeServer) note(what string, want postgresql.Want) {
@@ -87,6 +88,9 @@ func (f *fakeServer) note(what string, want postgresql.Want) {
 
 func (f *fakeServer) Exists(_ context.Context, want postgresql.Want) (postgresql.Found, error) {
 	f.note("exists", want)
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
 	return f.found, f.exists
 }
 
