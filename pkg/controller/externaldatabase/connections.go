@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -77,11 +79,34 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 	return last, ok
 }
 
-// forget drops what is known of a Secret that nobody needs any more.
-func (c *connections) forget(key controller.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.read, key)
+// forgetful returns the handler of ExternalDatabases by which what a Secret said is forgotten
+// with the last that names it. Until that is gone its deletion may need it: see last.
+func (c *connections) forgetful(referrers func(secret controller.Key) []controller.Key) cache.ResourceEventHandler {
+	forget := func(secret controller.Key) {
+		if len(referrers(secret)) > 0 {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.read, secret)
+	}
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*v1alpha1.ExternalDatabase)
+			now, ok2 := newObj.(*v1alpha1.ExternalDatabase)
+			if ok1 && ok2 && connectionKey(before) != connectionKey(now) {
+				forget(connectionKey(before))
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if db, ok := obj.(*v1alpha1.ExternalDatabase); ok {
+				forget(connectionKey(db))
+			}
+		},
+	}
 }
 
 func versionOf(object controller.Versioned) string {

@@ -62,8 +62,10 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 	}
 	open := func(admin postgresql.Settings) server { return connector.Open(admin) }
 	queue := controller.NewQueue("externaldatabase", clk)
-	c := controller.New("externaldatabase", queue, newPipeline(clients, in, secrets, open, events, clk).Sync)
+	read := newConnections(secrets.Get, clients.Kube.CoreV1())
+	c := controller.New("externaldatabase", queue, newPipeline(clients, in, read, open, events, clk).Sync)
 	c.Watch(objects, controller.Self(queue))
+	c.Watch(objects, read.forgetful(referrers(objects)))
 	c.Watch(in.Kube.Core().V1().Secrets().Informer(), controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	c.Watch(secrets.Informer(), controller.Referrer(queue, func(secret metav1.Object) []controller.Key {
 		return referrers(objects)(controller.Key{Namespace: secret.GetNamespace(), Name: secret.GetName()})
@@ -74,7 +76,7 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // newPipeline returns what does a pass.
-func newPipeline(clients Clients, in Informers, named references.Known, open func(postgresql.Settings) server,
+func newPipeline(clients Clients, in Informers, read *connections, open func(postgresql.Settings) server,
 	events controller.EventRecorder, clk clock.PassiveClock,
 ) *controller.Pipeline[*v1alpha1.ExternalDatabase] {
 	objects, guard := in.Windlass.Windlass().V1alpha1().ExternalDatabases(), controller.NewGuard()
@@ -93,10 +95,9 @@ func newPipeline(clients Clients, in Informers, named references.Known, open fun
 				Client: func(ns string) children.Client[*corev1.Secret] { return clients.Kube.CoreV1().Secrets(ns) },
 				Keep:   credentials.KeepPassword,
 			},
-			connections: newConnections(named.Get, clients.Kube.CoreV1()),
+			connections: read,
 			open:        open,
 			live:        clients.Windlass.WindlassV1alpha1(),
-			referrers:   referrers(objects.Informer()),
 		},
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,

@@ -20,12 +20,8 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase
 	err := r.deleteDatabase(ctx, db)
 	if err != nil {
 		setBlocked(db, err)
-		return controller.Result{}, err
 	}
-	if key := connectionKey(db); len(r.referrers(key)) <= 1 {
-		r.connections.forget(key)
-	}
-	return controller.Result{}, nil
+	return controller.Result{}, err
 }
 
 func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDatabase) error {

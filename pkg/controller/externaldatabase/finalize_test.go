@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -79,14 +80,36 @@ func TestADeletion(t *testing.T) {
 	}
 }
 
-func TestWhatOthersNeedIsNotForgotten(t *testing.T) {
-	w := newWorld(t, &fakeServer{}, example(known, deleted), connectionSecret(), ours(t, example()))
-	controllertest.Load(t, w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().GetStore(), example(func(db *v1alpha1.ExternalDatabase) { db.Name = "other" }))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.connections().last(controller.Key{Namespace: "default", Name: "server"}); !ok {
-		t.Error("the connection is forgotten")
+func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
+	before, elsewhere := example(known), example(known, func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
+	another := example(func(db *v1alpha1.ExternalDatabase) { db.Name = "another" })
+	for name, c := range map[string]struct {
+		now     []*v1alpha1.ExternalDatabase // that there are
+		happens func(cache.ResourceEventHandler)
+		kept    bool
+	}{
+		"it is deleted":                     {nil, func(h cache.ResourceEventHandler) { h.OnDelete(before) }, false},
+		"it is missing in a list":           {nil, func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Obj: before}) }, false},
+		"it names another":                  {[]*v1alpha1.ExternalDatabase{elsewhere}, func(h cache.ResourceEventHandler) { h.OnUpdate(before, elsewhere) }, false},
+		"not if it still names it":          {[]*v1alpha1.ExternalDatabase{before}, func(h cache.ResourceEventHandler) { h.OnUpdate(before, before) }, true},
+		"not if another does, of two":       {[]*v1alpha1.ExternalDatabase{another}, func(h cache.ResourceEventHandler) { h.OnDelete(before) }, true},
+		"not if another does, when it ends": {[]*v1alpha1.ExternalDatabase{another, elsewhere}, func(h cache.ResourceEventHandler) { h.OnUpdate(before, elsewhere) }, true},
+		"not by what is none":               {nil, func(h cache.ResourceEventHandler) { h.OnDelete("?"); h.OnUpdate("?", "?") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, before, connectionSecret(), ours(t, example()))
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			objects := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer()
+			if err := objects.GetStore().Replace(nil, "9"); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Load(t, objects.GetStore(), c.now...)
+			c.happens(w.connections().forgetful(referrers(objects)))
+			_, kept := w.connections().last(connectionKey(before))
+			controllertest.Equal(t, "is kept", c.kept, kept)
+		})
 	}
 }
 
@@ -114,9 +137,6 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "asked", []string{"delete", "close"}, w.server.asked)
-	if _, ok := w.connections().last(controller.Key{Namespace: "default", Name: "server"}); ok {
-		t.Error("what nobody needs any more is not forgotten")
-	}
 	controllertest.Equal(t, "host", "db.example.com", w.server.admin.Host)
 	controllertest.Equal(t, "password", "", w.server.want.Password)
 }

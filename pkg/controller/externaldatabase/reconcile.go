@@ -44,8 +44,6 @@ type reconciler struct {
 	// live reads an ExternalDatabase before its database is made or deleted, and before a
 	// child is made again.
 	live windlassclient.ExternalDatabasesGetter
-	// referrers are the ExternalDatabases that name a connection Secret.
-	referrers func(secret controller.Key) []controller.Key
 }
 
 // pass is what the steps of one pass hand on.

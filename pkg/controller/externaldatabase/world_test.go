@@ -154,7 +154,7 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 	if err := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
 		t.Fatal(err)
 	}
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.named, open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, newConnections(w.named.Get, w.kube.CoreV1()), open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	w.fill()
 	return w
 }
