@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,9 +30,10 @@ import (
 type troubledServer struct {
 	server http.Handler
 
-	mu     sync.Mutex
-	random *rand.Rand
-	left   int
+	mu      sync.Mutex
+	random  *rand.Rand
+	left    int
+	refused map[string]bool // what the certificate needs and was refused last
 }
 
 // trouble is what happens to one request.
@@ -44,14 +46,27 @@ const (
 	lostWord         // 500, but it was done
 )
 
-func (s *troubledServer) next() trouble {
+func (s *troubledServer) next(r *http.Request) trouble {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left == 0 || s.random.IntN(2) == 0 {
 		return none
 	}
+	if isOfCertificate(r) {
+		what := r.Method + " " + r.URL.Path
+		if s.refused[what] = !s.refused[what]; !s.refused[what] {
+			return none
+		}
+	}
 	s.left--
 	return tooMany + trouble(s.random.IntN(3))
+}
+
+// isOfCertificate tells whether a request is one that the webhook's certificate needs, and a
+// start waits for. Such a one is not refused twice in a row: each time the next attempt
+// waits twice as long, and seven in a row, which do happen, are two minutes.
+func isOfCertificate(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/namespaces/windlass-system/secrets") || strings.Contains(r.URL.Path, "/customresourcedefinitions")
 }
 
 func (s *troubledServer) spent() bool {
@@ -62,7 +77,7 @@ func (s *troubledServer) spent() bool {
 
 // ServeHTTP implements http.Handler.
 func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	trouble := s.next()
+	trouble := s.next(r)
 	if trouble == none {
 		s.server.ServeHTTP(w, r)
 		return
@@ -87,7 +102,7 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kubeconfig of the controller's account there.
 func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
-	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors}
+	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, refused: map[string]bool{}}
 	return troubled, inFront(t, c, func(server http.Handler) http.Handler {
 		troubled.server = server
 		return troubled

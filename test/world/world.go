@@ -83,7 +83,7 @@ func (w *World) NewNamespace(t *testing.T) string {
 		t.Fatalf("creating a namespace: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := namespaces.Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); err != nil {
+		if err := IgnoreNotFound(namespaces.Delete(context.Background(), namespace.Name, metav1.DeleteOptions{})); err != nil { // a test may have deleted it
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})
