@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"net/http"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
@@ -22,8 +23,11 @@ type Clients struct {
 	Windlass versioned.Interface
 }
 
-// NewClients returns clients for the API server that config leads to.
+// NewClients returns clients for the API server that config leads to. Their requests fail
+// if nobody answers them for a while.
 func NewClients(config *rest.Config) (c Clients, err error) {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return giveUp{next} })
 	builtin := rest.CopyConfig(config)
 	builtin.ContentType = "application/vnd.kubernetes.protobuf"
 	builtin.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

@@ -1,0 +1,115 @@
+package operator
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// roundTripper answers requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// silence says nothing to a request, for as long as it is waited for.
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// half answers each request with headers, and no more until it is given up.
+func half(r *http.Request) (*http.Response, error) {
+	body, w := io.Pipe()
+	context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+}
+
+// clientsOf returns clients of a server.
+func clientsOf(t *testing.T, server roundTripper) Clients {
+	t.Helper()
+	clients, err := NewClients(&rest.Config{Host: "http://nowhere", Transport: server, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+func TestARequestThatNobodyAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, server := range map[string]roundTripper{"no answer": silence, "half an answer": half} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clients := clientsOf(t, server)
+				for what, ask := range map[string]func() error{
+					"a write": func() error {
+						_, err := clients.Kube.CoreV1().ConfigMaps("ns").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
+						return err
+					},
+					"a list": func() error {
+						_, err := clients.Windlass.WindlassV1alpha1().Apps("").List(t.Context(), metav1.ListOptions{})
+						return err
+					},
+					"a get of metadata": func() error {
+						_, err := clients.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{})
+						return err
+					},
+				} {
+					before := time.Now()
+					if err := ask(); err == nil || !strings.Contains(err.Error(), errUnanswered.Error()) {
+						t.Errorf("%s ended with %v, want %v", what, err, errUnanswered)
+					}
+					if took := time.Since(before); took != requestTimeout {
+						t.Errorf("%s was given up after %v, want %v", what, took, requestTimeout)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTheEndOfAProcessIsNotTakenForSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout/2)
+		defer cancel()
+		_, err := clientsOf(t, silence).Kube.CoreV1().ConfigMaps("ns").Get(ctx, "a", metav1.GetOptions{})
+		if err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+			t.Errorf("a request ended with %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+func TestAWatchThatHasBegunIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := clientsOf(t, half).Kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		select {
+		case event := <-w.ResultChan():
+			t.Errorf("a watch of which nothing came for a while ended with %v", event)
+		case <-time.After(24 * time.Hour):
+		}
+	})
+}
+
+func TestAWatchThatDoesNotBeginIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, err := clientsOf(t, silence).Kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
+		if err == nil || !strings.Contains(err.Error(), errUnanswered.Error()) {
+			t.Errorf("a watch ended with %v, want %v", err, errUnanswered)
+		}
+	})
+}
