@@ -46,32 +46,35 @@ func (s *trap) release() {
 	s.about = nil
 }
 
-// catches tells whether this is the write.
-func (s *trap) catches(r *http.Request) (caught, late bool) {
+// catches tells whether this is the write, for which it returns what is to be closed, or
+// one that comes after it.
+func (s *trap) catches(r *http.Request) (hit chan<- struct{}, late, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Method == http.MethodGet || s.about == nil || !s.about.MatchString(r.URL.Path) {
-		return false, false
+		return nil, false, false
 	}
 	s.left--
 	if s.left == -1 {
-		close(s.hit)
+		hit = s.hit
 	}
-	return s.left <= -1, s.late && s.left == -1
+	return hit, s.late, s.left < -1
 }
 
 // ServeHTTP implements http.Handler.
 func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	caught, late := s.catches(r)
-	switch {
-	case !caught:
+	hit, late, after := s.catches(r)
+	if hit == nil && !after {
 		s.server.ServeHTTP(w, r)
-	case late:
-		s.server.ServeHTTP(httptest.NewRecorder(), r)
-		fallthrough
-	default:
-		<-r.Context().Done() // the controller hears nothing more
+		return
 	}
+	if hit != nil {
+		if late {
+			s.server.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		close(hit)
+	}
+	<-r.Context().Done() // the controller hears nothing more
 }
 
 // TestAKilledControllerGoesOnWhereItWas kills the controller at each write of each
@@ -103,9 +106,11 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 				if caught = happens(t, p, namespace, hit); caught {
 					running.kill()
 					kills++
+				}
+				s.release() // before another starts, which is to be heard
+				if caught {
 					running = start()
 				}
-				s.release()
 				tr.end(t, p, namespace, before)
 			})
 		}
