@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -64,9 +65,12 @@ func (c *Controller) HasSynced() bool {
 // Run works until ctx ends. It then begins no further pass, and returns when
 // those in flight have ended. The keys that still wait are dropped, since the
 // next process begins with a list of everything. It returns an error if ctx
-// ends before the caches are filled.
+// ends before the caches are filled, or if they would not tell their versions.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
+	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
+		return fmt.Errorf("controller %s: set KUBE_FEATURE_%s to true in the environment, or leave it out: without this feature of client-go a cache does not tell how far it has come, and no pass could wait for its own writes", c.name, features.AtomicFIFO)
+	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
 	synced, unwatch, err := c.watch()
 	defer unwatch()

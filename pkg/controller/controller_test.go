@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
@@ -271,4 +274,17 @@ func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
 			t.Errorf("the name is %s", c.Name())
 		}
 	})
+}
+
+func TestControllerWhoseCachesTellNoVersions(t *testing.T) {
+	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
+	queue := controller.NewQueue("", clock.RealClock{})
+	queue.Add(keyOf("a"), controller.Background)
+	c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
+		t.Error("a pass began")
+		return controller.Result{}, nil
+	})
+	if err := c.Run(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "set KUBE_FEATURE_AtomicFIFO to true") {
+		t.Errorf("Run ended with: %v", err)
+	}
 }
