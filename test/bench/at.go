@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,15 +41,19 @@ type crowd struct {
 	Last time.Duration
 }
 
-// dueTogether has a contestant wait for an instant at which so many Ats are due.
-func (l *lab) dueTogether(ctx context.Context, dir string, c contestant, ats int) (crowd, error) {
+// dueTogether has a contestant wait for an instant at which so many Ats are due. From then
+// on another may do its work.
+func (l *lab) dueTogether(ctx context.Context, dir string, c contestant, ats int, instead deputy) (crowd, error) {
 	result := crowd{Ats: ats}
-	late, err := l.waitedFor(ctx, dir, c, ats, 0, func(int) time.Duration { return 0 })
+	late, err := l.waitedFor(ctx, dir, c, ats, 0, func(int) time.Duration { return 0 }, instead)
 	for _, after := range late {
 		result.Last = max(result.Last, after)
 	}
 	return result, err
 }
+
+// deputy does what a contestant would from an instant on.
+type deputy func(ctx context.Context, instant time.Time) error
 
 // lateness is how late the Pods of Ats are that are due one after the other.
 type lateness struct {
@@ -68,7 +73,7 @@ const manyAts, perSecond = 200, 10
 
 // dueInTurn measures it beside so many Ats that are not due.
 func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int) (lateness, error) {
-	late, err := l.waitedFor(ctx, dir, c, manyAts, idle, func(i int) time.Duration { return time.Duration(i/perSecond) * time.Second })
+	late, err := l.waitedFor(ctx, dir, c, manyAts, idle, func(i int) time.Duration { return time.Duration(i/perSecond) * time.Second }, nil)
 	return lateness{idle, late}, err
 }
 
@@ -77,8 +82,9 @@ func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int)
 const createdPerSecond, ahead = 60, 10 * time.Second
 
 // waitedFor has a contestant wait for Ats, beside some that are not due, and returns how
-// late their Pods are. in is when, after the first, each is due.
-func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle int, in func(i int) time.Duration) ([]time.Duration, error) {
+// late their Pods are. in is when, after the first, each is due. With a deputy the
+// contestant is gone by then.
+func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle int, in func(i int) time.Duration, instead deputy) ([]time.Duration, error) {
 	if err := l.wipe(ctx); err != nil {
 		return nil, err
 	}
@@ -92,9 +98,9 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 		return nil, err
 	}
 	defer r.stop()
-	ctx, cancel := r.living(ctx)
+	living, cancel := r.living(ctx)
 	defer cancel()
-	if err := r.idle(ctx); err != nil {
+	if err := r.idle(living); err != nil {
 		return nil, err
 	}
 	pods, err := l.watch(ctx, atSubject.child)
@@ -108,13 +114,35 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 	if err := l.create(ctx, waiting, 0, ats); err != nil {
 		return nil, err
 	}
-	if err := r.idle(ctx); err != nil {
+	if err := r.idle(living); err != nil {
 		return nil, err
 	}
 	if late := time.Since(first); late > 0 {
 		return nil, fmt.Errorf("%d Ats were there %v after the first of them was due: this machine is too slow", ats, late)
 	}
-	return lateOf(ctx, pods, ats, due)
+	if instead == nil {
+		return lateOf(living, pods, ats, due)
+	}
+	r.stop()
+	return lateByDeputy(ctx, pods, ats, due, instead)
+}
+
+// lateByDeputy is lateOf while a deputy works.
+func lateByDeputy(ctx context.Context, pods watch.Interface, ats int, due func(i int) time.Time, instead deputy) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var working sync.WaitGroup
+	working.Go(func() {
+		if err := instead(ctx, due(0)); err != nil {
+			cancel(err)
+		}
+	})
+	late, err := lateOf(ctx, pods, ats, due)
+	working.Wait() // for events, which come after what they tell of
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return late, err
 }
 
 // lateOf is how long after it was due the Pod of each At came.

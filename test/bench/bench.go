@@ -126,10 +126,18 @@ func (o *options) measure(ctx context.Context) error {
 		if o.only != m.name && (o.only != "" || m.name == "profile") {
 			continue
 		}
+		before, err := machineTimeNow()
+		if err != nil {
+			return err
+		}
 		if err := m.take(ctx); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
-		o.results.Begun[m.name] = o.begun
+		after, err := machineTimeNow()
+		if err != nil {
+			return err
+		}
+		o.results.Begun[m.name], o.results.Stolen[m.name] = o.begun, after.stolenSince(before)
 		if err := o.results.write(o.file()); err != nil {
 			return err
 		}
@@ -186,16 +194,18 @@ func (o *options) measureAts(ctx context.Context) error {
 	for _, ats := range o.ats {
 		turns := o.turnsOf(ats, o.ats)
 		for turn := range turns {
-			c, err := o.lab.dueTogether(ctx, o.out, o.who[0], ats)
+			c, err := o.lab.dueTogether(ctx, o.out, o.who[0], ats, nil)
 			if err != nil {
 				return err
 			}
-			f, err := o.lab.floor(ctx, atSubject, t, ats)
+			f, err := o.lab.dueTogether(ctx, o.out, o.who[0], ats, func(ctx context.Context, instant time.Time) error {
+				return o.lab.play(ctx, atSubject, t, 0, instant)
+			})
 			if err != nil {
 				return err
 			}
 			o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
-			o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Took.Round(time.Millisecond))
+			o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
 		}
 	}
 	for _, idle := range []int{0, o.idle} {

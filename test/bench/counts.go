@@ -119,3 +119,36 @@ func cpuOf(pid int) (time.Duration, error) {
 	}
 	return used, nil
 }
+
+// machineTime is the CPU time of all CPUs since the machine was started, and how much of it
+// was taken for other machines on the same hardware.
+type machineTime struct{ all, stolen float64 }
+
+// machineTimeNow reads it.
+func machineTimeNow() (t machineTime, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return t, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(first)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return t, fmt.Errorf("the first line of /proc/stat is %q", first)
+	}
+	for i, field := range fields[1:9] { // the two after them are in the first two (proc_stat(5))
+		n, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return t, fmt.Errorf("the first line of /proc/stat is %q: %w", first, err)
+		}
+		t.all += n
+		if i == 7 {
+			t.stolen = n
+		}
+	}
+	return t, nil
+}
+
+// stolenSince is the part of the CPU time since another that was taken.
+func (t machineTime) stolenSince(before machineTime) float64 {
+	return (t.stolen - before.stolen) / max(t.all-before.all, 1)
+}

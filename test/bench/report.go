@@ -37,7 +37,7 @@ func (r *results) report(docs string) error {
 	}
 	defer file.Close()
 	return page.Execute(file, map[string]any{
-		"Machine": r.Machine, "Runs": r.runs(), "Workers": workers, "Tape": r.Tape,
+		"Machine": r.Machine, "Runs": r.runs(), "Stolen": r.mostStolen(), "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
@@ -225,7 +225,7 @@ func (r *results) growthTable() string {
 			exponent(points(heap, r.Sizes[name])), exponent(points(started, r.Restarts[name])), ats})
 	}
 	floor := r.Turns[floorName]
-	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), "", "", "", exponent(points(took, r.CrowdFloors))})
+	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), "", "", "", exponent(points(lastOf, r.CrowdFloors))})
 	return table(rows...)
 }
 
@@ -233,7 +233,7 @@ func (r *results) atTable() string {
 	rows := [][]string{{"Ats", "last Pod, of the floor's time"}}
 	ratios := map[int][]float64{}
 	for i, c := range r.Crowds {
-		ratios[c.Ats] = append(ratios[c.Ats], lastOf(c)/took(r.CrowdFloors[i]))
+		ratios[c.Ats] = append(ratios[c.Ats], lastOf(c)/lastOf(r.CrowdFloors[i]))
 	}
 	for _, ats := range slices.Sorted(maps.Keys(ratios)) {
 		rows = append(rows, []string{fmt.Sprint(ats), spreadOf(ratios[ats]).format(2)})

@@ -15,16 +15,18 @@ import (
 type results struct {
 	Machine string
 	// Begun is when the run of the bench began that took a measure.
-	Begun    map[string]time.Time
+	Begun map[string]time.Time
+	// Stolen is the part of the machine's CPU time that was taken for other machines on the
+	// same hardware while a measure was taken.
+	Stolen   map[string]float64
 	Turns    map[string][]turn
 	Sizes    map[string][]size
 	Restarts map[string][]restart
 	Burdens  map[string]burden
 	Tape     []string
 	// Crowds are Windlass', and CrowdFloors what the floor took for as many Ats.
-	Crowds      []crowd
-	CrowdFloors []turn
-	Lateness    []lateness
+	Crowds, CrowdFloors []crowd
+	Lateness            []lateness
 	// Passes are what passes of Windlass at rest take, and Waits how many begin before that
 	// for a change while checks wait, by the engine.
 	Passes map[string]cost
@@ -32,7 +34,7 @@ type results struct {
 }
 
 func newResults() *results {
-	return &results{Machine: machine(), Begun: map[string]time.Time{}, Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
+	return &results{Machine: machine(), Begun: map[string]time.Time{}, Stolen: map[string]float64{}, Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
 }
 
 // machine tells what the figures were measured on.
@@ -51,6 +53,15 @@ func machine() string {
 // runs is how many runs of the bench took the measures.
 func (r *results) runs() int {
 	return len(slices.CompactFunc(slices.SortedFunc(maps.Values(r.Begun), time.Time.Compare), time.Time.Equal))
+}
+
+// mostStolen is the most of the machine's CPU time, in percent, that was taken from a measure.
+func (r *results) mostStolen() float64 {
+	most := 0.0
+	for _, part := range r.Stolen {
+		most = max(most, 100*part)
+	}
+	return most
 }
 
 // write puts the results into a file.

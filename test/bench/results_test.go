@@ -131,3 +131,16 @@ func TestNobodyWaitsBehindChecks(t *testing.T) {
 		t.Errorf("%d passes begin between a change and its own (%v)", n, err)
 	}
 }
+
+func TestStolenTimeIsAPartOfAll(t *testing.T) {
+	before := machineTime{all: 1000, stolen: 100}
+	if got := (machineTime{all: 1400, stolen: 110}).stolenSince(before); got != 0.025 {
+		t.Errorf("it is %v", got)
+	}
+	if got := before.stolenSince(before); got != 0 {
+		t.Errorf("of no time it is %v", got)
+	}
+	if now, err := machineTimeNow(); err != nil || now.all <= now.stolen {
+		t.Errorf("of this machine it is %v, %v", now, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -147,8 +148,8 @@ func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
 }
 
 // play sends the writes of all objects from a number on, by as many workers as a contestant
-// has, and does nothing else.
-func (l *lab) play(ctx context.Context, s subject, t *tape, from int) error {
+// has, and does nothing else. It begins at an instant, or at once if that is over.
+func (l *lab) play(ctx context.Context, s subject, t *tape, from int, instant time.Time) error {
 	client, err := rest.HTTPClientFor(l.config)
 	if err != nil {
 		return err
@@ -156,6 +157,11 @@ func (l *lab) play(ctx context.Context, s subject, t *tape, from int) error {
 	list, err := l.metadata.Resource(s.of).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
+	}
+	select {
+	case <-time.After(time.Until(instant)):
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	todo, events := make(chan *metav1.PartialObjectMetadata), make(chan write, len(list.Items)*len(t.writes))
 	failures := make(chan error, workers+1)

@@ -50,7 +50,7 @@ func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, obje
 func (l *lab) floor(ctx context.Context, s subject, tape *tape, objects int) (turn, error) {
 	var t turn
 	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
-		if err := l.play(ctx, s, tape, 0); err != nil {
+		if err := l.play(ctx, s, tape, 0, time.Time{}); err != nil {
 			return err
 		}
 		return finished(ctx)
