@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,10 +163,19 @@ func (o *options) turnsOf(size int, sizes []int) int {
 func (o *options) measureMade(ctx context.Context) error {
 	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
 	o.results.Turns = map[string][]turn{}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(o.out, "tape.json")
+	if err := o.tape.keep(file); err != nil {
+		return err
+	}
+	floor := floorOf(self, file)
 	for _, apps := range o.made {
 		turns := o.turnsOf(apps, o.made)
 		for n := range turns {
-			for _, c := range o.who {
+			for _, c := range append(slices.Clone(o.who), floor) {
 				t, err := o.lab.see(ctx, appSubject, o.out, c, apps, o.lab.Kubeconfig())
 				if err != nil {
 					return err
@@ -173,12 +183,6 @@ func (o *options) measureMade(ctx context.Context) error {
 				o.results.Turns[c.name] = append(o.results.Turns[c.name], t)
 				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v", n+1, turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU)
 			}
-			t, err := o.lab.floor(ctx, appSubject, o.tape, apps)
-			if err != nil {
-				return err
-			}
-			o.results.Turns[floorName] = append(o.results.Turns[floorName], t)
-			o.tell("turn %d of %d, %d Apps, %s: %v", n+1, turns, apps, floorName, t.Took.Round(time.Millisecond))
 		}
 	}
 	return nil
@@ -199,7 +203,7 @@ func (o *options) measureAts(ctx context.Context) error {
 				return err
 			}
 			f, err := o.lab.dueTogether(ctx, o.out, o.who[0], ats, func(ctx context.Context, instant time.Time) error {
-				return o.lab.play(ctx, atSubject, t, 0, instant)
+				return o.lab.play(ctx, t, 0, instant)
 			})
 			if err != nil {
 				return err
@@ -215,41 +219,6 @@ func (o *options) measureAts(ctx context.Context) error {
 		}
 		o.results.Lateness = append(o.results.Lateness, l)
 		o.tell("%d Ats due beside %d that are not: half within %v, 99 of 100 within %v", manyAts, idle, l.percentile(50), l.percentile(99))
-	}
-	return o.lab.wipe(ctx)
-}
-
-// measureForeign measures what objects cost that are nobody's.
-func (o *options) measureForeign(ctx context.Context) error {
-	o.results.Burdens = map[string]burden{}
-	apps := o.rest[0]
-	if err := o.lab.wipe(ctx); err != nil {
-		return err
-	}
-	if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, 0, apps); err != nil {
-		return err
-	}
-	for _, littered := range []bool{false, true} {
-		if littered {
-			if err := o.lab.litter(ctx); err != nil {
-				return err
-			}
-		}
-		for _, c := range o.who {
-			heap, received, err := o.lab.load(ctx, o.out, c, apps)
-			if err != nil {
-				return err
-			}
-			b := o.results.Burdens[c.name]
-			b.Objects = foreignObjects
-			if littered {
-				b.Heap, b.Received = heap, received
-			} else {
-				b.HeapWithout, b.ReceivedWithout = heap, received
-			}
-			o.results.Burdens[c.name] = b
-			o.tell("foreign objects %v, %s: heap %.1f MiB, received %.1f MiB", littered, c.name, heap/(1<<20), received/(1<<20))
-		}
 	}
 	return o.lab.wipe(ctx)
 }

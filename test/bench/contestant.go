@@ -46,6 +46,13 @@ func contestants(controller, self string) []contestant {
 	}
 }
 
+// floorOf is the floor, which sends what is on a tape.
+func floorOf(self, tape string) contestant {
+	return contestant{floorName, func(kubeconfig, address string) []string {
+		return []string{self, "floor", "--kubeconfig=" + kubeconfig, "--tape=" + tape, "--pprof=" + address}
+	}, ""}
+}
+
 // running is a contestant at work.
 type running struct {
 	command *exec.Cmd

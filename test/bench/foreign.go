@@ -52,3 +52,38 @@ func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (hea
 	s, err := l.atRest(ctx, dir, c, apps, g.kubeconfig)
 	return s.Heap, float64(bytes.Load()), err
 }
+
+// measureForeign measures what objects cost that are nobody's.
+func (o *options) measureForeign(ctx context.Context) error {
+	o.results.Burdens = map[string]burden{}
+	apps := o.rest[0]
+	if err := o.lab.wipe(ctx); err != nil {
+		return err
+	}
+	if err := o.lab.populate(ctx, o.out, o.who[0], o.tape, 0, apps); err != nil {
+		return err
+	}
+	for _, littered := range []bool{false, true} {
+		if littered {
+			if err := o.lab.litter(ctx); err != nil {
+				return err
+			}
+		}
+		for _, c := range o.who {
+			heap, received, err := o.lab.load(ctx, o.out, c, apps)
+			if err != nil {
+				return err
+			}
+			b := o.results.Burdens[c.name]
+			b.Objects = foreignObjects
+			if littered {
+				b.Heap, b.Received = heap, received
+			} else {
+				b.HeapWithout, b.ReceivedWithout = heap, received
+			}
+			o.results.Burdens[c.name] = b
+			o.tell("foreign objects %v, %s: heap %.1f MiB, received %.1f MiB", littered, c.name, heap/(1<<20), received/(1<<20))
+		}
+	}
+	return o.lab.wipe(ctx)
+}

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
@@ -23,10 +21,9 @@ import (
 // would be timed too.
 type lab struct {
 	*cluster.Cluster
-	config   *rest.Config
+	*player
 	kube     kubernetes.Interface
 	windlass versioned.Interface
-	metadata metadata.Interface
 }
 
 // namespaces is over how many of them the Apps are spread, and clients how many requests
@@ -38,7 +35,10 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{Cluster: c, config: c.Config()}
+	l := &lab{Cluster: c}
+	if l.player, err = newPlayer(c.Config()); err != nil {
+		return nil, err
+	}
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
 		if err := c.Stop(component); err != nil {
 			return nil, err
@@ -60,9 +60,6 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 		return nil, err
 	}
 	if l.windlass, err = versioned.NewForConfig(l.config); err != nil {
-		return nil, err
-	}
-	if l.metadata, err = metadata.NewForConfig(l.config); err != nil {
 		return nil, err
 	}
 	return l, l.each(ctx, namespaces, func(ctx context.Context, i int) error {

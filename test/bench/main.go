@@ -19,8 +19,11 @@ func main() {
 	defer stop()
 	do := bench
 	args := os.Args[1:]
-	if len(args) > 0 && args[0] == "peer" {
-		do, args = runPeer, args[1:]
+	for name, other := range map[string]func(context.Context, []string) error{"peer": runPeer, "floor": runFloor} {
+		if len(args) > 0 && args[0] == name {
+			do, args = other, args[1:]
+			break
+		}
 	}
 	if err := do(ctx, args); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -115,7 +115,7 @@ func (r *results) requestsTable() string {
 
 func (r *results) cpuTable() string {
 	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then")}
-	for _, name := range names {
+	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(cpu, r.Turns[name]) {
 			row = append(row, spreadOf(r.ratios(name, peerName, int(p.x), cpu)).format(2))
@@ -225,7 +225,7 @@ func (r *results) growthTable() string {
 			exponent(points(heap, r.Sizes[name])), exponent(points(started, r.Restarts[name])), ats})
 	}
 	floor := r.Turns[floorName]
-	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), "", "", "", exponent(points(lastOf, r.CrowdFloors))})
+	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), exponent(points(cpu, floor)), "", "", exponent(points(lastOf, r.CrowdFloors))})
 	return table(rows...)
 }
 
@@ -261,6 +261,7 @@ func (r *results) plots(dir string) error {
 		heaps = append(heaps, line{name, points(func(s size) float64 { return heap(s) / mebibyte }, r.Sizes[name])})
 	}
 	times = append(times, line{floorName, points(took, r.Turns[floorName])})
+	cpus = append(cpus, line{floorName, points(cpu, r.Turns[floorName])})
 	for _, p := range []struct {
 		file, title, unit string
 		lines             []line

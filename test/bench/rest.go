@@ -30,7 +30,7 @@ func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, f
 	if err := l.create(ctx, appSubject, from, to); err != nil {
 		return err
 	}
-	if err := l.play(ctx, appSubject, t, from, time.Time{}); err != nil {
+	if err := l.play(ctx, t, from, time.Time{}); err != nil {
 		return err
 	}
 	r, err := c.start(dir, l.Kubeconfig())

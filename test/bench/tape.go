@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -25,17 +23,39 @@ import (
 
 // write is a request that changes something, as it was sent.
 type write struct {
-	method, path, contentType string
-	body                      []byte
+	Method, Path, ContentType string
+	Body                      []byte
 }
 
-func (w write) isEvent() bool { return strings.Contains(w.path, "/events") }
+func (w write) isEvent() bool { return strings.Contains(w.Path, "/events") }
 
 // tape is what Windlass writes for the first object of a kind, bytes and all.
 type tape struct {
 	subject subject
-	uid     string
-	writes  []write
+	UID     string
+	Writes  []write
+}
+
+// keep puts a tape into a file.
+func (t *tape) keep(file string) error {
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// readTape reads one of a subject.
+func readTape(file string, s subject) (*tape, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t := &tape{subject: s}
+	if err := json.Unmarshal(text, t); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return t, nil
 }
 
 // gateway is a way to the API server on which somebody listens, without TLS.
@@ -103,7 +123,7 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/bench-") {
 			mu.Lock()
 			defer mu.Unlock()
-			t.writes = append(t.writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body})
+			t.Writes = append(t.Writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body})
 		}
 	}, func(int) {})
 	if err != nil {
@@ -117,9 +137,9 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 	if err != nil {
 		return nil, err
 	}
-	t.uid = string(made.UID)
-	if len(t.writes) != s.writes {
-		return nil, fmt.Errorf("%s has sent %d writes for one of %s, not %d:\n%s", c.name, len(t.writes), s.of.Resource, s.writes, t)
+	t.UID = string(made.UID)
+	if len(t.Writes) != s.writes {
+		return nil, fmt.Errorf("%s has sent %d writes for one of %s, not %d:\n%s", c.name, len(t.Writes), s.of.Resource, s.writes, t)
 	}
 	return t, nil
 }
@@ -127,115 +147,8 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 // String lists the writes.
 func (t *tape) String() string {
 	var text strings.Builder
-	for _, w := range t.writes {
-		fmt.Fprintf(&text, "%s %s %s, %d bytes\n", w.method, w.path, w.contentType, len(w.body))
+	for _, w := range t.Writes {
+		fmt.Fprintf(&text, "%s %s %s, %d bytes\n", w.Method, w.Path, w.ContentType, len(w.Body))
 	}
 	return text.String()
-}
-
-var version = regexp.MustCompile(`"resourceVersion":"\d+"`)
-
-// of is a write for another object. Names and UIDs are as long as those on the tape, so that
-// protobuf stays what it is.
-func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
-	change := strings.NewReplacer(t.subject.name(0), a.Name, namespace(0), a.Namespace, t.uid, string(a.UID))
-	w.path = change.Replace(w.path)
-	w.body = []byte(change.Replace(string(w.body)))
-	if strings.HasSuffix(w.path, "/status") {
-		w.body = version.ReplaceAll(w.body, []byte(`"resourceVersion":"`+a.ResourceVersion+`"`))
-	}
-	return w
-}
-
-// play sends the writes of all objects from a number on, by as many workers as a contestant
-// has, and does nothing else. It begins at an instant, or at once if that is over.
-func (l *lab) play(ctx context.Context, s subject, t *tape, from int, instant time.Time) error {
-	client, err := rest.HTTPClientFor(l.config)
-	if err != nil {
-		return err
-	}
-	list, err := l.metadata.Resource(s.of).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	select {
-	case <-time.After(time.Until(instant)):
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	todo, events := make(chan *metav1.PartialObjectMetadata), make(chan write, len(list.Items)*len(t.writes))
-	failures := make(chan error, workers+1)
-	var group, told sync.WaitGroup
-	told.Go(func() { // as in Windlass, one after the other, beside the work
-		for e := range events {
-			if _, err := l.send(ctx, client, e); err != nil {
-				failures <- err
-				return
-			}
-		}
-	})
-	for range workers {
-		group.Go(func() {
-			for a := range todo {
-				if err := l.playOne(ctx, client, t, a, events); err != nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	for i := range list.Items {
-		if list.Items[i].Name < s.name(from) {
-			continue
-		}
-		select {
-		case todo <- &list.Items[i]:
-		case err := <-failures:
-			return err
-		}
-	}
-	close(todo)
-	group.Wait()
-	close(events)
-	told.Wait()
-	close(failures)
-	return <-failures
-}
-
-func (l *lab) playOne(ctx context.Context, client *http.Client, t *tape, a *metav1.PartialObjectMetadata, events chan<- write) error {
-	for _, w := range t.writes {
-		if w = t.of(w, a); w.isEvent() {
-			events <- w
-			continue
-		}
-		answer, err := l.send(ctx, client, w)
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(w.path, "/status") {
-			if err := json.Unmarshal(answer, a); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (l *lab) send(ctx context.Context, client *http.Client, w write) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, w.method, l.config.Host+w.path, bytes.NewReader(w.body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", w.contentType)
-	request.Header.Set("Accept", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = errors.New(w.method + " " + w.path + ": " + string(answer))
-	}
-	return answer, err
 }

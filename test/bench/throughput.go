@@ -46,18 +46,6 @@ func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, obje
 	return t, err
 }
 
-// floor has nobody but the bench send the same writes.
-func (l *lab) floor(ctx context.Context, s subject, tape *tape, objects int) (turn, error) {
-	var t turn
-	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
-		if err := l.play(ctx, s, tape, 0, time.Time{}); err != nil {
-			return err
-		}
-		return finished(ctx)
-	})
-	return t, err
-}
-
 // timed makes some objects, and has somebody see to them.
 func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebody func(ctx context.Context, finished func(context.Context) error) error) error {
 	if err := l.wipe(ctx); err != nil {
