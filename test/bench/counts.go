@@ -18,14 +18,33 @@ type requests map[string]int
 
 var counter = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 
-// requests asks the API server for its own count.
-func (l *lab) requests(ctx context.Context) (requests, error) {
+// metrics are those of the API server.
+func (l *lab) metrics(ctx context.Context) (string, error) {
 	text, err := l.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
+		return "", fmt.Errorf("reading the API server's metrics: %w", err)
+	}
+	return string(text), nil
+}
+
+// serverCPU is how much CPU time the API server has used.
+func (l *lab) serverCPU(ctx context.Context) (time.Duration, error) {
+	text, err := l.metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	seconds, err := lineOf(text, "process_cpu_seconds_total ")
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// requests asks the API server for its own count.
+func (l *lab) requests(ctx context.Context) (requests, error) {
+	text, err := l.metrics(ctx)
+	if err != nil {
+		return nil, err
 	}
 	all := requests{}
-	lines := bufio.NewScanner(strings.NewReader(string(text)))
+	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		match := counter.FindStringSubmatch(lines.Text())

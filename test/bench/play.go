@@ -162,7 +162,7 @@ func (p *player) send(ctx context.Context, client *http.Client, w write) ([]byte
 		return nil, err
 	}
 	request.Header.Set("Content-Type", w.ContentType)
-	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Accept", w.Accept)
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err

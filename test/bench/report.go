@@ -48,6 +48,7 @@ func (r *results) report(docs string) error {
 
 func took(t turn) float64       { return t.Took.Seconds() }
 func cpu(t turn) float64        { return t.CPU.Seconds() }
+func serverCPU(t turn) float64  { return t.Server.Seconds() }
 func heap(s size) float64       { return s.Heap }
 func started(r restart) float64 { return r.Took.Seconds() }
 func lastOf(c crowd) float64    { return c.Last.Seconds() }
@@ -114,14 +115,17 @@ func (r *results) requestsTable() string {
 }
 
 func (r *results) cpuTable() string {
-	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then")}
+	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then", "those of the API server")}
 	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(cpu, r.Turns[name]) {
 			row = append(row, spreadOf(r.ratios(name, peerName, int(p.x), cpu)).format(2))
 		}
-		per := r.figures(name, r.largest(), func(t turn) float64 { return t.CPU.Seconds() / float64(t.Apps) * 1000 })
-		rows = append(rows, append(row, spreadOf(per).format(2)))
+		for _, of := range []func(turn) float64{cpu, serverCPU} {
+			per := r.figures(name, r.largest(), func(t turn) float64 { return of(t) / float64(t.Apps) * 1000 })
+			row = append(row, spreadOf(per).format(2))
+		}
+		rows = append(rows, row)
 	}
 	return table(rows...)
 }

@@ -23,8 +23,11 @@ import (
 
 // write is a request that changes something, as it was sent.
 type write struct {
-	Method, Path, ContentType string
-	Body                      []byte
+	Method, Path string
+	// ContentType is of the body, and Accept of what may be answered: the API server takes
+	// more time to write JSON than protobuf.
+	ContentType, Accept string
+	Body                []byte
 }
 
 func (w write) isEvent() bool { return strings.Contains(w.Path, "/events") }
@@ -123,7 +126,7 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/bench-") {
 			mu.Lock()
 			defer mu.Unlock()
-			t.Writes = append(t.Writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body})
+			t.Writes = append(t.Writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), body})
 		}
 	}, func(int) {})
 	if err != nil {

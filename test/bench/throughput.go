@@ -16,9 +16,10 @@ import (
 type turn struct {
 	Apps int
 	// Took is the time from the first child to the last status.
-	Took     time.Duration
-	CPU      time.Duration
-	Requests requests
+	Took time.Duration
+	// CPU is the process's own, and Server that of the API server meanwhile.
+	CPU, Server time.Duration
+	Requests    requests
 	// Heap is what lives at the end, and Peak the most memory that there was.
 	Heap, Peak float64
 }
@@ -70,6 +71,10 @@ func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebo
 	if err != nil {
 		return err
 	}
+	used, err := l.serverCPU(ctx)
+	if err != nil {
+		return err
+	}
 	t.Apps = objects
 	begun := make(chan time.Time, 1)
 	go func() {
@@ -83,7 +88,12 @@ func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebo
 		}
 		t.Took = time.Since(<-begun)
 		after, err := l.quiet(ctx)
+		if err != nil {
+			return err
+		}
 		t.Requests = after.since(before)
+		t.Server, err = l.serverCPU(ctx)
+		t.Server -= used
 		return err
 	})
 }
