@@ -65,8 +65,10 @@ func (r *results) mostStolen() float64 {
 }
 
 // write puts the results into a file.
-func (r *results) write(file string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+func (r *results) write(file string) error { return writeJSON(file, r) }
+
+func writeJSON(file string, of any) error {
+	text, err := json.MarshalIndent(of, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -40,13 +40,7 @@ type tape struct {
 }
 
 // keep puts a tape into a file.
-func (t *tape) keep(file string) error {
-	text, err := json.MarshalIndent(t, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
-}
+func (t *tape) keep(file string) error { return writeJSON(file, t) }
 
 // readTape reads one of a subject.
 func readTape(file string, s subject) (*tape, error) {
