@@ -115,7 +115,7 @@ func (r *results) requestsTable() string {
 }
 
 func (r *results) cpuTable() string {
-	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then", "those of the API server")}
+	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then", "those of the API server", "share")}
 	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(cpu, r.Turns[name]) {
@@ -125,7 +125,8 @@ func (r *results) cpuTable() string {
 			per := r.figures(name, r.largest(), func(t turn) float64 { return of(t) / float64(t.Apps) * 1000 })
 			row = append(row, spreadOf(per).format(2))
 		}
-		rows = append(rows, row)
+		share := r.figures(name, r.largest(), func(t turn) float64 { return cpu(t) / serverCPU(t) })
+		rows = append(rows, append(row, spreadOf(share).format(3)))
 	}
 	return table(rows...)
 }
