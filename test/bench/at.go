@@ -69,7 +69,7 @@ func (l lateness) percentile(p int) time.Duration {
 }
 
 // How many Ats are due one after the other, and how many in a second.
-const manyAts, perSecond = 200, 10
+const manyAts, perSecond = 600, 10
 
 // dueInTurn measures it beside so many Ats that are not due.
 func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int) (lateness, error) {

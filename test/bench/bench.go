@@ -40,7 +40,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page that is written; empty for none")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "the operator")
-	flags.StringVar(&o.only, "only", "", "measure this alone: engine, made, at, foreign, rest or profile, or nothing, and have of all else what results.json says")
+	flags.StringVar(&o.only, "only", "", "measure this alone: engine, made, at, late, foreign, rest or profile, or nothing, and have of all else what results.json says")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -120,6 +120,7 @@ func (o *options) measure(ctx context.Context) error {
 		{"engine", o.measureEngine},
 		{"made", o.measureMade},
 		{"at", o.measureAts},
+		{"late", o.measureLateness},
 		{"foreign", o.measureForeign},
 		{"rest", o.measureRest},
 		{"profile", o.profile},
@@ -196,7 +197,7 @@ func (o *options) measureMade(ctx context.Context) error {
 
 // measureAts has Windlass, and in turns the floor, start the Pods of Ats.
 func (o *options) measureAts(ctx context.Context) error {
-	o.results.Crowds, o.results.CrowdFloors, o.results.Lateness = nil, nil, nil
+	o.results.Crowds, o.results.CrowdFloors = nil, nil
 	t, err := o.lab.record(ctx, atSubject, o.out, o.who[0])
 	if err != nil {
 		return err
@@ -218,6 +219,13 @@ func (o *options) measureAts(ctx context.Context) error {
 			o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
 		}
 	}
+	return o.lab.wipe(ctx)
+}
+
+// measureLateness has Windlass start the Pods of Ats that are due one after the other,
+// beside some that are not due, and none.
+func (o *options) measureLateness(ctx context.Context) error {
+	o.results.Lateness = nil
 	for _, idle := range []int{0, o.idle} {
 		l, err := o.lab.dueInTurn(ctx, o.out, o.who[0], idle)
 		if err != nil {
