@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
@@ -140,11 +139,12 @@ func (p *process) live(elect func(context.Context) error) error {
 // warm waits until all caches are filled: a process that cannot work yet must not
 // lead. It is false if ctx ends before.
 func (p *process) warm(ctx context.Context) bool {
-	var synced []cache.InformerSynced
 	for _, c := range p.controllers {
-		synced = append(synced, c.HasSynced)
+		if !c.WaitForSync(ctx) {
+			return false
+		}
 	}
-	return cache.WaitForCacheSync(ctx.Done(), synced...)
+	return true
 }
 
 // work runs the workers of all kinds until the signal comes.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
@@ -125,15 +127,21 @@ func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
 }
 
 func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
-	filled := false
+	source := cachetesting.NewFakeControllerSource()
+	defer source.Shutdown()
+	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	defer queue.ShutDown()
-	toy := controller.New("toy", queue, nil, func() bool { return true }, func() bool { return filled })
+	toy := controller.New("toy", queue, nil)
+	toy.Watch(informer, controller.Self(queue))
 	ready := readiness([]*controller.Controller{toy}, nil)
 	if ready() == nil {
 		t.Error("ready before the caches are filled")
 	}
-	filled = true
+	go informer.RunWithContext(t.Context())
+	if !toy.WaitForSync(t.Context()) {
+		t.Fatal("the cache was not filled")
+	}
 	if err := ready(); err != nil {
 		t.Errorf("not ready with all caches filled: %v", err)
 	}

@@ -23,7 +23,7 @@ type Controller struct {
 	name   string
 	queue  *Queue
 	sync   Sync
-	synced []cache.InformerSynced
+	synced []cache.DoneChecker
 	// watches are begun by Run: a process that stands by fills its caches, but no
 	// queue that nobody works on.
 	watches []watch
@@ -35,11 +35,10 @@ type watch struct {
 	handler  cache.ResourceEventHandler
 }
 
-// New returns a controller whose workers call sync for the keys of queue once
-// all of synced are true, and the caches of all watches filled. Its metrics and
-// logs bear the name.
-func New(name string, queue *Queue, sync Sync, synced ...cache.InformerSynced) *Controller {
-	return &Controller{name: name, queue: queue, sync: sync, synced: synced}
+// New returns a controller whose workers call sync for the keys of queue once the
+// caches of all watches are filled. Its metrics and logs bear the name.
+func New(name string, queue *Queue, sync Sync) *Controller {
+	return &Controller{name: name, queue: queue, sync: sync}
 }
 
 // Name is the name given to New.
@@ -49,17 +48,17 @@ func (c *Controller) Name() string { return c.name }
 // beginning with one for every object in the cache. It is called before Run.
 func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
 	c.watches = append(c.watches, watch{informer, handler})
-	c.synced = append(c.synced, informer.HasSynced)
+	c.synced = append(c.synced, informer.HasSyncedChecker())
 }
 
 // HasSynced tells whether the caches are filled that the controller reads.
 func (c *Controller) HasSynced() bool {
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.synced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
+}
+
+// WaitForSync waits until they are. It is false if ctx ends before.
+func (c *Controller) WaitForSync(ctx context.Context) bool {
+	return cache.WaitFor(ctx, "", c.synced...)
 }
 
 // Run works until ctx ends. It then begins no further pass, and returns when
@@ -77,7 +76,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	if err != nil {
 		return err
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !cache.WaitFor(ctx, "", synced...) {
 		return fmt.Errorf("controller %s: stopped before its caches were filled", c.name)
 	}
 	introduce(c.name, workers)
@@ -93,9 +92,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// watch begins all watches. It returns what is true once the queue has all that is
+// watch begins all watches. It returns what is done once the queue has all that is
 // in the caches, and what ends the watches.
-func (c *Controller) watch() (synced []cache.InformerSynced, unwatch func(), err error) {
+func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err error) {
 	synced = slices.Clone(c.synced)
 	var ends []func()
 	unwatch = func() {
@@ -108,7 +107,7 @@ func (c *Controller) watch() (synced []cache.InformerSynced, unwatch func(), err
 		if err != nil {
 			return nil, unwatch, fmt.Errorf("controller %s: watching: %w", c.name, err)
 		}
-		synced = append(synced, registration.HasSynced)
+		synced = append(synced, registration.HasSyncedChecker())
 		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })
 	}
 	return synced, unwatch, nil

@@ -10,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
@@ -231,30 +234,39 @@ func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
 	})
 }
 
+// TestControllerWaitsForItsCaches is by a clock that stands still while nobody waits for it:
+// looking at the caches from time to time would show in when the pass begins.
 func TestControllerWaitsForItsCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var filled, passes atomic.Int32
+		begin := time.Now()
+		var passes []string
 		queue := controller.NewQueue("", clock.RealClock{})
 		queue.Add(keyOf("a"), controller.Background)
-		one := func() bool { return filled.Load() > 0 }
-		two := func() bool { return filled.Load() > 1 }
 		c := controller.New(uniqueName(), queue, func(context.Context, controller.Key) (controller.Result, error) {
-			passes.Add(1)
-			if filled.Load() < 2 {
-				t.Error("a pass began before the caches were filled")
-			}
+			passes = append(passes, time.Since(begin).String())
 			return controller.Result{}, nil
-		}, one, two)
+		})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		for i := range 2 {
-			time.AfterFunc(time.Duration(i+1)*time.Second, func() { filled.Add(1) })
+		for _, after := range []time.Duration{1010 * time.Millisecond, 2020 * time.Millisecond} {
+			informer := emptyInformer(t)
+			c.Watch(informer, controller.Self(queue))
+			time.AfterFunc(after, func() { informer.RunWithContext(ctx) })
 		}
-		ctx, _ = logTo(ctx)
-		if err := c.Run(ctx, 1); err != nil || passes.Load() != 1 {
-			t.Errorf("Run ended with %v after %d passes, wanted 1", err, passes.Load())
+		running, _ := logTo(ctx)
+		if err := c.Run(running, 1); err != nil {
+			t.Errorf("Run ended with: %v", err)
 		}
+		controllertest.Equal(t, "times of passes", []string{"2.02s"}, passes)
 	})
+}
+
+// emptyInformer has nothing to tell of, once it runs.
+func emptyInformer(t *testing.T) cache.SharedInformer {
+	t.Helper()
+	source := cachetesting.NewFakeControllerSource()
+	t.Cleanup(source.Shutdown)
+	return cache.NewSharedInformer(source, &corev1.Secret{}, 0)
 }
 
 func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
@@ -264,7 +276,8 @@ func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
 		c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
 			t.Error("a pass began")
 			return controller.Result{}, nil
-		}, func() bool { return false })
+		})
+		c.Watch(emptyInformer(t), controller.Self(queue))
 		stop, ended := start(c, 1)
 		stop()
 		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches were filled" {

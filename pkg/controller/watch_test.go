@@ -33,7 +33,7 @@ func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 		return controller.Result{}, nil
 	})
 	c.Watch(informer, controller.Self(queue))
-	if !cache.WaitForCacheSync(ctx.Done(), c.HasSynced) {
+	if !c.WaitForSync(ctx) {
 		t.Fatal("the cache was not filled")
 	}
 	if n := queue.Len(); n != 0 {
