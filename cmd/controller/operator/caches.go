@@ -13,9 +13,10 @@ import (
 
 // Caches are the informers that all kinds share.
 type Caches struct {
-	kube     informers.SharedInformerFactory
+	kube     informers.SharedInformerFactory // what is made here
 	windlass externalversions.SharedInformerFactory
 	metadata metadatainformer.SharedInformerFactory
+	others   metadatainformer.SharedInformerFactory // what kube does not select
 }
 
 // NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
@@ -29,6 +30,9 @@ func NewCaches(c Clients, namespace string) Caches {
 			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
 				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
 			})),
+		others: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, func(opts *metav1.ListOptions) {
+			opts.LabelSelector = controller.ManagedByLabel + "!=" + controller.ManagedByWindlass
+		}),
 		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Windlass, 0,
 			externalversions.WithNamespace(namespace),
 			externalversions.WithTransform(dropManagedFields)),
@@ -41,6 +45,7 @@ func (c Caches) Start(stop <-chan struct{}) {
 	c.kube.Start(stop)
 	c.windlass.Start(stop)
 	c.metadata.Start(stop)
+	c.others.Start(stop)
 }
 
 // Shutdown waits until all informers have ended, after stop was closed.
@@ -48,6 +53,7 @@ func (c Caches) Shutdown() {
 	c.kube.Shutdown()
 	c.windlass.Shutdown()
 	c.metadata.Shutdown()
+	c.others.Shutdown()
 }
 
 func dropManagedFields(obj any) (any, error) {

@@ -55,7 +55,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)
 	}
 	apps, err := app.New(app.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Metadata: caches.metadata}, events, o.Clock)
+		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others}, events, o.Clock)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
 	}
@@ -69,7 +69,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return Controllers{}, err
 	}
 	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Metadata: caches.metadata}, connector, events, o.Clock)
+		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others}, connector, events, o.Clock)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -90,31 +92,45 @@ func TestAnAppAtRestWritesNothing(t *testing.T) {
 // TestNew has a controller with informers, whose clock stands still: what happens
 // comes of events.
 func TestNew(t *testing.T) {
-	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
-	c, err := New(w.clients(), w.in, w.events, clocktesting.NewFakeClock(time.Now()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Run(t, c, 1, w.in.Kube, w.in.Windlass, w.in.Metadata)
-	in := func(phase v1alpha1.AppPhase) {
-		t.Helper()
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-			return w.app().Status.Phase == phase, nil
+	for name, named := range map[string]*corev1.Secret{
+		"an App that names a Secret made here":             ours("db-credentials"),
+		"an App that names a Secret that others have made": secret("db-credentials"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
+			if len(named.Labels) == 0 {
+				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil)) // it is of the others
+			}
+			c, err := New(w.clients(), w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Run(t, c, 1, w.in.Kube, w.in.Windlass, w.in.Others)
+			w.awaitPhase(v1alpha1.AppPending)
+			if _, err := w.kube.CoreV1().Secrets("default").Create(t.Context(), named, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if len(named.Labels) == 0 {
+				if err := w.metadata.Tracker().Add(metadataOf(named)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.awaitPhase(v1alpha1.AppDeploying)
+			w.rollOut()
+			w.awaitPhase(v1alpha1.AppReady)
 		})
-		if err != nil {
-			t.Fatalf("waiting for phase %s: %v; writes: %v", phase, err, w.journal.Writes())
-		}
 	}
-	in(v1alpha1.AppPending)
-	if _, err := w.kube.CoreV1().Secrets("default").Create(t.Context(), secret("db-credentials"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+}
+
+// awaitPhase waits until the App is in a phase.
+func (w *world) awaitPhase(phase v1alpha1.AppPhase) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return w.app().Status.Phase == phase, nil
+	})
+	if err != nil {
+		w.t.Fatalf("waiting for phase %s: %v; writes: %v", phase, err, w.journal.Writes())
 	}
-	if err := w.metadata.Tracker().Add(metadataOf(secret("db-credentials"))); err != nil {
-		t.Fatal(err)
-	}
-	in(v1alpha1.AppDeploying)
-	w.rollOut()
-	in(v1alpha1.AppReady)
 }
 
 func TestAnErrorShowsInThePhase(t *testing.T) {

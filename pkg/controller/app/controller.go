@@ -36,15 +36,15 @@ type Informers struct {
 	// Kube selects the label app.kubernetes.io/managed-by=windlass.
 	Kube     informers.SharedInformerFactory
 	Windlass externalversions.SharedInformerFactory
-	// Metadata selects nothing: it is of the Secrets and ConfigMaps that users name,
-	// of which the data stays where it is.
-	Metadata metadatainformer.SharedInformerFactory
+	// Others selects what Kube does not: it is of the Secrets and ConfigMaps that users
+	// name, of which the data stays where it is.
+	Others metadatainformer.SharedInformerFactory
 }
 
 // New returns the controller of App.
 func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
 	apps := in.Windlass.Windlass().V1alpha1().Apps()
-	refs, err := newNamed(clients.Kube.CoreV1(), in.Metadata)
+	refs, err := newNamed(clients.Kube.CoreV1(), in)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +59,12 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 		c.Watch(informer, owner)
 	}
 	for kind, known := range refs.of {
-		c.Watch(known.Informer(), controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
+		referrer := controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
 			return references.Referrers(apps.Informer().GetIndexer(), referencesIndex, indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
-		}))
+		})
+		for _, informer := range known.Informers() {
+			c.Watch(informer, referrer)
+		}
 	}
 	return c, nil
 }

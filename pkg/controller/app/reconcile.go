@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +16,6 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
-	"windlass.dev/windlass/pkg/controller/internal/references"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
@@ -37,8 +34,8 @@ type reconciler struct {
 
 	// apps reads an App before it gets a child again.
 	apps windlassclient.AppsGetter
-	// known returns the metadata of a Secret or ConfigMap, from the cache.
-	known func(ref reference, namespace string) (references.Object, error)
+	// known returns the version of a Secret or ConfigMap that the caches have.
+	known func(ref reference, namespace string) (controller.Versioned, error)
 	// read reads one from the API server, and returns its version and digest.
 	read func(ctx context.Context, ref reference, namespace string) (input, error)
 }
@@ -109,54 +106,6 @@ func see[T children.Object](seen *controller.Versions, cache children.Cache[T], 
 	} else {
 		seen.Add(child, err)
 	}
-}
-
-// dependencies finds out what the Pods are made for, and waits for what is missing. A
-// Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
-// An input whose version is the one that the Deployment knows is not read.
-func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
-	p.inputs = inputs{}
-	if config := p.app.Spec.Config; len(config) > 0 {
-		p.inputs[ownConfig] = input{Digest: digestOf(p.app, config)}
-	}
-	var before inputs
-	if d, err := r.deployments.Cache.Get(p.app.Namespace, p.app.Name); err == nil {
-		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
-	}
-	present, missing, refs := map[reference]references.Object{}, []string{}, referencesOf(p.app)
-	for _, ref := range refs {
-		switch known, err := r.known(ref, p.app.Namespace); {
-		case err == nil:
-			present[ref] = known
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading %s %s/%s from the cache: %w", ref.kind, p.app.Namespace, ref.name, err)
-		case !ref.optional:
-			missing = append(missing, ref.kind+" "+ref.name)
-		}
-	}
-	if len(missing) > 0 {
-		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
-		if p.before == nil || !p.owner.Owns(p.before) {
-			return p.waiting
-		}
-		return nil
-	}
-	for _, ref := range refs {
-		known, ok := present[ref]
-		if !ok {
-			continue // it is optional
-		}
-		if in, ok := before[ref.String()]; ok && in.Version == versionOf(known) {
-			p.inputs[ref.String()] = in
-			continue
-		}
-		in, err := r.read(ctx, ref, p.app.Namespace)
-		if err != nil {
-			return fmt.Errorf("reading %s %s/%s: %w", ref.kind, p.app.Namespace, ref.name, err)
-		}
-		p.inputs[ref.String()] = in
-	}
-	return nil
 }
 
 func (r *reconciler) configMap(ctx context.Context, p *pass) error {

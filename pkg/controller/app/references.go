@@ -2,35 +2,39 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata/metadatainformer"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 )
 
-// named are the Secrets and ConfigMaps of all namespaces, known by metadata alone.
+// named are the Secrets and ConfigMaps that Apps may name. Of others than those made here
+// the metadata alone is known.
 type named struct {
 	core coreclient.CoreV1Interface
-	of   map[string]references.Known // by kind
+	of   map[string]references.Named // by kind
 }
 
-func newNamed(core coreclient.CoreV1Interface, factory metadatainformer.SharedInformerFactory) (*named, error) {
-	n := &named{core: core, of: map[string]references.Known{}}
-	for kind, resource := range map[string]string{kindSecret: "secrets", kindConfigMap: "configmaps"} {
-		known, err := references.New(factory, corev1.SchemeGroupVersion.WithResource(resource))
-		if err != nil {
-			return nil, err
-		}
-		n.of[kind] = known
+func newNamed(core coreclient.CoreV1Interface, in Informers) (*named, error) {
+	secrets, err := references.NewNamed(in.Others, corev1.SchemeGroupVersion.WithResource("secrets"), in.Kube.Core().V1().Secrets().Informer())
+	if err != nil {
+		return nil, err
 	}
-	return n, nil
+	configMaps, err := references.NewNamed(in.Others, corev1.SchemeGroupVersion.WithResource("configmaps"), in.Kube.Core().V1().ConfigMaps().Informer())
+	if err != nil {
+		return nil, err
+	}
+	return &named{core, map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
 }
 
-// known is the metadata of one, from the cache.
-func (n *named) known(ref reference, namespace string) (references.Object, error) {
+// known is the version of one that the caches have.
+func (n *named) known(ref reference, namespace string) (controller.Versioned, error) {
 	return n.of[ref.kind].Get(namespace, ref.name)
 }
 
@@ -48,4 +52,64 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 		return input{}, err
 	}
 	return input{versionOf(s), digestOf(s, s.Data)}, nil
+}
+
+// dependencies finds out what the Pods are made for, and waits for what is missing. A
+// Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
+func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
+	p.inputs = inputs{}
+	if config := p.app.Spec.Config; len(config) > 0 {
+		p.inputs[ownConfig] = input{Digest: digestOf(p.app, config)}
+	}
+	var before inputs
+	if d, err := r.deployments.Cache.Get(p.app.Namespace, p.app.Name); err == nil {
+		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
+	}
+	present, missing, refs := map[reference]controller.Versioned{}, []string{}, referencesOf(p.app)
+	for _, ref := range refs {
+		switch known, err := r.known(ref, p.app.Namespace); {
+		case err == nil:
+			present[ref] = known
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading %s %s/%s from the caches: %w", ref.kind, p.app.Namespace, ref.name, err)
+		case !ref.optional:
+			missing = append(missing, ref.kind+" "+ref.name)
+		}
+	}
+	if len(missing) > 0 {
+		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+		if p.before == nil || !p.owner.Owns(p.before) {
+			return p.waiting
+		}
+		return nil
+	}
+	for _, ref := range refs {
+		in, there, err := r.inputOf(ctx, ref, p.app.Namespace, present[ref], before)
+		if err != nil {
+			return fmt.Errorf("reading %s %s/%s: %w", ref.kind, p.app.Namespace, ref.name, err)
+		}
+		if there {
+			p.inputs[ref.String()] = in
+		}
+	}
+	return nil
+}
+
+// inputOf tells what an object that the spec names is to the Pods, if it is there. One
+// whose version is the one that the Deployment knows is not read. One that the Deployment
+// knows and no cache does is read as well, before the Pods go on without it: while somebody
+// changes its label it is in neither cache.
+func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
+	last, had := before[ref.String()]
+	if known == nil && !had {
+		return input{}, false, nil
+	}
+	if known != nil && had && last.Version == versionOf(known) {
+		return last, true, nil
+	}
+	in, err = r.read(ctx, ref, namespace)
+	if known == nil && apierrors.IsNotFound(err) {
+		return input{}, false, nil
+	}
+	return in, err == nil, err
 }

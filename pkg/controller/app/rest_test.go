@@ -14,7 +14,6 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
-	"windlass.dev/windlass/pkg/controller/internal/references"
 )
 
 // everything is an App that has all children and names a Secret and a ConfigMap.
@@ -108,7 +107,7 @@ func TestAPassReadsNothingBesidesItsInputs(t *testing.T) {
 			watched(&r.autoscalers, read)
 			watched(&r.budgets, read)
 			known := r.known
-			r.known = func(ref reference, namespace string) (references.Object, error) {
+			r.known = func(ref reference, namespace string) (controller.Versioned, error) {
 				read[ref.String()] = true
 				return known(ref, namespace)
 			}

@@ -66,7 +66,7 @@ func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
 	w.in = Informers{
 		Kube:     informers.NewSharedInformerFactory(w.kube, 0),
 		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Metadata: metadatainformer.NewSharedInformerFactory(w.metadata, 0),
+		Others:   metadatainformer.NewSharedInformerFactory(w.metadata, 0),
 	}
 	return w
 }
@@ -82,7 +82,7 @@ func (w *world) pass() (controller.Result, error) {
 // fill fills the caches with what the servers have, and returns what does a pass.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
-	refs, err := newNamed(w.kube.CoreV1(), w.in.Metadata)
+	refs, err := newNamed(w.kube.CoreV1(), w.in)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -95,9 +95,12 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	load(w, &r.ingresses, w.in.Kube.Networking().V1().Ingresses().Informer())
 	load(w, &r.autoscalers, w.in.Kube.Autoscaling().V2().HorizontalPodAutoscalers().Informer())
 	load(w, &r.budgets, w.in.Kube.Policy().V1().PodDisruptionBudgets().Informer())
-	for kind, known := range refs.of {
-		for _, object := range w.users(kind) {
-			controllertest.Load(w.t, known.Informer().GetStore(), metadataOf(object))
+	own := w.in.Kube.Core().V1().Secrets().Informer()
+	for _, s := range w.secrets() {
+		if s.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass {
+			controllertest.Load(w.t, own.GetStore(), &s)
+		} else {
+			controllertest.Load(w.t, w.others().GetStore(), metadataOf(&s))
 		}
 	}
 	return pipeline
@@ -114,22 +117,22 @@ func load[T children.Object](w *world, all *children.Type[T], informer cache.Sha
 // forget empties the caches, for what is gone.
 func (w *world) forget() {
 	w.in.Kube = informers.NewSharedInformerFactory(w.kube, 0)
-	w.in.Metadata = metadatainformer.NewSharedInformerFactory(w.metadata, 0)
+	w.in.Others = metadatainformer.NewSharedInformerFactory(w.metadata, 0)
 }
 
-// users are the Secrets or ConfigMaps there are.
-func (w *world) users(kind string) (all []runtime.Object) {
+// others knows the Secrets that others have made.
+func (w *world) others() cache.SharedIndexInformer {
+	return w.in.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer()
+}
+
+// secrets are those there are.
+func (w *world) secrets() []corev1.Secret {
 	w.t.Helper()
-	if kind == kindSecret {
-		list, err := w.kube.CoreV1().Secrets("default").List(w.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for i := range list.Items {
-			all = append(all, &list.Items[i])
-		}
+	list, err := w.kube.CoreV1().Secrets("default").List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return all
+	return list.Items
 }
 
 func (w *world) deployment() *appsv1.Deployment {

@@ -13,7 +13,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -23,7 +22,7 @@ const missingRecheck = 5 * time.Second
 // connections reads connection Secrets: each version of one once in the life of the
 // process.
 type connections struct {
-	known   func(namespace, name string) (references.Object, error) // from the cache of metadata
+	known   func(namespace, name string) (controller.Versioned, error) // from the caches
 	secrets coreclient.SecretsGetter
 
 	mu   sync.Mutex
@@ -37,7 +36,7 @@ type connection struct {
 	err      error
 }
 
-func newConnections(known func(namespace, name string) (references.Object, error), secrets coreclient.SecretsGetter) *connections {
+func newConnections(known func(namespace, name string) (controller.Versioned, error), secrets coreclient.SecretsGetter) *connections {
 	return &connections{known: known, secrets: secrets, read: map[controller.Key]connection{}}
 }
 
@@ -49,7 +48,7 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 		return postgresql.Settings{}, missing(key.Name)
 	}
 	if err != nil {
-		return postgresql.Settings{}, fmt.Errorf("reading Secret %s from the cache: %w", key, err)
+		return postgresql.Settings{}, fmt.Errorf("reading Secret %s from the caches: %w", key, err)
 	}
 	if last, ok := c.last(key); ok && last.version == versionOf(known) {
 		return last.settings, last.err

@@ -45,15 +45,16 @@ type Informers struct {
 	// Kube selects the label app.kubernetes.io/managed-by=windlass.
 	Kube     informers.SharedInformerFactory
 	Windlass externalversions.SharedInformerFactory
-	// Metadata selects nothing: it is of the Secrets that users name, of which the data
-	// stays where it is.
-	Metadata metadatainformer.SharedInformerFactory
+	// Others selects what Kube does not: it is of the Secrets that users name, of which
+	// the data stays where it is.
+	Others metadatainformer.SharedInformerFactory
 }
 
 // New returns the controller of ExternalDatabase. It connects to servers by connector.
 func New(clients Clients, in Informers, connector *postgresql.Connector, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
 	objects := in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer()
-	secrets, err := references.New(in.Metadata, corev1.SchemeGroupVersion.WithResource("secrets"))
+	own := in.Kube.Core().V1().Secrets().Informer()
+	secrets, err := references.NewNamed(in.Others, corev1.SchemeGroupVersion.WithResource("secrets"), own)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +67,13 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 	c := controller.New("externaldatabase", queue, newPipeline(clients, in, read, open, events, clk).Sync)
 	c.Watch(objects, controller.Self(queue))
 	c.Watch(objects, read.forgetful(referrers(objects)))
-	c.Watch(in.Kube.Core().V1().Secrets().Informer(), controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
-	c.Watch(secrets.Informer(), controller.Referrer(queue, func(secret metav1.Object) []controller.Key {
+	c.Watch(own, controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
+	referrer := controller.Referrer(queue, func(secret metav1.Object) []controller.Key {
 		return referrers(objects)(controller.Key{Namespace: secret.GetNamespace(), Name: secret.GetName()})
-	}))
+	})
+	for _, informer := range secrets.Informers() {
+		c.Watch(informer, referrer)
+	}
 	return c, nil
 }
 

@@ -69,6 +69,12 @@ func TestAPass(t *testing.T) {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: current},
 			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
+		"knows a connection Secret that is made here, as a Database's is": {
+			db: example(known), server: fakeServer{found: current}, connection: connectionSecret(func(s *corev1.Secret) {
+				s.Labels = map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
+			}),
+			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		},
 		"puts right what differs": {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
 			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",

@@ -123,7 +123,7 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 		if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), "default", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.named.Informer().GetStore().Delete(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
+		if err := w.others.Delete(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}

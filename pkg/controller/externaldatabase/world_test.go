@@ -118,7 +118,7 @@ type world struct {
 	windlass *windlassfake.Clientset
 	pipeline *controller.Pipeline[*v1alpha1.ExternalDatabase]
 	in       Informers
-	named    references.Known
+	others   cache.Store // Secrets that others have made
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
 	server   *fakeServer
@@ -141,12 +141,14 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
 	w.in = Informers{
 		Kube: informers.NewSharedInformerFactory(w.kube, 0), Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Metadata: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme), 0),
+		Others: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme), 0),
 	}
-	var err error
-	if w.named, err = references.New(w.in.Metadata, corev1.SchemeGroupVersion.WithResource("secrets")); err != nil {
+	resource := corev1.SchemeGroupVersion.WithResource("secrets")
+	named, err := references.NewNamed(w.in.Others, resource, w.in.Kube.Core().V1().Secrets().Informer())
+	if err != nil {
 		t.Fatal(err)
 	}
+	w.others = w.in.Others.ForResource(resource).Informer().GetStore()
 	open := func(admin postgresql.Settings) server {
 		outside.admin = admin
 		return outside
@@ -154,7 +156,7 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 	if err := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
 		t.Fatal(err)
 	}
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, newConnections(w.named.Get, w.kube.CoreV1()), open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, newConnections(named.Get, w.kube.CoreV1()), open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	w.fill()
 	return w
 }
@@ -167,12 +169,13 @@ func (w *world) fill() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	owned, named := w.in.Kube.Core().V1().Secrets().Informer().GetStore(), w.named.Informer().GetStore()
+	own := w.in.Kube.Core().V1().Secrets().Informer().GetStore()
 	for _, s := range list.Items {
 		if s.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass {
-			controllertest.Load(w.t, owned, &s)
+			controllertest.Load(w.t, own, &s)
+		} else {
+			controllertest.Load(w.t, w.others, &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta})
 		}
-		controllertest.Load(w.t, named, &metav1.PartialObjectMetadata{ObjectMeta: s.ObjectMeta})
 	}
 }
 
