@@ -15,13 +15,13 @@ import (
 type Caches struct {
 	kube     informers.SharedInformerFactory // what is made here
 	windlass externalversions.SharedInformerFactory
-	metadata metadatainformer.SharedInformerFactory
+	metadata metadatainformer.SharedInformerFactory // all there is of a type
 	others   metadatainformer.SharedInformerFactory // what kube does not select
 }
 
 // NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
-// built-in types, only what is made here, packed, and of nothing the managed fields, which
-// no code reads.
+// built-in types, only what is made here, packed, beside the metadata of what users may
+// name, and of nothing the managed fields, which no code reads.
 func NewCaches(c Clients, namespace string) Caches {
 	return Caches{
 		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
