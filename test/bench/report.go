@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,7 +160,10 @@ func (r *results) foreignTable() string {
 	rows := [][]string{{"", "more heap (MiB)", "more received (MiB)"}}
 	for _, name := range names {
 		b := r.Burdens[name]
-		rows = append(rows, []string{name, fmt.Sprintf("%.2f", (b.Heap-b.HeapWithout)/mebibyte), fmt.Sprintf("%.2f", (b.Received-b.ReceivedWithout)/mebibyte)})
+		more := func(with, without float64) string {
+			return fmt.Sprintf("%.2f", math.Round((with-without)/mebibyte*100)/100+0) // + 0, so that there is no -0.00
+		}
+		rows = append(rows, []string{name, more(b.Heap, b.HeapWithout), more(b.Received, b.ReceivedWithout)})
 	}
 	return table(rows...)
 }
