@@ -30,13 +30,13 @@ func NewCaches(c Clients, namespace string) Caches {
 			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
 				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
 			})),
-		others: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, func(opts *metav1.ListOptions) {
-			opts.LabelSelector = controller.ManagedByLabel + "!=" + controller.ManagedByWindlass
-		}),
 		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Windlass, 0,
 			externalversions.WithNamespace(namespace),
 			externalversions.WithTransform(dropManagedFields)),
 		metadata: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, nil),
+		others: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, func(opts *metav1.ListOptions) {
+			opts.LabelSelector = controller.ManagedByLabel + "!=" + controller.ManagedByWindlass
+		}),
 	}
 }
 

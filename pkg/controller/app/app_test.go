@@ -99,7 +99,8 @@ func TestNew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
 			if len(named.Labels) == 0 {
-				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil)) // it is of the others
+				// The cache of what is made here does not hear of it.
+				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil))
 			}
 			c, err := New(w.clients(), w.in, w.events, clocktesting.NewFakeClock(time.Now()))
 			if err != nil {

@@ -20,14 +20,7 @@ func ours(name string) *corev1.Secret {
 }
 
 // reads is how many Secrets the API server was asked for.
-func (w *world) reads() (n int) {
-	for _, action := range w.kube.Actions() {
-		if action.Matches("get", "secrets") {
-			n++
-		}
-	}
-	return n
-}
+func (w *world) reads() int { return controllertest.Reads(w.kube.Actions(), "secrets") }
 
 func TestPodsGoOnWithoutASecretOnlyOnceItIsGone(t *testing.T) {
 	for name, gone := range map[string]bool{

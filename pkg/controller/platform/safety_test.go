@@ -21,14 +21,7 @@ import (
 )
 
 // reads are how often Platforms were read from the server.
-func (w *world) reads() (n int) {
-	for _, action := range w.windlass.Actions() {
-		if action.Matches("get", "platforms") {
-			n++
-		}
-	}
-	return n
-}
+func (w *world) reads() int { return controllertest.Reads(w.windlass.Actions(), "platforms") }
 
 func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.Platform){

@@ -5,6 +5,7 @@
 //	Drain     runs the keys that wait through a Sync
 //	Run       runs a controller with its informers until the test ends
 //	Journal   tells what was written, over all fake clientsets, in order
+//	Reads     counts what was read
 //	Recorder  tells what events users would see
 //	Store     is a cache of which only the resource version matters
 package controllertest

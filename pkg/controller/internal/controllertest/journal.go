@@ -26,6 +26,16 @@ type Journal struct {
 	faults  []fault
 }
 
+// Reads is how many objects of a resource a fake clientset was asked for, one by one.
+func Reads(actions []clienttesting.Action, resource string) (n int) {
+	for _, action := range actions {
+		if action.Matches("get", resource) {
+			n++
+		}
+	}
+	return n
+}
+
 type entry struct {
 	text   string
 	object runtime.Object

@@ -1,5 +1,5 @@
-// Package references knows the objects that users name, such as Secrets, by their
-// metadata alone, and which objects name them.
+// Package references knows the objects that users name, such as Secrets, and which objects
+// name them. Those that are not made here it knows by their metadata alone.
 package references
 
 import (
@@ -69,18 +69,24 @@ func (k Known) Informer() cache.SharedIndexInformer { return k.informer }
 // Get is what is known of one, from the cache; namespace is empty for a type that is
 // cluster-scoped. Its error for one that is not there is NotFound.
 func (k Known) Get(namespace, name string) (Object, error) {
-	object, found, err := k.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
-	if err != nil {
-		return nil, err
+	known, found, err := lookUp[Object](k.informer, namespace, name)
+	if err == nil && !found {
+		err = apierrors.NewNotFound(k.resource.GroupResource(), name)
 	}
-	if !found {
-		return nil, apierrors.NewNotFound(k.resource.GroupResource(), name)
+	return known, err
+}
+
+// lookUp finds an object in an informer's cache, be it packed or not.
+func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespace, name string) (object T, found bool, err error) {
+	cached, found, err := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	if err != nil || !found {
+		return object, false, err
 	}
-	known, ok := object.(Object)
+	object, ok := cached.(T)
 	if !ok {
-		return nil, fmt.Errorf("the cache of %s holds a %T", k.resource.Resource, object)
+		return object, false, fmt.Errorf("the cache holds a %T for %s/%s", cached, namespace, name)
 	}
-	return known, nil
+	return object, true, nil
 }
 
 // Referrers are the objects that an index finds under a value.
