@@ -87,7 +87,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/postgres ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/postgres ./pkg/postgresql $(hide_steps)'
 
 # A tenth of the plans takes some minutes. How long one takes says nothing: a plan has no
 # time limit.

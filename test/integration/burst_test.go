@@ -17,6 +17,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -30,8 +31,8 @@ const (
 // TestManyThatAreDueTogetherRunOnceEach runs alone, for the figure that it prints.
 func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 	c := ownPlace(t)
-	p := launch(t, c.Cluster)
-	defer p.terminate()
+	p := place.Launch(t, c.Cluster)
+	defer p.Terminate()
 	due := createCrowd(t, c)
 	var ats *v1.AtList
 	world.Eventually(t, "every At to be Done", func(ctx context.Context) (_ bool, err error) {
@@ -60,7 +61,7 @@ func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 
 // createCrowd creates Ats that are due at one instant, which is far enough ahead
 // for all of them to be there by then.
-func createCrowd(t *testing.T, c *place) (due time.Time) {
+func createCrowd(t *testing.T, c *place.Place) (due time.Time) {
 	t.Helper()
 	due = time.Now().Add(10 * time.Second).Truncate(time.Second)
 	inParallel(t, func(ctx context.Context, i int) error {

@@ -4,8 +4,6 @@ package integration
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,34 +11,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 )
-
-// heap is the controller's live heap in bytes, after garbage collections: what a pool
-// holds goes with the second.
-func (p *process) heap(t *testing.T) (bytes int64) {
-	t.Helper()
-	for range 3 {
-		found := regexp.MustCompile(`# HeapAlloc = (\d+)`).FindStringSubmatch(p.get(t, "/debug/pprof/heap?gc=1&debug=1"))
-		if found == nil {
-			t.Fatal("the heap profile does not tell the size of the heap")
-		}
-		var err error
-		if bytes, err = strconv.ParseInt(found[1], 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return bytes
-}
 
 func TestForeignSecretsAndConfigMapsStayOutOfTheCache(t *testing.T) {
 	t.Parallel()
 	const each, size, limit = 250, 1_000_000, 1 << 20
 	p := ownPlace(t)
-	controller := launch(t, p.Cluster, "--pprof")
-	defer controller.terminate()
+	controller := place.Launch(t, p.Cluster, "--pprof")
+	defer controller.Terminate()
 	p.CreateApp(t, "default", "warm", smallest())
 	p.AppIn(t, "default", "warm", v1alpha1.AppReady)
-	before := controller.heap(t)
+	before := controller.Heap(t)
 	large := strings.Repeat("x", size)
 	for i := range each {
 		p.MakeSecret(t, "default", fmt.Sprintf("secret-%03d", i), map[string]string{"LARGE": large})
@@ -57,7 +39,7 @@ func TestForeignSecretsAndConfigMapsStayOutOfTheCache(t *testing.T) {
 	}
 	p.CreateApp(t, "default", "shop", spec)
 	p.AppIn(t, "default", "shop", v1alpha1.AppReady)
-	more := controller.heap(t) - before
+	more := controller.Heap(t) - before
 	t.Logf("%d foreign Secrets and ConfigMaps of %d bytes each made the heap %d KiB larger", 2*each, size, more>>10)
 	if more > limit {
 		t.Errorf("that is more than %d KiB", limit>>10)

@@ -17,6 +17,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -66,7 +67,7 @@ func TestAnOwnerCostsOnePostPerChildAndAWritePerPhase(t *testing.T) {
 func TestARestartCostsNoRequestButWhatASecretSays(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
-	first := launch(t, p.Cluster)
+	first := place.Launch(t, p.Cluster)
 	var want []string
 	for _, o := range owners {
 		namespace := "of-" + o.name()
@@ -76,17 +77,17 @@ func TestARestartCostsNoRequestButWhatASecretSays(t *testing.T) {
 		}
 		makeEverything(t, o, p, namespace)
 	}
-	first.terminate()
+	first.Terminate()
 	about := func(r cluster.Request) bool {
 		return (strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-")) && r.Verb != "watch"
 	}
 	before := lines(t, p.Cluster, about)
-	second := launch(t, p.Cluster)
+	second := place.Launch(t, p.Cluster)
 	for _, o := range owners {
 		passed := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name() + `",result="requeue_after"\} [1-9]`)
-		world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.get(t, "/metrics")), nil })
+		world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.Get(t, "/metrics")), nil })
 	}
-	second.terminate()
+	second.Terminate()
 	// In which order objects are seen to says nothing.
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 	if diff := cmp.Diff(want, lines(t, p.Cluster, about)[len(before):], inAnyOrder, cmpopts.EquateEmpty()); diff != "" {

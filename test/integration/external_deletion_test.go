@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -79,7 +80,7 @@ func TestDeletionWithOpenConnections(t *testing.T) {
 func TestDeletionWithoutTheConnectionSecret(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
-	first := launch(t, p.Cluster)
+	first := place.Launch(t, p.Cluster)
 	namespace, server := p.NewNamespace(t), outside(t)
 	e := &external{namespace: namespace, server: server}
 	createConnection(t, p, namespace, "server", connectionTo(server))
@@ -89,7 +90,7 @@ func TestDeletionWithoutTheConnectionSecret(t *testing.T) {
 		p.CreateExternalDatabase(t, namespace, name, spec)
 		p.ExternalDatabaseIn(t, namespace, name, v1alpha1.ExternalDatabaseReady)
 	}
-	first.terminate()
+	first.Terminate()
 	objects, secrets := p.Windlass.WindlassV1alpha1().ExternalDatabases(namespace), p.Kube.CoreV1().Secrets(namespace)
 	if err := secrets.Delete(t.Context(), "server", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -97,8 +98,8 @@ func TestDeletionWithoutTheConnectionSecret(t *testing.T) {
 	if err := objects.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	second := launch(t, p.Cluster)
-	defer second.terminate()
+	second := place.Launch(t, p.Cluster)
+	defer second.Terminate()
 	gone := func(name string) {
 		t.Helper()
 		world.Eventually(t, name+" to be gone", func(ctx context.Context) (bool, error) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -20,8 +21,8 @@ import (
 func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
 	t.Parallel()
 	p, server := ownPlace(t), ownOutside(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
-	controller := launch(t, p.Cluster, "-v=7")
-	defer controller.terminate()
+	controller := place.Launch(t, p.Cluster, "-v=7")
+	defer controller.Terminate()
 	e := &external{namespace: "default", server: server}
 	createConnection(t, p, "default", "server", connectionTo(server))
 	p.CreateExternalDatabase(t, "default", "shop", e.spec())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 )
 
 func containsAll(text string, words ...string) bool {
@@ -37,7 +38,7 @@ func TestAnExternalDatabaseWaitsForItsSecret(t *testing.T) {
 func TestWhatIsWrongWithAServerIsSaid(t *testing.T) {
 	t.Parallel()
 	server := outside(t)
-	nobody, port, _ := net.SplitHostPort(ownAddress())
+	nobody, port, _ := net.SplitHostPort(place.OwnAddress())
 	limited := &external{namespace: "limited", server: server}
 	limited.do(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
 	good := connectionTo(server)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 )
 
 // troubledServer stands before an API server and answers every second request
@@ -154,13 +155,13 @@ func TestErrorsOfTheAPIServerAreOutlived(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
 	server, kubeconfig := troubled(t, c.Cluster, 3*population)
-	p := launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	p := place.Launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
 	populate(t, c, 0, population, 5*time.Second)
 	allDone(t, c)
 	if !server.spent() {
 		t.Error("there were fewer errors than planned")
 	}
-	if code := p.terminate(); code != 0 {
-		t.Errorf("the controller ended with exit code %d; its log:\n%s", code, p.log.String())
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("the controller ended with exit code %d; its log:\n%s", code, p.Log.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 )
 
 func TestEveryExampleIsAccepted(t *testing.T) {
@@ -65,7 +66,7 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	controller := launch(t, p.Cluster, "--namespace", "ours")
+	controller := place.Launch(t, p.Cluster, "--namespace", "ours")
 	p.Create(t, "theirs", "example", "echo Hello", nil)
 	p.Create(t, "ours", "example", "echo Hello", nil)
 	p.InPhase(t, "ours", "example", v1.AtDone)
@@ -76,14 +77,14 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool { return r.ResponseStatus.Code == 403 }) {
 		t.Errorf("the controller was refused: %s", line)
 	}
-	if code := controller.terminate(); code != 0 {
+	if code := controller.Terminate(); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
 	}
-	if !strings.Contains(controller.log.String(), "Platforms are left alone") {
-		t.Errorf("its log does not tell that it leaves Platforms alone:\n%s", controller.log.String())
+	if !strings.Contains(controller.Log.String(), "Platforms are left alone") {
+		t.Errorf("its log does not tell that it leaves Platforms alone:\n%s", controller.Log.String())
 	}
-	if strings.Contains(controller.log.String(), "forbidden") {
-		t.Errorf("its log tells of something forbidden:\n%s", controller.log.String())
+	if strings.Contains(controller.Log.String(), "forbidden") {
+		t.Errorf("its log tells of something forbidden:\n%s", controller.Log.String())
 	}
 }
 
@@ -129,7 +130,7 @@ func TestAtsOfCnatThatAreStoredAlreadyRun(t *testing.T) {
 	kubectl(`{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"old"},"spec":{"schedule":"2020-01-01T00:00:00Z","command":"echo Hello"}}`,
 		"create", "-n", "default", "-f", "-")
 	kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crds"))
-	controller := launch(t, p.Cluster)
-	defer controller.terminate()
+	controller := place.Launch(t, p.Cluster)
+	defer controller.Terminate()
 	p.InPhase(t, "default", "old", v1.AtDone)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -45,8 +46,8 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		},
 	},
 	everything: world.EverythingOfApp,
-	refers:     func(t *testing.T, on *place, namespace string) { t.Helper(); on.MakeReferences(t, namespace) },
-	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.AppSpec) {
+	refers:     func(t *testing.T, on *place.Place, namespace string) { t.Helper(); on.MakeReferences(t, namespace) },
+	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.AppSpec) {
 		t.Helper()
 		on.CreateApp(t, namespace, "shop", spec)
 	},
@@ -54,7 +55,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		t.Helper()
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec = spec })
 	},
-	isReady: func(t *testing.T, on *place, namespace string) {
+	isReady: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		on.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -39,7 +40,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		},
 	},
 	everything: world.EverythingOfDatabase,
-	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.DatabaseSpec) {
+	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.DatabaseSpec) {
 		t.Helper()
 		on.CreateDatabase(t, namespace, "shop", spec)
 	},
@@ -47,7 +48,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		t.Helper()
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec = spec })
 	},
-	isReady: func(t *testing.T, on *place, namespace string) {
+	isReady: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		on.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 	},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -21,12 +22,12 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		unwatched: [][]string{{"data", "password"}},
 	}},
 	everything: world.EverythingOfExternalDatabase,
-	refers: func(t *testing.T, on *place, namespace string) {
+	refers: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		createConnection(t, on, namespace, "server", connectionTo(outside(t)))
 		createConnection(t, on, namespace, "other", with(connectionTo(outside(t)), "host", "localhost"))
 	},
-	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
+	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
 		t.Helper()
 		on.CreateExternalDatabase(t, namespace, "shop", ofNamespace(spec, namespace))
 	},
@@ -34,7 +35,7 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		t.Helper()
 		shared.UpdateExternalDatabase(t, namespace, "shop", func(db *v1alpha1.ExternalDatabase) { db.Spec = ofNamespace(spec, namespace) })
 	},
-	isReady: func(t *testing.T, on *place, namespace string) {
+	isReady: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		on.ExternalDatabaseIn(t, namespace, "shop", v1alpha1.ExternalDatabaseReady)
 	},

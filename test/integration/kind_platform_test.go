@@ -10,6 +10,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -47,12 +48,12 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		},
 	},
 	everything: world.EverythingOfPlatform,
-	refers: func(t *testing.T, on *place, namespace string) {
+	refers: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		on.MakeReferences(t, namespace)
 		externalDatabases.refers(t, on, namespace)
 	},
-	make: func(t *testing.T, on *place, namespace string, spec v1alpha1.PlatformSpec) {
+	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.PlatformSpec) {
 		t.Helper()
 		on.CreatePlatform(t, namespace, inNamespace(spec, namespace))
 	},
@@ -60,7 +61,7 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		t.Helper()
 		shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec = inNamespace(spec, namespace) })
 	},
-	isReady: func(t *testing.T, on *place, namespace string) {
+	isReady: func(t *testing.T, on *place.Place, namespace string) {
 		t.Helper()
 		on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -30,11 +31,11 @@ type owner interface {
 	// childTypes are those of an object that uses every field.
 	childTypes() []childType
 	// prepare makes what an object that uses every field refers to.
-	prepare(t *testing.T, on *place, namespace string)
+	prepare(t *testing.T, on *place.Place, namespace string)
 	// create makes an object that uses every field.
-	create(t *testing.T, on *place, namespace string)
+	create(t *testing.T, on *place.Place, namespace string)
 	// ready returns when the newest generation is Ready.
-	ready(t *testing.T, on *place, namespace string)
+	ready(t *testing.T, on *place.Place, namespace string)
 	// waitsFor returns when the newest generation's condition Ready has a reason.
 	waitsFor(t *testing.T, namespace, reason string)
 	// requests are what it costs to make an object that uses every field.
@@ -60,7 +61,7 @@ func forAll(t *testing.T, test func(t *testing.T, o owner)) {
 }
 
 // makeEverything makes an object that uses every field, and returns when it is Ready.
-func makeEverything(t *testing.T, o owner, on *place, namespace string) {
+func makeEverything(t *testing.T, o owner, on *place.Place, namespace string) {
 	t.Helper()
 	o.prepare(t, on, namespace)
 	o.create(t, on, namespace)
@@ -75,10 +76,10 @@ type kindOf[S any] struct {
 	// namespace in which the children are.
 	about      func(r cluster.Request, namespace string) bool
 	everything func() S
-	refers     func(t *testing.T, on *place, namespace string)
-	make       func(t *testing.T, on *place, namespace string, spec S)
+	refers     func(t *testing.T, on *place.Place, namespace string)
+	make       func(t *testing.T, on *place.Place, namespace string, spec S)
 	set        func(t *testing.T, namespace string, spec S)
-	isReady    func(t *testing.T, on *place, namespace string)
+	isReady    func(t *testing.T, on *place.Place, namespace string)
 	hasReason  func(t *testing.T, namespace, reason string)
 	costs      func(namespace string) []string
 	restarts   func(namespace string) []string
@@ -104,17 +105,17 @@ func (k *kindOf[S]) concerns(r cluster.Request, namespace string) bool {
 	}
 	return r.ObjectRef.Namespace == namespace
 }
-func (k *kindOf[S]) prepare(t *testing.T, on *place, namespace string) {
+func (k *kindOf[S]) prepare(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	if k.refers != nil {
 		k.refers(t, on, namespace)
 	}
 }
-func (k *kindOf[S]) create(t *testing.T, on *place, namespace string) {
+func (k *kindOf[S]) create(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	k.make(t, on, namespace, k.everything())
 }
-func (k *kindOf[S]) ready(t *testing.T, on *place, namespace string) {
+func (k *kindOf[S]) ready(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	k.isReady(t, on, namespace)
 }

@@ -10,26 +10,27 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
 // pair is two controllers on a cluster of their own: one leads, one stands by.
 type pair struct {
-	*place
-	leader, standby *process
+	*place.Place
+	leader, standby *place.Process
 	identity        string // the leader's
 }
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{place: ownPlace(t)}
-	p.leader = launch(t, p.Cluster)
+	p := &pair{Place: ownPlace(t)}
+	p.leader = place.Launch(t, p.Cluster)
 	world.Eventually(t, "the first to lead", func(ctx context.Context) (bool, error) {
 		p.identity = p.holder(ctx)
 		return p.identity != "", nil
 	})
-	p.standby = launch(t, p.Cluster, "--webhook-url", p.leader.webhookURL)
-	t.Cleanup(func() { p.standby.terminate() })
+	p.standby = place.Launch(t, p.Cluster, "--webhook-url", p.leader.WebhookURL)
+	t.Cleanup(func() { p.standby.Terminate() })
 	return p
 }
 
@@ -57,12 +58,12 @@ func TestAStandbyTakesOverWithoutAList(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	opened := len(listsAndWatches(t, p.Cluster))
-	if code := p.leader.terminate(); code != 0 {
-		t.Fatalf("the leader ended with exit code %d; its log:\n%s", code, p.leader.log.String())
+	if code := p.leader.Terminate(); code != 0 {
+		t.Fatalf("the leader ended with exit code %d; its log:\n%s", code, p.leader.Log.String())
 	}
 	t.Logf("after the leader's end by SIGTERM the standby led within %v", p.takeOver(t))
-	populate(t, p.place, 0, population, time.Second)
-	allDone(t, p.place)
+	populate(t, p.Place, 0, population, time.Second)
+	allDone(t, p.Place)
 	// Watches are answered when they end: the leader's all have, the standby's none.
 	for _, request := range listsAndWatches(t, p.Cluster)[opened:] {
 		if strings.HasPrefix(request, "list") {
@@ -74,11 +75,11 @@ func TestAStandbyTakesOverWithoutAList(t *testing.T) {
 func TestAStandbyTakesOverFromALeaderThatWasKilled(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	populate(t, p.place, 0, population, 10*time.Second)
+	populate(t, p.Place, 0, population, 10*time.Second)
 	world.Eventually(t, "the leader to be at work", func(context.Context) (bool, error) {
 		return len(controllerRequests(t, p.Cluster)) > population, nil
 	})
-	p.leader.kill()
+	p.leader.Kill()
 	t.Logf("after the leader's end by SIGKILL the standby led within %v, with a lease of 15 s", p.takeOver(t))
-	allDone(t, p.place)
+	allDone(t, p.Place)
 }

@@ -8,17 +8,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 )
 
 // controllerUser is whom the controller's requests come from.
-const controllerUser = "system:serviceaccount:windlass-system:windlass-controller"
+const controllerUser = place.ControllerUser
 
 // shared is the place of all tests that do not break theirs.
-var shared *place
+var shared *place.Place
 
 func TestMain(m *testing.M) {
 	code, err := withCluster(m)
@@ -35,25 +34,25 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = startPlace(dir); err != nil {
+	if shared, err = place.Start(dir); err != nil {
 		return 1, err
 	}
 	defer shared.Close()
 	defer removeOutside()
 	ctx := context.Background()
-	leader, err := startController(ctx, shared.Cluster)
+	leader, err := place.StartController(ctx, shared.Cluster)
 	if err != nil {
 		return 1, err
 	}
-	standby, err := startController(ctx, shared.Cluster, "--webhook-url", leader.webhookURL)
+	standby, err := place.StartController(ctx, shared.Cluster, "--webhook-url", leader.WebhookURL)
 	if err != nil {
-		leader.terminate()
+		leader.Terminate()
 		return 1, err
 	}
 	code = m.Run()
-	for _, p := range []*process{standby, leader} {
-		if ended := p.terminate(); ended != 0 {
-			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.log.String())
+	for _, p := range []*place.Process{standby, leader} {
+		if ended := p.Terminate(); ended != 0 {
+			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.Log.String())
 		}
 	}
 	if err := checkRights(ctx); err != nil && code == 0 {
@@ -61,23 +60,7 @@ func withCluster(m *testing.M) (code int, err error) {
 	}
 	if code != 0 {
 		// Thousands of lines would hide what the tests said.
-		return code, leader.keepLog()
+		return code, leader.KeepLog("integration-controller.log")
 	}
 	return code, nil
-}
-
-// install applies what a user would apply, but for the Deployment: the controller
-// runs out of cluster here.
-func install(ctx context.Context, c *cluster.Cluster) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac"} {
-		if _, err := c.Kubectl(ctx, "", "apply", "-f", filepath.Join(root, "artifacts", manifest)); err != nil {
-			return err
-		}
-	}
-	_, err = c.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
-	return err
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/postgres"
 	"windlass.dev/windlass/test/world"
 )
@@ -68,7 +69,7 @@ func with(connection map[string]string, key, value string) map[string]string {
 	return connection
 }
 
-func createConnection(t *testing.T, on *place, namespace, name string, data map[string]string) {
+func createConnection(t *testing.T, on *place.Place, namespace, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	if _, err := on.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -41,7 +42,7 @@ func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
 	}
 	password := ""
 	for n := range 100 {
-		controller := launch(t, p.Cluster, "--leader-elect=false")
+		controller := place.Launch(t, p.Cluster, "--leader-elect=false")
 		db := p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
 		secret := p.Credentials(t, "default", "shop")
 		if password == "" {
@@ -54,7 +55,7 @@ func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
 		if got := string(secret.Data["uri"]); got != want {
 			t.Fatalf("the uri is %q, not %q", got, want)
 		}
-		controller.kill()
+		controller.Kill()
 		p.UpdateDatabase(t, "default", "shop", func(db *v1alpha1.Database) { changes[n%len(changes)](&db.Spec, n) })
 	}
 	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool {
@@ -71,8 +72,8 @@ func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
 func TestThePasswordIsNowhereElse(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
-	controller := launch(t, p.Cluster, "-v=7")
-	defer controller.terminate()
+	controller := place.Launch(t, p.Cluster, "-v=7")
+	defer controller.Terminate()
 	canary := func() (passwords []string) {
 		t.Helper()
 		p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
@@ -115,7 +116,7 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 
 // lookFor ends the controller, and looks for passwords, and for parts of them, in all that
 // it has written but Secrets, in the metadata of Secrets, and in further places.
-func lookFor(t *testing.T, p *place, controller *process, passwords []string, places map[string]string, resources, secrets []string) {
+func lookFor(t *testing.T, p *place.Place, controller *place.Process, passwords []string, places map[string]string, resources, secrets []string) {
 	t.Helper()
 	audit, err := p.AuditLog()
 	if err != nil {
@@ -125,7 +126,7 @@ func lookFor(t *testing.T, p *place, controller *process, passwords []string, pl
 	if places == nil {
 		places = map[string]string{}
 	}
-	places["the audit log"], places["the controller's metrics"] = audit, controller.get(t, "/metrics")
+	places["the audit log"], places["the controller's metrics"] = audit, controller.Get(t, "/metrics")
 	read := func(where string, args ...string) {
 		t.Helper()
 		if places[where], err = p.Kubectl(t.Context(), "", append([]string{"get", "--show-managed-fields"}, args...)...); err != nil {
@@ -138,8 +139,8 @@ func lookFor(t *testing.T, p *place, controller *process, passwords []string, pl
 	for _, name := range secrets {
 		read("the metadata of Secret "+name, "secret", name, "-o", "jsonpath={.metadata}")
 	}
-	controller.terminate()
-	places["the controller's log"] = controller.log.String()
+	controller.Terminate()
+	places["the controller's log"] = controller.Log.String()
 	for where, text := range places {
 		if len(text) < 50 {
 			t.Errorf("%s is not there: %q", where, text)

@@ -39,7 +39,7 @@ func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
 			if diff := cmp.Diff(want, made); diff != "" {
 				t.Errorf("%d components cost (-wanted +got):\n%s", n, diff)
 			}
-			shared.deletePlatform(t, namespace)
+			deletePlatform(t, shared, namespace)
 			all := spent(t, namespace)
 			more := all["update platforms/status"] - says
 			if more > most {
@@ -84,11 +84,11 @@ func TestAChangeCostsOneStatusWrite(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{suspended(task("gate")), task("job"), web("web:1", unmanaged)}})
-	shared.component(t, namespace, "job", "Done")
+	component(t, shared, namespace, "job", "Done")
 	shared.PlatformWith(t, namespace, "at rest", func(p *v1alpha1.Platform) bool { return p.Status.Components[0].Reason == "Suspended" })
 	before := spent(t, namespace)["update platforms/status"]
 	shared.CreateApp(t, namespace, namespace+"-web", smallest()) // somebody else's, of which it tells
-	shared.component(t, namespace, "web", "Ready")
+	component(t, shared, namespace, "web", "Ready")
 	phases := appPhases(t, namespace)
 	if writes := spent(t, namespace)["update platforms/status"] - before; writes > phases+1 {
 		t.Errorf("%d changes of the App's status cost %d writes", phases, writes)

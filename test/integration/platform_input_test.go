@@ -102,7 +102,7 @@ func TestWhatAPlatformCannotBecomeIsRefused(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	outsideSpec := v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk"}
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{db("db"), {Name: "outside", ExternalDatabase: &outsideSpec}}})
-	shared.component(t, namespace, "db", "Ready")
+	component(t, shared, namespace, "db", "Ready")
 	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.PlatformSpec)
@@ -128,7 +128,7 @@ func TestWhatAPlatformCannotBecomeIsRefused(t *testing.T) {
 		p.Spec.Components[0].Database.Storage.Size = resource.MustParse("1Mi")
 		p.Spec.Components = append(p.Spec.Components, task("job"))
 	})
-	shared.component(t, namespace, "job", "Done") // the rest goes on
+	component(t, shared, namespace, "job", "Done") // the rest goes on
 	platform := shared.PlatformReason(t, namespace, "Invalid")
 	if words := "storage.size cannot shrink"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -86,9 +87,11 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 		s.server = server
 		return s
 	})
-	start := func() *process { return launch(t, p.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false") }
+	start := func() *place.Process {
+		return place.Launch(t, p.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	}
 	running, kills := start(), 0
-	defer func() { running.terminate() }()
+	defer func() { running.Terminate() }()
 	names := []string{}
 	for name := range transitions {
 		names = append(names, name)
@@ -99,12 +102,12 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 		// One run for each write and each of its sides, until a run has no write more.
 		for run, caught := 0, true; caught; run++ {
 			t.Run(name, func(t *testing.T) {
-				namespace := p.namespace(t)
+				namespace := namespace(t, p)
 				before := tr.begin(t, p, namespace)
 				hit := s.set(namespace, run/2, run%2 == 1)
 				tr.act(t, p, namespace)
 				if caught = happens(t, p, namespace, hit); caught {
-					running.kill()
+					running.Kill()
 					kills++
 				}
 				s.release() // before another starts, which is to be heard
@@ -123,7 +126,7 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 
 // happens waits until the controller is caught, and is false if it comes to its end
 // before.
-func happens(t *testing.T, p *place, platform string, hit <-chan struct{}) (caught bool) {
+func happens(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
 	t.Helper()
 	world.Eventually(t, "the controller to be caught, or to come to its end", func(ctx context.Context) (bool, error) {
 		select {
@@ -139,7 +142,7 @@ func happens(t *testing.T, p *place, platform string, hit <-chan struct{}) (caug
 }
 
 // namespace returns one that is not deleted, as a cluster of one test's own is.
-func (p *place) namespace(t *testing.T) string {
+func namespace(t *testing.T, p *place.Place) string {
 	t.Helper()
 	made, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {

@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
 // namespaceNow is a namespace as it is, or nil.
-func (p *place) namespaceNow(t *testing.T, name string) *corev1.Namespace {
+func namespaceNow(t *testing.T, p *place.Place, name string) *corev1.Namespace {
 	t.Helper()
 	list, err := p.Kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
@@ -33,19 +34,19 @@ func TestTheNamespaceIsMadeAndNeverDeleted(t *testing.T) {
 	name := shared.NewNamespace(t) + "-made"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
-	made := shared.namespaceNow(t, name)
+	made := namespaceNow(t, shared, name)
 	if made == nil || made.Labels["app.kubernetes.io/part-of"] != name || len(made.OwnerReferences) > 0 {
 		t.Fatalf("the namespace is %v", made)
 	}
-	shared.deletePlatform(t, name)
-	shared.atGone(t, name, name+"-job")
-	if left := shared.namespaceNow(t, name); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
+	deletePlatform(t, shared, name)
+	atGone(t, shared, name, name+"-job")
+	if left := namespaceNow(t, shared, name); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
 		t.Errorf("after the Platform the namespace is %v", left)
 	}
 	// One that is there already is used as it is.
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
-	if now := shared.namespaceNow(t, name); now.ResourceVersion != made.ResourceVersion {
+	if now := namespaceNow(t, shared, name); now.ResourceVersion != made.ResourceVersion {
 		t.Errorf("it was written to: %v", now)
 	}
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -58,7 +59,7 @@ func TestANamespaceWithoutComponentsIsMadeToo(t *testing.T) {
 	name := shared.NewNamespace(t) + "-empty"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
-	if shared.namespaceNow(t, name) == nil {
+	if namespaceNow(t, shared, name) == nil {
 		t.Error("there is none")
 	}
 }
@@ -68,7 +69,7 @@ func TestANamespaceThatIsBeingDeletedIsSaidAndMadeAgain(t *testing.T) {
 	name := shared.NewNamespace(t) + "-going"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), task("next", "job")}})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
-	before := shared.namespaceNow(t, name)
+	before := namespaceNow(t, shared, name)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}
 	configs := shared.Kube.CoreV1().ConfigMaps(name)
 	if _, err := configs.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
@@ -81,12 +82,12 @@ func TestANamespaceThatIsBeingDeletedIsSaidAndMadeAgain(t *testing.T) {
 	if words := "Namespace " + name + " is being deleted; it is made again when it is gone"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
-	shared.component(t, name, "job", v1alpha1.ComponentWaiting)
+	component(t, shared, name, "job", v1alpha1.ComponentWaiting)
 	if _, err := configs.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	world.Eventually(t, "another namespace", func(context.Context) (bool, error) {
-		now := shared.namespaceNow(t, name)
+		now := namespaceNow(t, shared, name)
 		return now != nil && now.UID != before.UID, nil
 	})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
@@ -100,15 +101,15 @@ func TestAPlatformGoesWithItsNamespace(t *testing.T) {
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	shared.deletePlatform(t, name)
-	world.Eventually(t, "the namespace to go", func(context.Context) (bool, error) { return shared.namespaceNow(t, name) == nil, nil })
+	deletePlatform(t, shared, name)
+	world.Eventually(t, "the namespace to go", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
 }
 
 func TestMissingRightsAreSaid(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
-	controller := launch(t, p.Cluster, "--leader-elect=false")
-	defer controller.terminate()
+	controller := place.Launch(t, p.Cluster, "--leader-elect=false")
+	defer controller.Terminate()
 	without := func(resource string) (restore func()) {
 		t.Helper()
 		role, err := p.Kube.RbacV1().ClusterRoles().Get(t.Context(), "windlass-controller", metav1.GetOptions{})
@@ -139,7 +140,7 @@ func TestMissingRightsAreSaid(t *testing.T) {
 
 	restore := without("apps")
 	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")}})
-	p.component(t, "rights", "job", "Done")
+	component(t, p, "rights", "job", "Done")
 	platform := p.PlatformReason(t, "rights", "Forbidden")
 	for _, words := range []string{"component web: creating App rights/rights-web", `cannot create resource "apps"`, "it is for whoever governs namespace rights to allow it"} {
 		if !strings.Contains(message(platform), words) {

@@ -45,7 +45,7 @@ func TestComponentsStartAndGoInOrder(t *testing.T) {
 	t.Parallel()
 	for name, graph := range graphs {
 		for how, remove := range map[string]func(t *testing.T, namespace string){
-			"the Platform is deleted": func(t *testing.T, namespace string) { t.Helper(); shared.deletePlatform(t, namespace) },
+			"the Platform is deleted": func(t *testing.T, namespace string) { t.Helper(); deletePlatform(t, shared, namespace) },
 			"all are taken off the list": func(t *testing.T, namespace string) {
 				t.Helper()
 				shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = nil })
@@ -145,8 +145,8 @@ func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
 			const hold = "example.com/hold"
 			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) { app.Finalizers = append(app.Finalizers, hold) })
 			remove(t, namespace)
-			shared.component(t, namespace, "web", v1alpha1.ComponentRemoving)
-			base := shared.component(t, namespace, "base", v1alpha1.ComponentWaiting)
+			component(t, shared, namespace, "web", v1alpha1.ComponentRemoving)
+			base := component(t, shared, namespace, "base", v1alpha1.ComponentWaiting)
 			if want := "It stays until what depends on it is gone: web."; base.Message != want {
 				t.Errorf("it says %q, and not %q", base.Message, want)
 			}
@@ -157,7 +157,7 @@ func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
 			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) {
 				app.Finalizers = slices.DeleteFunc(app.Finalizers, func(f string) bool { return f == hold })
 			})
-			shared.atGone(t, namespace, namespace+"-base")
+			atGone(t, shared, namespace, namespace+"-base")
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestOneThatIsNotReadyHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{
 		task("last", "second"), task("second", "gate"), suspended(task("gate")), task("free"), task("freed", "free"),
 	}})
-	shared.component(t, namespace, "freed", "Done")
+	component(t, shared, namespace, "freed", "Done")
 	platform := shared.PlatformWith(t, namespace, "held up", func(p *v1alpha1.Platform) bool { return p.Status.ReadyComponents == 2 })
 	want := []string{"last At Managed Waiting", "second At Managed Waiting", "gate At Managed Pending", "free At Managed Done", "freed At Managed Done"}
 	if got := says(platform); !slices.Equal(got, want) {
@@ -200,5 +200,5 @@ func TestACycleIsRefusedAndChangesNothing(t *testing.T) {
 	if err != nil || !slices.EqualFunc(ats.Items, []string{"-a", "-b"}, func(at cnatv1.At, name string) bool { return at.Name == namespace+name && at.DeletionTimestamp == nil }) {
 		t.Errorf("there are %v (%v)", ats.Items, err)
 	}
-	shared.deletePlatform(t, namespace)
+	deletePlatform(t, shared, namespace)
 }

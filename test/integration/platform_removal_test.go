@@ -33,7 +33,7 @@ func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
 	shared.UpdatePlatform(t, e.namespace, func(p *v1alpha1.Platform) {
 		p.Spec.Components[0].ManagementState, p.Spec.Components[1].ManagementState = removed, removed
 	})
-	shared.component(t, e.namespace, "web", v1alpha1.ComponentRemoved)
+	component(t, shared, e.namespace, "web", v1alpha1.ComponentRemoved)
 	waits := func(p *v1alpha1.Platform) bool {
 		db := p.Status.Components[0]
 		return db.Phase == v1alpha1.ComponentRemoving && strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. It says:") &&
@@ -47,7 +47,7 @@ func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared.PlatformIn(t, e.namespace, v1alpha1.PlatformReady)
-	shared.component(t, e.namespace, "db", v1alpha1.ComponentRemoved)
+	component(t, shared, e.namespace, "db", v1alpha1.ComponentRemoved)
 	e.gone(t)
 	e.left(t, "0")
 }
@@ -71,7 +71,7 @@ func TestADeletionSaysForWhatItWaits(t *testing.T) {
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shared.platformGone(t, e.namespace)
+	platformGone(t, shared, e.namespace)
 	e.gone(t)
 	e.left(t, "0")
 }
@@ -82,7 +82,7 @@ func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
 		"before the Platform is deleted": func(t *testing.T, namespace string) {
 			t.Helper()
 			changeState(t, namespace, unmanaged)
-			shared.deletePlatform(t, namespace)
+			deletePlatform(t, shared, namespace)
 		},
 		"while it waits for another": func(t *testing.T, namespace string) {
 			t.Helper()
@@ -98,10 +98,10 @@ func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
 			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			shared.component(t, namespace, "job", v1alpha1.ComponentRemoving)
+			component(t, shared, namespace, "job", v1alpha1.ComponentRemoving)
 			changeState(t, namespace, unmanaged)
 			patch("null")
-			shared.platformGone(t, namespace)
+			platformGone(t, shared, namespace)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,9 +109,9 @@ func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
 			namespace := shared.NewNamespace(t)
 			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-			made := shared.childApp(t, namespace, "web")
+			made := childApp(t, shared, namespace, "web")
 			act(t, namespace)
-			if left := shared.childApp(t, namespace, "web"); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil || len(left.OwnerReferences) > 0 {
+			if left := childApp(t, shared, namespace, "web"); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil || len(left.OwnerReferences) > 0 {
 				t.Errorf("of what was Unmanaged at the last moment there is %v", left)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -133,7 +134,7 @@ func TestComponentsChangeTheirStates(t *testing.T) {
 }
 
 // begin has the Platform come to rest before the change, and returns its App then.
-func (tr transition) begin(t *testing.T, on *place, namespace string) *v1alpha1.App {
+func (tr transition) begin(t *testing.T, on *place.Place, namespace string) *v1alpha1.App {
 	t.Helper()
 	on.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: tr.before[0]})
 	on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
@@ -141,19 +142,19 @@ func (tr transition) begin(t *testing.T, on *place, namespace string) *v1alpha1.
 		on.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = next })
 		on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	}
-	return on.childApp(t, namespace, "web")
+	return childApp(t, on, namespace, "web")
 }
 
-func (tr transition) act(t *testing.T, on *place, namespace string) {
+func (tr transition) act(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	on.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = tr.after })
 }
 
 // end waits until the Platform is at rest, and compares what has become of it.
-func (tr transition) end(t *testing.T, on *place, namespace string, before *v1alpha1.App) {
+func (tr transition) end(t *testing.T, on *place.Place, namespace string, before *v1alpha1.App) {
 	t.Helper()
 	platform := on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-	app := on.childApp(t, namespace, "web")
+	app := childApp(t, on, namespace, "web")
 	if got := became(platform, before, app); got != tr.app {
 		t.Errorf("the App: %s, and not: %s", got, tr.app)
 	}
@@ -195,7 +196,7 @@ func became(platform *v1alpha1.Platform, before, app *v1alpha1.App) string {
 }
 
 // childApp is the App of a component, or nil. Its Platform has the name of the namespace.
-func (p *place) childApp(t *testing.T, namespace, component string) *v1alpha1.App {
+func childApp(t *testing.T, p *place.Place, namespace, component string) *v1alpha1.App {
 	t.Helper()
 	app, err := p.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-"+component, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -216,7 +217,7 @@ func says(platform *v1alpha1.Platform) (lines []string) {
 }
 
 // component waits until the status says of a component that it is in a phase.
-func (p *place) component(t *testing.T, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
+func component(t *testing.T, p *place.Place, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
 	t.Helper()
 	var found v1alpha1.PlatformComponentStatus
 	p.PlatformWith(t, platform, name+" "+string(phase), func(p *v1alpha1.Platform) bool {
@@ -230,16 +231,16 @@ func (p *place) component(t *testing.T, platform, name string, phase v1alpha1.Pl
 }
 
 // deletePlatform deletes a Platform, and returns when it is gone.
-func (p *place) deletePlatform(t *testing.T, name string) {
+func deletePlatform(t *testing.T, p *place.Place, name string) {
 	t.Helper()
 	platforms := p.Windlass.WindlassV1alpha1().Platforms()
 	if err := platforms.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.platformGone(t, name)
+	platformGone(t, p, name)
 }
 
-func (p *place) platformGone(t *testing.T, name string) {
+func platformGone(t *testing.T, p *place.Place, name string) {
 	t.Helper()
 	world.Eventually(t, "Platform "+name+" to go", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
@@ -248,7 +249,7 @@ func (p *place) platformGone(t *testing.T, name string) {
 }
 
 // atGone returns when there is no At of a name.
-func (p *place) atGone(t *testing.T, namespace, name string) {
+func atGone(t *testing.T, p *place.Place, namespace, name string) {
 	t.Helper()
 	world.Eventually(t, "At "+name+" to go", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})

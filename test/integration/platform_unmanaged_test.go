@@ -48,7 +48,7 @@ func TestUnmanagedIsReal(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
 	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-	made := shared.childApp(t, namespace, "web")
+	made := childApp(t, shared, namespace, "web")
 	setState(t, namespace, unmanaged)
 	before := childWrites(t, namespace)
 	if diff := cmp.Diff([]string{"create apps " + namespace + "/" + made.Name, "patch apps " + namespace + "/" + made.Name}, before); diff != "" {
@@ -66,8 +66,8 @@ func TestUnmanagedIsReal(t *testing.T) {
 		})
 	}
 	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-	shared.deletePlatform(t, namespace)
-	left := shared.childApp(t, namespace, "web")
+	deletePlatform(t, shared, namespace)
+	left := childApp(t, shared, namespace, "web")
 	if left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
 		t.Fatalf("it did not survive the Platform: %v", left)
 	}
@@ -101,7 +101,7 @@ func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
-				shared.deletePlatform(t, namespace)
+				deletePlatform(t, shared, namespace)
 				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", unmanaged)}})
 			}, first: managed,
 		},
@@ -125,18 +125,18 @@ func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
 				c.theirs(t, namespace)
 			}
 			shared.AppIn(t, namespace, namespace+"-web", v1alpha1.AppReady)
-			before := shared.childApp(t, namespace, "web")
+			before := childApp(t, shared, namespace, "web")
 			writes := childWrites(t, namespace)
 
 			changeState(t, namespace, managed)
 			shared.PlatformReason(t, namespace, "NameConflict")
-			shared.component(t, namespace, "web", v1alpha1.ComponentWaiting)
+			component(t, shared, namespace, "web", v1alpha1.ComponentWaiting)
 			changeState(t, namespace, removed)
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-			shared.component(t, namespace, "web", v1alpha1.ComponentRemoved)
-			shared.deletePlatform(t, namespace)
+			component(t, shared, namespace, "web", v1alpha1.ComponentRemoved)
+			deletePlatform(t, shared, namespace)
 
-			after := shared.childApp(t, namespace, "web")
+			after := childApp(t, shared, namespace, "web")
 			if after == nil || cmp.Diff(before, after) != "" {
 				t.Errorf("it was changed (-before +after):\n%s", cmp.Diff(before, after))
 			}
@@ -168,7 +168,7 @@ func TestTwoPlatformsWhoseChildrenHaveOneName(t *testing.T) {
 	shared.PlatformIn(t, first, v1alpha1.PlatformReady)
 	shared.CreatePlatform(t, second, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{renamed(web("web:2", managed), "a-b")}})
 	shared.PlatformReason(t, second, "NameConflict")
-	shared.deletePlatform(t, second)
+	deletePlatform(t, shared, second)
 	app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-a-b", metav1.GetOptions{})
 	if err != nil || app.Spec.Image != "web:1" || app.DeletionTimestamp != nil {
 		t.Errorf("the first Platform's App is %v (%v)", app, err)

@@ -13,6 +13,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
 
@@ -42,7 +43,7 @@ func podsMade(t *testing.T, c *cluster.Cluster) map[string]int {
 
 // populate creates n Ats from number first on, which become due one after another
 // over some time.
-func populate(t *testing.T, c *place, first, n int, over time.Duration) {
+func populate(t *testing.T, c *place.Place, first, n int, over time.Duration) {
 	t.Helper()
 	start := time.Now()
 	for i := first; i < first+n; i++ {
@@ -58,7 +59,7 @@ func populate(t *testing.T, c *place, first, n int, over time.Duration) {
 }
 
 // allDone waits until every At is Done, and fails if a command ran not once.
-func allDone(t *testing.T, c *place) {
+func allDone(t *testing.T, c *place.Place) {
 	t.Helper()
 	world.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
 		ats, err := c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
@@ -91,25 +92,25 @@ func TestAControllerThatIsKilledRunsNothingTwice(t *testing.T) {
 	for round := range restarts {
 		populate(t, c, round*each, each, 0)
 		before := len(controllerRequests(t, c.Cluster))
-		p := launch(t, c.Cluster, "--leader-elect=false")
+		p := place.Launch(t, c.Cluster, "--leader-elect=false")
 		// The moment is one of progress, not of time: after so many more requests
 		// of the three that each of the new Ats takes.
 		more := 1 + random.IntN(3*each)
 		world.Eventually(t, "the controller to go on", func(context.Context) (bool, error) {
 			return len(controllerRequests(t, c.Cluster)) >= before+more, nil
 		})
-		p.kill()
+		p.Kill()
 	}
-	p := launch(t, c.Cluster, "--leader-elect=false")
-	defer p.terminate()
+	p := place.Launch(t, c.Cluster, "--leader-elect=false")
+	defer p.Terminate()
 	allDone(t, c)
 }
 
 func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
-	p := launch(t, c.Cluster)
-	defer p.terminate()
+	p := place.Launch(t, c.Cluster)
+	defer p.Terminate()
 	populate(t, c, 0, population, 15*time.Second)
 	for _, step := range []func() error{
 		func() error { return c.Kill("kube-apiserver") },

@@ -3,8 +3,6 @@
 package integration
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
 
@@ -12,7 +10,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/place"
 )
 
 // requests are those of the controller about a namespace, events and watches left
@@ -38,36 +36,10 @@ func requestsWith(t *testing.T, about func(cluster.Request) bool) []string {
 	return lines
 }
 
-// place is a cluster and what is done there.
-type place struct {
-	*cluster.Cluster
-	*world.World
-}
-
-func startPlace(dir string) (*place, error) {
-	c, err := cluster.Start(dir, cluster.Audit)
-	if err != nil {
-		return nil, err
-	}
-	w, err := world.New(c.Config())
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	if err := install(context.Background(), c); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return &place{c, w}, nil
-}
-
 // ownPlace is a place for a test that breaks its cluster.
-func ownPlace(t *testing.T) *place {
+func ownPlace(t *testing.T) *place.Place {
 	t.Helper()
-	p, err := startPlace(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
+	return place.Own(t)
 }
 
 // controllerRequests are the controller's writes of Ats and Pods so far.

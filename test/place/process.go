@@ -1,9 +1,6 @@
-//go:build integration
-
-package integration
+package place
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -24,19 +21,22 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// process is a controller that runs, with the rights of its service account and no
+// Process is a controller that runs, with the rights of its service account and no
 // others.
-type process struct {
-	command    *exec.Cmd
-	log        bytes.Buffer
-	webhookURL string
-	health     string // host and port of its endpoints
+type Process struct {
+	command *exec.Cmd
+	// Log is what the controller has written so far.
+	Log Log
+	// WebhookURL is where it converts Ats.
+	WebhookURL string
+	// Health is the host and port of its endpoints.
+	Health string
 }
 
-// startController starts a controller and returns when it is ready. Of a flag that is
+// StartController starts a controller and returns when it is ready. Of a flag that is
 // given twice the last counts, so that flags may say otherwise. Two on one cluster
 // need one webhook URL.
-func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (*process, error) {
+func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (*Process, error) {
 	root, err := cluster.Root()
 	if err != nil {
 		return nil, err
@@ -45,13 +45,13 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	health, webhook := ownAddress(), ownAddress()
-	p := &process{webhookURL: "https://" + webhook + "/convert", health: health}
+	health, webhook := OwnAddress(), OwnAddress()
+	p := &Process{WebhookURL: "https://" + webhook + "/convert", Health: health}
 	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
-		"--webhook-bind-address", webhook, "--webhook-url", p.webhookURL,
+		"--webhook-bind-address", webhook, "--webhook-url", p.WebhookURL,
 		"--external-database-untrusted-extensions", "pageinspect"}, flags...)
 	p.command = exec.Command(filepath.Join(root, "bin", "controller"), flags...)
-	p.command.Stdout, p.command.Stderr = &p.log, &p.log
+	p.command.Stdout, p.command.Stderr = &p.Log, &p.Log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the controller (`make build` makes it): %w", err)
@@ -65,16 +65,16 @@ func startController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
-		p.terminate()
-		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.log.String())
+		p.Terminate()
+		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.Log.String())
 	}
 	return p, nil
 }
 
-// get asks one of the controller's endpoints.
-func (p *process) get(t *testing.T, path string) string {
+// Get asks one of the controller's endpoints.
+func (p *Process) Get(t *testing.T, path string) string {
 	t.Helper()
-	response, err := http.Get("http://" + p.health + path)
+	response, err := http.Get("http://" + p.Health + path)
 	if err != nil {
 		t.Fatalf("asking for %s: %v", path, err)
 	}
@@ -86,29 +86,29 @@ func (p *process) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-// terminate ends the controller as a cluster would, and returns its exit code.
-func (p *process) terminate() int {
+// Terminate ends the controller as a cluster would, and returns its exit code.
+func (p *Process) Terminate() int {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
 	_ = p.command.Wait() // its exit code says it all
 	return p.command.ProcessState.ExitCode()
 }
 
-// keepLog writes the log where somebody who looks for the cause of a failure finds it.
-func (p *process) keepLog() error {
+// KeepLog writes the log into bin/NAME, where somebody who looks for the cause of a failure finds it.
+func (p *Process) KeepLog(name string) error {
 	root, err := cluster.Root()
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(root, "bin", "integration-controller.log")
-	if err := os.WriteFile(file, p.log.Bytes(), 0o600); err != nil {
+	file := filepath.Join(root, "bin", name)
+	if err := os.WriteFile(file, p.Log.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("keeping the controller's log: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "The controller's log is in %s.\n", file)
 	return nil
 }
 
-// kill ends the controller without a word.
-func (p *process) kill() {
+// Kill ends the controller without a word.
+func (p *Process) Kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 }
@@ -116,20 +116,20 @@ func (p *process) kill() {
 // addresses counts the addresses that this process has handed out.
 var addresses atomic.Uint32
 
-// ownAddress returns a host and port on which nobody else listens and from which
+// OwnAddress returns a host and port on which nobody else listens and from which
 // nobody connects: it lies on a loopback address of this process's own. A port that
 // is merely free now may be the source of somebody's connection by the time that it
 // is bound.
-func ownAddress() string {
+func OwnAddress() string {
 	pid := uint32(os.Getpid())
 	ip := net.IPv4(127, byte(pid>>16)|1<<7, byte(pid>>8), byte(pid)) // the bit keeps it from 127.0.0.1
 	return net.JoinHostPort(ip.String(), strconv.Itoa(9443+int(addresses.Add(1))))
 }
 
-// launch starts a controller on a cluster, with further flags.
-func launch(t *testing.T, c *cluster.Cluster, flags ...string) *process {
+// Launch starts a controller on a cluster, with further flags.
+func Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
-	p, err := startController(t.Context(), c, flags...)
+	p, err := StartController(t.Context(), c, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
