@@ -56,14 +56,14 @@ clean: cluster-down ## Take the local cluster down, and remove all that was buil
 ##@ Check
 
 .PHONY: test
-test: prerequisites postgresql verify lint test-unit test-integration test-faults ## All checks and tests; needs only Go, git, make, gcc and PostgreSQL.
+test: prerequisites postgresql verify lint test-unit test-integration test-faults ## All checks and tests; needs only Go, git, make and gcc.
 
 .PHONY: prerequisites
 prerequisites:
 	@hack/prerequisites.sh
 
 .PHONY: postgresql
-postgresql:
+postgresql: prerequisites
 	@hack/postgresql.sh
 
 .PHONY: verify

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"windlass.dev/windlass/test/cluster"
 )
 
 // Programs are PostgreSQL's servers and clients of one major version.
@@ -25,8 +27,9 @@ var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 // to test with another version than the newest of this machine.
 const directory = "POSTGRESQL_BIN"
 
-// Find returns the programs that POSTGRESQL_BIN names or else the newest of this machine,
-// where Debian puts them or else in PATH.
+// Find returns the programs that POSTGRESQL_BIN names. Without that variable it returns the newest
+// of this machine, from where Debian puts them or from PATH, and otherwise those that
+// hack/postgresql.sh has unpacked below bin.
 func Find() (Programs, error) {
 	if dir := os.Getenv(directory); dir != "" {
 		return versionOf(filepath.Join(dir, "postgres"))
@@ -35,15 +38,21 @@ func Find() (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
-	slices.Sort(found) // there is no version below 10 any more
-	if len(found) == 0 {
-		path, err := exec.LookPath("postgres")
-		if err != nil {
-			return Programs{}, errors.New("PostgreSQL is missing: install the package postgresql")
-		}
-		found = append(found, path)
+	if len(found) > 0 {
+		return versionOf(slices.Max(found)) // there is no version below 10 any more
 	}
-	return versionOf(found[len(found)-1])
+	if path, err := exec.LookPath("postgres"); err == nil {
+		return versionOf(path)
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		return Programs{}, err
+	}
+	unpacked := filepath.Join(root, "bin", "postgresql", "bin", "postgres")
+	if _, err := os.Stat(unpacked); err != nil {
+		return Programs{}, errors.New("PostgreSQL is missing: run `make postgresql`, or install the package postgresql")
+	}
+	return versionOf(unpacked)
 }
 
 func versionOf(path string) (Programs, error) {
