@@ -22,6 +22,8 @@ PARALLEL ?= 4
 # Which tenth of the plans of `make faults` is run as a test, and which plan alone.
 SEED ?= 1
 PLAN ?=
+# From which commit or tag test-upgrade upgrades. Empty means the last release.
+FROM ?=
 # Flags of bin/bench.
 BENCH ?=
 
@@ -88,6 +90,11 @@ test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a re
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
 			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/postgres ./pkg/postgresql $(hide_steps)'
+
+.PHONY: test-upgrade
+test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
+	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
+		go test -race -count=1 -tags integration -run '^TestAnUpgradeRestartsNothing$$' ./test/integration
 
 # A tenth of the plans takes some minutes. How long one takes says nothing: a plan has no
 # time limit.

@@ -24,6 +24,15 @@ type Place struct {
 // Start starts a cluster whose files are in dir, and installs Windlass there. The caller closes
 // it.
 func Start(dir string) (*Place, error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	return startFrom(dir, root)
+}
+
+// startFrom is Start for the manifests of the checkout at root.
+func startFrom(dir, root string) (*Place, error) {
 	c, err := cluster.Start(dir, cluster.Audit)
 	if err != nil {
 		return nil, err
@@ -32,10 +41,11 @@ func Start(dir string) (*Place, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := install(context.Background(), c); err != nil {
+	p := &Place{c, w}
+	if err := p.Install(context.Background(), root); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &Place{c, w}, nil
+	return p, nil
 }
 
 // Own returns a place for a test that breaks its cluster.
@@ -49,18 +59,14 @@ func Own(t *testing.T) *Place {
 	return p
 }
 
-// install applies what a user would apply, except for the Deployment: the controller runs out
-// of cluster here.
-func install(ctx context.Context, c *cluster.Cluster) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
+// Install applies what a user of the checkout at root would apply, except for the Deployment: the
+// controller runs out of cluster here.
+func (p *Place) Install(ctx context.Context, root string) error {
 	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac"} {
-		if _, err := c.Kubectl(ctx, "", "apply", "-f", filepath.Join(root, "artifacts", manifest)); err != nil {
+		if _, err := p.Kubectl(ctx, "", "apply", "-f", filepath.Join(root, "artifacts", manifest)); err != nil {
 			return err
 		}
 	}
-	_, err = c.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	_, err := p.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 	return err
 }

@@ -41,6 +41,11 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
+	return startController(ctx, root, c, flags...)
+}
+
+// startController is StartController for the controller of the checkout at root.
+func startController(ctx context.Context, root string, c *cluster.Cluster, flags ...string) (*Process, error) {
 	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, "windlass-system", "windlass-controller")
 	if err != nil {
 		return nil, err

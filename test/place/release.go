@@ -1,0 +1,56 @@
+package place
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"windlass.dev/windlass/test/cluster"
+)
+
+// Release is another version of Windlass than that of the working directory.
+type Release struct{ root string }
+
+// Build checks out and builds the version that a commit or tag names.
+func Build(t *testing.T, commit string) Release {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Release{t.TempDir()}
+	archive := filepath.Join(r.root, "source.tar")
+	for _, command := range []*exec.Cmd{
+		exec.CommandContext(t.Context(), "git", "-C", root, "archive", "--output", archive, commit),
+		exec.CommandContext(t.Context(), "tar", "-x", "-f", archive, "-C", r.root),
+		exec.CommandContext(t.Context(), "go", "-C", r.root, "build", "-trimpath", "-o", "bin/controller", "./cmd/controller"),
+	} {
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, output)
+		}
+	}
+	return r
+}
+
+// Own returns a place for one test in which the release is installed.
+func (r Release) Own(t *testing.T) *Place {
+	t.Helper()
+	p, err := startFrom(t.TempDir(), r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// Launch starts the release's controller on a cluster, with further flags.
+func (r Release) Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
+	t.Helper()
+	p, err := startController(t.Context(), r.root, c, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
