@@ -37,7 +37,7 @@ func selectorOf(db *v1alpha1.Database) map[string]string {
 	}
 }
 
-// metaOf is what all children have. They bear the Database's labels too, so that
+// metaOf is what all owned objects have. They bear the Database's labels too, so that
 // whoever selects by these finds them.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	labels := maps.Clone(db.Labels)
@@ -58,11 +58,18 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 	}
 }
 
-// desiredClaim is made here and not by the StatefulSet, since what a StatefulSet says
-// of claims is immutable, and it would take up any claim that has the name.
+// desiredClaim returns the claim. It is made here and not by the StatefulSet, since what a
+// StatefulSet says of claims is immutable, and it would take up any claim that has the name.
+//
+// The claim bears none of the Database's labels. Argo CD, kapp and others recognise by a
+// label what they have applied, and delete what bears it and is not in git. They leave
+// objects with an owner reference alone, but the claim has none, since it outlives the
+// Database. For that reason it has no instance label either.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metaOf(db),
+		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
+			nameLabel: nameLabelValue, controller.ManagedByLabel: controller.ManagedByWindlass,
+		}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: db.Spec.Storage.StorageClassName,

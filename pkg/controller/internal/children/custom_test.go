@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -143,6 +144,20 @@ func TestAChildIsLetGoAndTakenBack(t *testing.T) {
 	if other := heir("Ship", "boat", "other-uid"); other.Owns(released) {
 		t.Error("another owner of this name may take it")
 	}
+}
+
+// TestAChildIsLetGoWithoutTheLabelsOfItsOwner is of tools that delete what bears their label,
+// is not in git and has no owner.
+func TestAChildIsLetGoWithoutTheLabelsOfItsOwner(t *testing.T) {
+	by := owner()
+	by.SetLabels(map[string]string{"tracked-by": "git", "season": "summer", controller.ManagedByLabel: controller.ManagedByWindlass})
+	live := madeCustom(t, func(d *appsv1.Deployment) { d.Labels["tracked-by"], d.Labels["season"] = "git", "winter" })
+	released, err := custom(t, live).Release(t.Context(), by, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"crew": "four", "season": "winter", controller.ManagedByLabel: controller.ManagedByWindlass}
+	controllertest.Equal(t, "labels", want, released.Labels)
 }
 
 func TestAChildIsRemovedAsItWasSeen(t *testing.T) {

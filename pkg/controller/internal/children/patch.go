@@ -120,11 +120,15 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 }
 
 // lastWanted is what the live child's record says, as far as it decides what is
-// taken out. A record that somebody has broken says nothing.
+// taken out. A record that somebody has broken says nothing. A child that outlives its owner
+// then loses every label that is not wanted: by one of them somebody may delete it.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
 		original = map[string]any{}
+	}
+	if labels, _, _ := unstructured.NestedMap(current, "metadata", "labels"); t.Outlives && len(original) == 0 && len(labels) > 0 {
+		original["metadata"] = map[string]any{"labels": labels}
 	}
 	for _, field := range t.whole() {
 		delete(original, field)

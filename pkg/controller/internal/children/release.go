@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // Remove deletes a child as it was seen, and what it owns before it: one that has
@@ -23,13 +25,29 @@ func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
 	return t.Guard.IsFinished(owner.key(), t.describe(child), child.GetUID())
 }
 
-// Release lets a child go: it takes the owner's reference off it, and leaves all else,
-// so that Ensure can take it back.
+// Release lets a child go: it takes the owner's reference and the owner's labels off it, and
+// leaves all else, so that Ensure can take it back. Tools that recognise by a label what they
+// have applied delete objects that bear it, are not in git and have no owner reference.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	if !owner.Bears(live) {
 		return live, nil
 	}
-	return t.setReferences(ctx, owner, live, withoutReference(live, owner), "letting go")
+	change := map[string]any{"ownerReferences": withoutReference(live, owner)}
+	if labels := labelsOf(owner, live); len(labels) > 0 {
+		change["labels"] = labels
+	}
+	return t.setMeta(ctx, owner, live, change, "letting go")
+}
+
+// labelsOf returns a patch that takes off a child the labels that it has from its owner.
+func labelsOf(owner Owner, live metav1.Object) map[string]any {
+	removed := map[string]any{}
+	for key, value := range owner.GetLabels() {
+		if key != controller.ManagedByLabel && live.GetLabels()[key] == value {
+			removed[key] = nil
+		}
+	}
+	return removed
 }
 
 // Reclaim takes back a child that was let go, and leaves all else. One that belongs to
@@ -42,11 +60,11 @@ func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
-	return t.setReferences(ctx, owner, live, refs, "taking back")
+	return t.setMeta(ctx, owner, live, map[string]any{"ownerReferences": refs}, "taking back")
 }
 
-func (t *Type[T]) setReferences(ctx context.Context, owner Owner, live T, refs []metav1.OwnerReference, doing string) (T, error) {
-	patch, err := onlyFor(live, map[string]any{"metadata": map[string]any{"ownerReferences": refs}})
+func (t *Type[T]) setMeta(ctx context.Context, owner Owner, live T, change map[string]any, doing string) (T, error) {
+	patch, err := onlyFor(live, map[string]any{"metadata": change})
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
 	}
