@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/version"
@@ -45,6 +47,7 @@ func run(ctx context.Context, o *options) error {
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
 	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), identity, clock.RealClock{})
 	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
+	o.kinds.OwnNamespaces = ownNamespaces(c, o)
 	served, err := operator.Kinds(ctx, c.Clients, caches, p.events, o.kinds)
 	if err != nil {
 		return err
@@ -85,6 +88,13 @@ func run(ctx context.Context, o *options) error {
 		<-stopped
 	}
 	return nil
+}
+
+// ownNamespaces are where the Lease and the webhook's certificate are. Out of cluster the
+// namespace default says nothing: it is that of a kubeconfig that names none.
+func ownNamespaces(c *clients, o *options) []string {
+	own := []string{cmp.Or(o.electionNamespace, c.namespace), cmp.Or(o.webhookNamespace, c.namespace)}
+	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
 }
 
 // process is the part of run that begins and ends in order.

@@ -73,8 +73,8 @@ func claimOf(t *testing.T, in *place.Tenant, name string) *corev1.PersistentVolu
 	return claim
 }
 
-// labelled waits until the Service of a Database bears the labels of a tool: by then the
-// operator has seen them, and the claim, which it sees to afterwards, is in the same reconcile.
+// labelled waits until the StatefulSet of a Database bears the labels of a tool. It is the last
+// object that a reconcile writes.
 func labelled(t *testing.T, in *place.Tenant, name string) {
 	t.Helper()
 	world.Eventually(t, "the labels to be seen", func(ctx context.Context) (bool, error) {

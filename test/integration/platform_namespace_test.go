@@ -64,7 +64,7 @@ func TestANamespaceWithoutComponentsIsMadeToo(t *testing.T) {
 	}
 }
 
-func TestANamespaceThatIsBeingDeletedIsSaidAndMadeAgain(t *testing.T) {
+func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-going"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), task("next", "job")}})
@@ -79,18 +79,31 @@ func TestANamespaceThatIsBeingDeletedIsSaidAndMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformReason(t, name, "NamespaceTerminating")
-	if words := "Namespace " + name + " is being deleted; it is made again when it is gone"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
+	if words := "Namespace " + name + " is being deleted. It is not made again"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	component(t, shared, name, "job", v1alpha1.ComponentWaiting)
 	if _, err := configs.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "another namespace", func(context.Context) (bool, error) {
-		now := namespaceNow(t, shared, name)
-		return now != nil && now.UID != before.UID, nil
-	})
-	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	platform = shared.PlatformReason(t, name, "NamespaceGone")
+	if words := "create it again with them, or delete this Platform"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
+	}
+	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, task("more")) })
+	shared.PlatformReason(t, name, "NamespaceGone")
+	if now := namespaceNow(t, shared, name); now != nil {
+		t.Fatalf("it was made again: %v", now)
+	}
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	again, err := shared.Kube.CoreV1().Namespaces().Create(t.Context(), again, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	platform = shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if uid := platform.Status.NamespaceUID; uid == nil || *uid != again.UID || again.UID == before.UID {
+		t.Errorf("the status speaks of namespace %v, and not of %s", uid, again.UID)
+	}
 }
 
 func TestAPlatformGoesWithItsNamespace(t *testing.T) {

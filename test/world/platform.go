@@ -33,8 +33,7 @@ func EverythingOfPlatform() v1alpha1.PlatformSpec {
 	}}
 }
 
-// CreatePlatform creates a Platform, which is deleted when the test ends: as long as it is
-// there it makes its namespace again.
+// CreatePlatform creates a Platform, which is deleted when the test ends.
 func (w *World) CreatePlatform(t *testing.T, name string, spec v1alpha1.PlatformSpec) *v1alpha1.Platform {
 	t.Helper()
 	platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}

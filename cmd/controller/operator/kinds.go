@@ -30,6 +30,8 @@ type Options struct {
 	// AtImage is the image of an At that names none. Empty means at.DefaultImage.
 	AtImage           string
 	ExternalDatabases postgresql.Options
+	// OwnNamespaces are those of the operator itself, which no Platform may use.
+	OwnNamespaces []string
 	// Clock is the clock of all kinds. Nil means the real one.
 	Clock clock.WithTicker
 }
@@ -82,7 +84,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return served, nil
 	}
 	platforms, err := platform.New(platform.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata}, events, o.Clock)
+		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata}, events, platform.Options{OwnNamespaces: o.OwnNamespaces, Clock: o.Clock})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
 	}

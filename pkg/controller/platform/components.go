@@ -1,8 +1,8 @@
 package platform
 
 import (
+	"context"
 	"slices"
-	"strings"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -42,9 +42,12 @@ func current(object controller.Object) bool {
 }
 
 // look returns the components of a Platform by what the caches say: those of the spec,
-// in its order, and after them those of which only a child is left.
-func (r *reconciler) look(p *pass) ([]*component, error) {
+// in its order, and after them those that only the status lists, as long as a child is left.
+// What neither lists is none of the Platform's, whatever reference and record it bears:
+// whoever may write in the namespace can forge both, but not the status.
+func (r *reconciler) look(ctx context.Context, p *pass) ([]*component, error) {
 	platform, all := p.platform, []*component(nil)
+	known := map[string]bool{}
 	for i := range platform.Spec.Components {
 		spec := &platform.Spec.Components[i]
 		k := r.kinds.named(kindOf(spec))
@@ -55,23 +58,30 @@ func (r *reconciler) look(p *pass) ([]*component, error) {
 		if err != nil {
 			return nil, err
 		}
+		known[k.name()+"/"+c.name] = true
 		all = append(all, c)
 	}
-	for _, k := range r.kinds {
-		left, err := k.of(platform.UID)
+	for _, said := range platform.Status.Components {
+		k, name := r.kinds.named(said.Kind), string(said.Name)
+		if k == nil || known[k.name()+"/"+name] {
+			continue
+		}
+		known[k.name()+"/"+name] = true
+		child, err := k.get(platform.Spec.Namespace, childName(platform, name))
+		if err == nil && child == nil {
+			// A component leaves the status for good, and a creation that was answered with an
+			// error may have succeeded.
+			child, err = k.live(ctx, platform.Spec.Namespace, childName(platform, name))
+		}
 		if err != nil {
 			return nil, err
 		}
-		slices.SortFunc(left, byObjectName)
-		for _, child := range left {
-			name, ok := componentName(platform, child)
-			if !ok || !p.owner.Made(child) || !p.owner.Owns(child) || slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.kind == k && c.name == name }) {
-				continue
-			}
-			c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: recordedNeeds(child)}}
-			c.observe(p, child)
-			all = append(all, c)
+		if child == nil || !p.owner.Bears(child) || !p.owner.Made(child) || !p.owner.Owns(child) {
+			continue
 		}
+		c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: recordedNeeds(child)}}
+		c.observe(p, child)
+		all = append(all, c)
 	}
 	return all, nil
 }
@@ -79,7 +89,7 @@ func (r *reconciler) look(p *pass) ([]*component, error) {
 // listed is a component of the spec. Of a Platform that is being deleted all that is not
 // Unmanaged is Removed.
 func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
-	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec)}}
+	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec), announced: isAnnounced(p.platform, k, spec)}}
 	if c.state == "" {
 		c.state = v1alpha1.Managed
 	}
@@ -97,6 +107,9 @@ func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, erro
 	return c, nil
 }
 
-func byObjectName(a, b controller.Object) int {
-	return strings.Compare(a.GetName(), b.GetName())
+// isAnnounced tells whether the status lists a component of the spec.
+func isAnnounced(platform *v1alpha1.Platform, k kind, spec *v1alpha1.PlatformComponent) bool {
+	return slices.ContainsFunc(platform.Status.Components, func(s v1alpha1.PlatformComponentStatus) bool {
+		return s.Name == spec.Name && s.Kind == k.name()
+	})
 }

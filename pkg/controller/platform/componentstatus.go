@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,6 +39,10 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 		say(v1alpha1.ComponentWaiting, reasonWaiting, waitMessage(c.step.others, all))
 	case succeed:
 		say(v1alpha1.ComponentWaiting, reasonReplacing, "Waiting for the child of another kind to go that had this name.")
+	case announce:
+		say(v1alpha1.ComponentWaiting, reasonNew, "It is about to be made.")
+	case crowded:
+		say(v1alpha1.ComponentWaiting, reasonReplacing, fmt.Sprintf("Waiting for the children of components to go that are no longer in the spec; no more than %d may be left.", maxLeft))
 	case blocked:
 		say(v1alpha1.ComponentWaiting, reasonNamespace, "Waiting for the namespace.")
 	case refused:

@@ -5,10 +5,10 @@ package platform
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -46,32 +46,37 @@ type Informers struct {
 	Metadata metadatainformer.SharedInformerFactory
 }
 
+// Options are what the operator's flags say of Platforms.
+type Options struct {
+	// OwnNamespaces are those of the operator itself, which no Platform may use.
+	OwnNamespaces []string
+	// Clock is required.
+	Clock clock.WithTicker
+}
+
 // New returns the controller of Platform. Platforms are cluster-scoped: it needs the
 // caches of all namespaces.
-func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
+func New(clients Clients, in Informers, events controller.EventRecorder, o Options) (*controller.Controller, error) {
 	platforms := in.Windlass.Windlass().V1alpha1().Platforms().Informer()
 	namespaces, err := references.New(in.Metadata, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
 		return nil, err
 	}
 	guard := controller.NewGuard()
-	known, err := newKinds(clients.Windlass, in.Windlass, guard)
-	if err != nil {
-		return nil, err
-	}
+	known := newKinds(clients.Windlass, in.Windlass, guard)
 	if err := platforms.AddIndexers(cache.Indexers{namespaceIndex: namespaceOf, childIndex: childrenOf}); err != nil {
 		return nil, fmt.Errorf("indexing Platforms: %w", err)
 	}
-	queue := controller.NewQueue("platform", clk)
-	c := controller.New("platform", queue, newPipeline(clients, in, namespaces, known, guard, events, clk).Sync)
+	queue := controller.NewQueue("platform", o.Clock)
+	c := controller.New("platform", queue, newPipeline(clients, in, namespaces, known, guard, events, o).Sync)
 	c.Watch(platforms, controller.Self(queue))
 	c.Watch(namespaces.Informer(), controller.Referrer(queue, func(namespace metav1.Object) []controller.Key {
 		return references.Referrers(platforms.GetIndexer(), namespaceIndex, namespace.GetName())
 	}))
 	for _, k := range known {
-		// An event is about the Platform that the object belongs to, and about those for
-		// which its name is that of a child: it may be let go, or in the way.
-		c.Watch(k.cache(), controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameRoot))
+		// An event is about the Platforms for which the object's name is that of a child: it may
+		// be let go, or in the way. An owner reference alone, which anyone can forge who may
+		// make the object, tells nothing.
 		c.Watch(k.cache(), controller.Referrer(queue, func(child metav1.Object) []controller.Key {
 			return references.Referrers(platforms.GetIndexer(), childIndex, childKey(k.name(), child.GetNamespace(), child.GetName()))
 		}))
@@ -81,7 +86,7 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 
 // newPipeline returns what does a pass.
 func newPipeline(clients Clients, in Informers, namespaces references.Known, known kinds, guard *controller.Guard,
-	events controller.EventRecorder, clk clock.PassiveClock,
+	events controller.EventRecorder, o Options,
 ) *controller.Pipeline[*v1alpha1.Platform] {
 	platforms := in.Windlass.Windlass().V1alpha1().Platforms()
 	return &controller.Pipeline[*v1alpha1.Platform]{
@@ -94,23 +99,24 @@ func newPipeline(clients Clients, in Informers, namespaces references.Known, kno
 			kinds:      known,
 			namespaces: namespaces,
 			guard:      guard,
-			refusals:   newRefusals(clk),
-			clock:      clk,
-			create:     clients.Kube.CoreV1().Namespaces().Create,
+			refusals:   newRefusals(o.Clock),
+			clock:      o.Clock,
+			homes:      clients.Kube.CoreV1().Namespaces(),
+			reserved:   o.OwnNamespaces,
 			live:       clients.Windlass.WindlassV1alpha1().Platforms().Get,
 		},
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,
 		Guard:         guard,
 		Events:        events,
-		Clock:         clk,
+		Clock:         o.Clock,
 	}
 }
 
 const (
 	// namespaceIndex finds Platforms by their namespace.
 	namespaceIndex = "spec.namespace"
-	// childIndex finds Platforms by the names of their children.
+	// childIndex finds Platforms by the names of their children, by spec or status.
 	childIndex = "platformChildren"
 )
 
@@ -127,12 +133,17 @@ func childrenOf(obj any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	keys := make([]string, 0, len(platform.Spec.Components))
+	keys := make([]string, 0, 2*len(platform.Spec.Components))
 	for i := range platform.Spec.Components {
 		c := &platform.Spec.Components[i]
 		keys = append(keys, childKey(kindOf(c), platform.Spec.Namespace, childName(platform, string(c.Name))))
 	}
-	return keys, nil
+	for i := range platform.Status.Components {
+		c := &platform.Status.Components[i]
+		keys = append(keys, childKey(c.Kind, platform.Spec.Namespace, childName(platform, string(c.Name))))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
 }
 
 func childKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }

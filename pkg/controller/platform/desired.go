@@ -24,13 +24,6 @@ func childName(platform *v1alpha1.Platform, component string) string {
 	return platform.Name + "-" + component
 }
 
-// componentName is the name of a child's component. It is false for an object that was
-// not made here.
-func componentName(platform *v1alpha1.Platform, child metav1.Object) (string, bool) {
-	name, ok := strings.CutPrefix(child.GetName(), platform.Name+"-")
-	return name, ok && child.GetNamespace() == platform.Spec.Namespace
-}
-
 // desiredMeta is the metadata of a component's child. What makes it the Platform's is
 // added by package children.
 func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) metav1.ObjectMeta {
@@ -65,7 +58,8 @@ func recordedNeeds(child metav1.Object) []string {
 	return strings.Split(names, ",")
 }
 
-// desiredNamespace is the namespace where there is none. From then on it is the user's.
+// desiredNamespace is the namespace of a Platform that has never had one. From then on it is
+// the user's.
 func desiredNamespace(platform *v1alpha1.Platform) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: platform.Spec.Namespace, Labels: map[string]string{partOfLabel: platform.Name},

@@ -12,13 +12,16 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// terminatingRetry is when a namespace is looked at again that is being deleted, should
-// the event that tells of its end be lost.
-const terminatingRetry = 30 * time.Second
+// terminatingRetry is when a namespace is looked at again that is being deleted, and
+// goneRecheck when one that is gone, should the event that tells of it be lost.
+const (
+	terminatingRetry = 30 * time.Second
+	goneRecheck      = 30 * time.Second
+)
 
 func namespaceGoes(name string) error {
 	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
-		"Namespace %s is being deleted; it is made again when it is gone, and the components with it. To be rid of them, delete the Platform.", name), terminatingRetry)
+		"Namespace %s is being deleted. It is not made again: when it is gone, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry)
 }
 
 // explainNamespace says what to do about a namespace that could not be made.
@@ -36,7 +39,7 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return namespaceGoes(namespace) // which the cache does not know yet
 	case ofNamespace(err):
-		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s is gone, and is made again.", namespace), unconfirmedRetry)
+		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry)
 	case apierrors.IsForbidden(err):
 		return forbidden(fmt.Errorf("component %s: %w; it is for whoever governs namespace %s to allow it: rights of the operator's account, quotas, admission", c.name, err, namespace))
 	}

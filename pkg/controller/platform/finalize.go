@@ -23,7 +23,7 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 		r.refusals.forget(platform.UID)
 		return controller.Result{}, nil
 	}
-	p, err := r.newPass(platform)
+	p, err := r.newPass(ctx, platform)
 	if err != nil {
 		return controller.Result{}, err
 	}

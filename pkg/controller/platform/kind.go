@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -20,8 +19,6 @@ type kind interface {
 	name() string
 	// get returns the object that has a child's name, or nil.
 	get(namespace, name string) (controller.Object, error)
-	// of returns the objects that bear a Platform's reference.
-	of(platform types.UID) ([]controller.Object, error)
 	// ensure makes the child what the component says, and returns it as it is then. Its
 	// errors are those of children.Type.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
@@ -93,22 +90,6 @@ func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
 		return nil, fmt.Errorf("reading %s %s/%s from the cache: %w", k.Kind, namespace, name, err)
 	}
 	return child, nil
-}
-
-func (k *typed[T]) of(platform types.UID) ([]controller.Object, error) {
-	objects, err := k.informer.GetIndexer().ByIndex(ownerIndex, string(platform))
-	if err != nil {
-		return nil, fmt.Errorf("looking for the %ss of a Platform: %w", k.Kind, err)
-	}
-	found := make([]controller.Object, 0, len(objects))
-	for _, object := range objects {
-		child, err := k.own(object)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, child)
-	}
-	return found, nil
 }
 
 func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {

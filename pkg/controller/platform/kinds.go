@@ -1,11 +1,7 @@
 package platform
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -45,10 +41,10 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 }
 
 // newKinds returns all that there are. This is the one place that lists them.
-func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, guard *controller.Guard) (kinds, error) {
+func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, guard *controller.Guard) kinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()
-	known := kinds{
+	return kinds{
 		newKind("App", caches.Apps().Informer(), guard,
 			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.App {
@@ -74,26 +70,4 @@ func newKinds(client versioned.Interface, in externalversions.SharedInformerFact
 			},
 			func(at *cnatv1.At) string { return string(at.Status.Phase) }),
 	}
-	for _, k := range known {
-		if err := k.cache().AddIndexers(cache.Indexers{ownerIndex: ownersOf}); err != nil {
-			return nil, fmt.Errorf("indexing %ss: %w", k.name(), err)
-		}
-	}
-	return known, nil
-}
-
-// ownerIndex finds objects by the UIDs of the Platforms whose references they bear.
-const ownerIndex = "platform"
-
-func ownersOf(obj any) (uids []string, err error) {
-	child, ok := obj.(metav1.Object)
-	if !ok {
-		return nil, nil
-	}
-	for _, ref := range child.GetOwnerReferences() {
-		if schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == groupVersionKind.GroupKind() {
-			uids = append(uids, string(ref.UID))
-		}
-	}
-	return uids, nil
 }

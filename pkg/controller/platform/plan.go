@@ -28,6 +28,9 @@ type fact struct {
 	going bool
 	// ready tells whether its newest generation is Ready.
 	ready bool
+	// announced tells whether the status lists it, so that its child is known whatever the
+	// spec says later.
+	announced bool
 }
 
 // verb is what to do with a component.
@@ -42,6 +45,10 @@ const (
 	queue verb = "queue"
 	// succeed is a start that waits for the child of another kind that it replaces to go.
 	succeed verb = "succeed"
+	// announce is a start that waits for the status to list the component.
+	announce verb = "announce"
+	// crowded is a start that waits for children to go that are off the list.
+	crowded verb = "crowded"
 	// blocked is a start that waits for the namespace.
 	blocked verb = "blocked"
 	// release its child.
@@ -76,13 +83,23 @@ type plan struct {
 	rings   map[*fact]int
 	// homeless says that nothing can be made, since the namespace is not there.
 	homeless bool
+	// left is how many children there are of components that are off the list.
+	left int
 }
+
+// maxLeft is how many children of components that are off the list there may be when
+// another child is made. It bounds the status: at most 256 listed components were made
+// beside them, and 256 others can be listed then.
+const maxLeft = 64
 
 func newPlan(facts []*fact) *plan {
 	p := &plan{facts: facts, listed: map[string]*fact{}, needing: map[string][]*fact{}}
 	for _, f := range facts {
 		if f.listed {
 			p.listed[f.name] = f
+		}
+		if !f.listed && f.there && f.ours {
+			p.left++
 		}
 		for _, name := range f.edges() {
 			p.needing[name] = append(p.needing[name], f)
@@ -120,11 +137,15 @@ func (p *plan) next(f *fact) step {
 	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there && old.ours }) {
 		return step{verb: succeed}
 	}
-	if p.homeless {
+	switch unmet := p.unmet(f); {
+	case p.homeless:
 		return step{verb: blocked}
-	}
-	if unmet := p.unmet(f); len(unmet) > 0 {
+	case p.left > maxLeft:
+		return step{verb: crowded}
+	case len(unmet) > 0:
 		return step{queue, unmet}
+	case !f.announced:
+		return step{verb: announce}
 	}
 	return step{verb: keep}
 }

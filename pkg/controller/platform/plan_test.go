@@ -20,7 +20,7 @@ func parse(t *testing.T, text string) *plan {
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		known, needs, _ := strings.Cut(strings.TrimSpace(line), "->")
 		words := strings.Fields(known)
-		f := &fact{name: words[0], listed: true, state: v1alpha1.ManagementState(words[1]), needs: strings.FieldsFunc(needs, func(r rune) bool { return r == ',' || r == ' ' })}
+		f := &fact{name: words[0], listed: true, announced: true, state: v1alpha1.ManagementState(words[1]), needs: strings.FieldsFunc(needs, func(r rune) bool { return r == ',' || r == ' ' })}
 		if words[1] == "Dropped" {
 			f.listed, f.state = false, v1alpha1.Removed
 		}
@@ -28,6 +28,10 @@ func parse(t *testing.T, text string) *plan {
 			if word == "had" {
 				f.had = words[2+i+1:]
 				break
+			}
+			if word == "unlisted" { // by the status
+				f.announced = false
+				continue
 			}
 			if i == 0 {
 				f.there, f.ours, f.bound = true, true, true
@@ -51,10 +55,21 @@ func parse(t *testing.T, text string) *plan {
 	return newPlan(facts)
 }
 
+// TestNothingIsStartedWhileMuchIsLeft is of a spec whose components are renamed again and again,
+// while something holds their children.
+func TestNothingIsStartedWhileMuchIsLeft(t *testing.T) {
+	for left, want := range map[int]verb{maxLeft: keep, maxLeft + 1: crowded} {
+		p := parse(t, "web Managed\n"+strings.Repeat("old Dropped going\n", left))
+		controllertest.Equal(t, "next", want, p.next(p.facts[0]).verb)
+	}
+}
+
 // TestNext tells what comes next for the first component of each list.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct{ facts, want string }{
 		"a component is started":                                          {"web Managed", "keep"},
+		"but the status lists it first":                                   {"web Managed unlisted", "announce"},
+		"what it needs comes before that":                                 {"web Managed unlisted -> db\ndb Managed", "queue db"},
 		"one that is there is kept":                                       {"web Managed there", "keep"},
 		"one that is being deleted is kept, so that it is made again":     {"web Managed going", "keep"},
 		"one whose name is taken is kept, so that it is said":             {"web Managed foreign", "keep"},

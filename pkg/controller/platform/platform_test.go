@@ -81,7 +81,7 @@ func TestAPass(t *testing.T) {
 		"removes in the reverse order what is off the list": {
 			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
 			writes: []string{"delete apps shops/shop-web", status},
-			says:   []string{"web App Removed Removing Removing", "db Database Removed Waiting NeededByComponents"}, phase: "Deploying", ready: "False ComponentsNotReady",
+			says:   []string{"db Database Removed Waiting NeededByComponents", "web App Removed Removing Removing"}, phase: "Deploying", ready: "False ComponentsNotReady",
 		},
 		"keeps what is Removed as long as something Managed needs it": {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), in(v1alpha1.Removed, database("db"))},
@@ -221,13 +221,12 @@ func TestADeletion(t *testing.T) {
 			for _, child := range c.there {
 				w.has(child.PlatformComponent, child.state)
 			}
-			platform.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-			if c.orphan {
-				platform.Finalizers = append(platform.Finalizers, metav1.FinalizerOrphanDependents)
-			}
-			if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("platforms"), platform, ""); err != nil {
-				t.Fatal(err)
-			}
+			w.change(func(platform *v1alpha1.Platform) {
+				platform.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+				if c.orphan {
+					platform.Finalizers = append(platform.Finalizers, metav1.FinalizerOrphanDependents)
+				}
+			})
 			writes, _ := w.pass()
 			controllertest.Equal(t, "writes", c.writes, writes)
 			if len(c.says) == 0 {
@@ -293,7 +292,7 @@ func TestTheNamespace(t *testing.T) {
 		},
 		"is being deleted": {
 			going: true, writes: []string{status}, says: []string{"web App Managed Waiting NamespaceMissing"}, phase: "Pending",
-			ready: "False NamespaceTerminating: Namespace shops is being deleted; it is made again when it is gone",
+			ready: "False NamespaceTerminating: Namespace shops is being deleted. It is not made again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +330,7 @@ func TestErrorsOfAComponent(t *testing.T) {
 			ready: `False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; it is for whoever governs namespace shops to allow it`},
 		"a namespace that is being deleted, which the cache does not know": {err: terminating, reason: "NamespaceTerminating", phase: "Deploying", ready: "False NamespaceTerminating: Namespace shops is being deleted"},
 		"a namespace that is gone, which the cache does not know": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: "NamespaceMissing", phase: "Deploying",
-			ready: "False NamespaceMissing: Namespace shops is gone, and is made again."},
+			ready: "False NamespaceMissing: Namespace shops was not found."},
 		"what the child's own rules refuse": {err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid", phase: "Failed", ready: "False Invalid: component web: creating App"},
 		"a server that is not well":         {err: apierrors.NewInternalError(fmt.Errorf("no")), reason: "InternalError", phase: "Deploying", ready: "False InternalError: component web: creating App"},
 		"a conflict says nothing":           {err: apierrors.NewConflict(apps, "shop-web", fmt.Errorf("no")), statusNotYet: true},

@@ -3,14 +3,16 @@ package platform
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -25,8 +27,10 @@ type reconciler struct {
 	guard      *controller.Guard
 	refusals   *refusals
 	clock      clock.PassiveClock
-	// create makes a namespace.
-	create func(context.Context, *corev1.Namespace, metav1.CreateOptions) (*corev1.Namespace, error)
+	// homes makes and reads namespaces.
+	homes coreclient.NamespaceInterface
+	// reserved are the namespaces of the operator itself.
+	reserved []string
 	// live reads a Platform from the API server.
 	live func(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.Platform, error)
 }
@@ -47,15 +51,17 @@ type pass struct {
 	// is as it is here, and unconfirmed why it has not.
 	confirmedUntil time.Time
 	unconfirmed    error
+	// live is the Platform as the API server has told it last.
+	live *v1alpha1.Platform
 }
 
 // newPass looks at what there is. All that is there is changed only once it is confirmed
 // that the Platform says so still.
-func (r *reconciler) newPass(platform *v1alpha1.Platform) (*pass, error) {
+func (r *reconciler) newPass(ctx context.Context, platform *v1alpha1.Platform) (*pass, error) {
 	p := &pass{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
 	p.owner.Confirm = func(ctx context.Context) error { return r.confirm(ctx, p) }
 	var err error
-	if p.components, err = r.look(p); err != nil {
+	if p.components, err = r.look(ctx, p); err != nil {
 		return nil, err
 	}
 	facts, of := make([]*fact, len(p.components)), map[*fact]*component{}
@@ -76,27 +82,54 @@ func (r *reconciler) newPass(platform *v1alpha1.Platform) (*pass, error) {
 func keyOf(platform *v1alpha1.Platform) controller.Key { return controller.Key{Name: platform.Name} }
 
 // Reconcile implements controller.Reconciler. A component that fails holds up only those
-// that depend on it.
+// that depend on it. The status lists a component before its child is made: a process that
+// dies in between, or whose status write fails, leaves no child that nobody knows of.
 func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
-	p, err := r.newPass(platform)
+	if platform.Status.NamespaceUID == nil && platform.Status.ObservedGeneration == 0 {
+		platform.Status.NamespaceUID = ptr.To[types.UID]("")
+	}
+	p, err := r.newPass(ctx, platform)
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if err := p.check(); err != nil {
+	if err := r.check(p); err != nil {
 		setRefused(platform, p.components)
 		return controller.Result{}, err
 	}
 	p.homeless = r.namespace(ctx, p)
 	p.plan.homeless = p.homeless != nil
+	if p.homeless == nil && p.announces() {
+		setStatus(platform, p.components, nil, nil)
+		return controller.Result{RequeueAfter: announcedRetry}, nil
+	}
 	err = controller.Worst(p.homeless, r.carryOut(ctx, p))
 	if setStatus(platform, p.components, p.homeless, err) {
 		err = controller.Unstalled(err) // the rest goes on
 	}
+	if err == nil && slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb == announce }) {
+		return controller.Result{RequeueAfter: announcedRetry}, nil // what it waited for has become Ready
+	}
 	return controller.Result{}, err
 }
 
-// check refuses what no order can be found for.
-func (p *pass) check() error {
+// announcedRetry is when a Platform is looked at again whose status lists new components.
+const announcedRetry = time.Millisecond
+
+// announces decides what comes next for each component, and tells whether one must be listed
+// in the status before its child is made.
+func (p *pass) announces() (any bool) {
+	for _, c := range p.components {
+		c.step = p.plan.next(&c.fact)
+		any = any || c.step.verb == announce
+	}
+	return any
+}
+
+// check refuses a namespace that no Platform may use, and what no order can be found for.
+func (r *reconciler) check(p *pass) error {
+	if err := checkNamespace(p.platform.Spec.Namespace, r.reserved); err != nil {
+		return err
+	}
 	for i := range p.platform.Spec.Components {
 		if spec := &p.platform.Spec.Components[i]; kindOf(spec) == "" {
 			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %s is none of app, database, externalDatabase and at", spec.Name)))
@@ -113,38 +146,6 @@ func (p *pass) check() error {
 		return controller.Terminal(controller.WithReason(reasonCycle, fmt.Errorf(
 			"components depend on each other in a cycle, so that none of them can be the first: %s; take one out of dependsOn of the one before it", strings.Join(append(cycle, cycle[0]), " -> "))))
 	}
-	return nil
-}
-
-// namespace makes the namespace if there is none.
-func (r *reconciler) namespace(ctx context.Context, p *pass) error {
-	name := p.platform.Spec.Namespace
-	known, err := r.namespaces.Get("", name)
-	switch {
-	case err == nil && known.GetDeletionTimestamp() != nil:
-		return namespaceGoes(name)
-	case err == nil:
-		return nil
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading Namespace %s from the cache: %w", name, err)
-	}
-	if err := r.refusals.recent(p.platform.UID, noComponent, attempt{}); err != nil {
-		return explainNamespace(name, err)
-	}
-	if p.owner.Seen() {
-		if err := r.confirm(ctx, p); err != nil {
-			return err
-		}
-	}
-	made, err := r.create(ctx, desiredNamespace(p.platform), metav1.CreateOptions{})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return nil // it, or its end, is about to be in the cache
-	case err != nil:
-		r.refusals.note(p.platform.UID, noComponent, attempt{}, err)
-		return explainNamespace(name, err)
-	}
-	r.guard.Wrote(keyOf(p.platform), r.namespaces.Informer().GetStore(), made.ResourceVersion)
 	return nil
 }
 
@@ -203,11 +204,9 @@ func (r *reconciler) act(ctx context.Context, p *pass, c *component) (controller
 	if c.there {
 		return c.kind.update(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 	}
-	// An At runs a command; and what is made again by an old list may outlive the Platform.
-	if c.spec.At != nil || p.owner.Seen() {
-		if err := r.confirm(ctx, p); err != nil {
-			return nil, err
-		}
+	// What is made by an old list may outlive the Platform, and an At runs a command.
+	if err := r.confirm(ctx, p); err != nil {
+		return nil, err
 	}
 	return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 }
@@ -219,9 +218,8 @@ const unconfirmedRetry = time.Second
 const confirmedFor = time.Second
 
 // confirm asks the API server whether the Platform says still what the cache knows: once
-// a second before a child is changed, an At is made or anything is made for a Platform
-// that was seen before, and before each deletion. An answer that it does not holds for
-// the pass.
+// a second before a child is made or changed, and before each deletion and the creation of
+// the namespace. An answer that it does not holds for the pass.
 func (r *reconciler) confirm(ctx context.Context, p *pass) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed
@@ -233,7 +231,7 @@ func (r *reconciler) confirm(ctx context.Context, p *pass) error {
 	case err != nil:
 		p.unconfirmed = fmt.Errorf("reading Platform %s before a component is changed: %w", p.platform.Name, err)
 	default:
-		p.confirmedUntil = r.clock.Now().Add(confirmedFor)
+		p.confirmedUntil, p.live = r.clock.Now().Add(confirmedFor), live
 	}
 	return p.unconfirmed
 }

@@ -21,6 +21,8 @@ const (
 	reasonForbidden   = "Forbidden"
 	reasonTerminating = "NamespaceTerminating"
 	reasonNamespace   = "NamespaceMissing"
+	reasonGone        = "NamespaceGone"
+	reasonNotAllowed  = "NamespaceNotAllowed"
 	reasonWaiting     = "WaitingForComponents"
 	reasonHeld        = "NeededByComponents"
 	reasonReplacing   = "ReplacingComponent"

@@ -19,7 +19,7 @@ func TestNew(t *testing.T) {
 	platform := example(app("web", "db"), database("db"))
 	platform.Finalizers = nil
 	w := newBareWorld(t, platform)
-	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +62,15 @@ func TestPlatformsAreFound(t *testing.T) {
 	platform := example(app("web"), database("db"))
 	children, err := childrenOf(platform)
 	controllertest.Equal(t, "by their children", []string{"App/shops/shop-web", "Database/shops/shop-db"}, children)
+	platform.Spec.Components, platform.Status.Components = nil, []v1alpha1.PlatformComponentStatus{{Name: "old", Kind: "App"}}
+	left, leftErr := childrenOf(platform)
+	controllertest.Equal(t, "by those that only the status lists", []string{"App/shops/shop-old"}, left)
 	namespace, otherErr := namespaceOf(platform)
 	controllertest.Equal(t, "by their namespace", []string{"shops"}, namespace)
-	if err != nil || otherErr != nil {
-		t.Error(err, otherErr)
+	if err != nil || leftErr != nil || otherErr != nil {
+		t.Error(err, leftErr, otherErr)
 	}
-	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf, ownersOf} {
+	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf} {
 		if values, err := index("no object"); values != nil || err != nil {
 			t.Errorf("got %v, %v", values, err)
 		}

@@ -73,7 +73,7 @@ type world struct {
 	pipeline   *controller.Pipeline[*v1alpha1.Platform]
 	journal    *controllertest.Journal
 	events     *controllertest.Recorder
-	clock      *clocktesting.FakePassiveClock
+	clock      *clocktesting.FakeClock
 }
 
 // key is the example's.
@@ -90,7 +90,7 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	if err := metav1.AddMetaToScheme(meta); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
+	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}, clock: clocktesting.NewFakeClock(time.Now())}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
 	w.in = Informers{
 		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
@@ -99,20 +99,29 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	return w
 }
 
+// newWorld is one in which the status lists the components, as the first pass leaves it.
 func newWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	t.Helper()
+	for i := range platform.Spec.Components {
+		announced(platform, &platform.Spec.Components[i])
+	}
 	w := newBareWorld(t, platform)
 	var err error
 	if w.namespaces, err = references.New(w.in.Metadata, corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
 		t.Fatal(err)
 	}
 	guard := controller.NewGuard()
-	known, err := newKinds(w.windlass, w.in.Windlass, guard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.namespaces, known, guard, w.events, w.clock)
+	known := newKinds(w.windlass, w.in.Windlass, guard)
+	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.namespaces, known, guard, w.events, Options{OwnNamespaces: []string{"operators"}, Clock: w.clock})
 	return w
+}
+
+// announced has the status list a component.
+func announced(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) {
+	said := v1alpha1.PlatformComponentStatus{Name: c.Name, Kind: kindOf(c), ManagementState: c.ManagementState}
+	if said.Kind != "" && !slices.Contains(platform.Status.Components, said) {
+		platform.Status.Components = append(platform.Status.Components, said)
+	}
 }
 
 // house makes the namespace.
@@ -135,6 +144,7 @@ func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.change(func(platform *v1alpha1.Platform) { announced(platform, &c) })
 	child.SetUID(types.UID(string(c.Name) + "-uid"))
 	child.SetResourceVersion("7")
 	child.SetGeneration(1)

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
@@ -29,7 +30,7 @@ type PlatformPhase string
 
 // Phases of a Platform.
 const (
-	// PlatformPending: its namespace is not there, or is being deleted.
+	// PlatformPending: its namespace is not there yet, or is being deleted.
 	PlatformPending PlatformPhase = "Pending"
 	// PlatformDeploying: components are being started, changed or removed.
 	PlatformDeploying PlatformPhase = "Deploying"
@@ -43,14 +44,16 @@ const (
 
 // PlatformSpec says which components there are, and where.
 type PlatformSpec struct {
-	// namespace is where the components are. It is made if there is none, and never
-	// deleted. It cannot be changed.
+	// namespace is where the components are. It is made once if there is none, and never
+	// deleted. It cannot be changed. It must be neither one of Kubernetes' own, kube-*, nor
+	// that of the operator.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace cannot be changed, since what is in the components would stay behind: make another Platform"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kube-')",message="namespace must not begin with kube-: these are the namespaces of Kubernetes itself"
 	Namespace string `json:"namespace"`
 
 	// components are what the Platform is made of. The child of each is called
@@ -141,6 +144,13 @@ type PlatformStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// namespaceUID is the UID of the namespace when it was last there, and empty as long as
+	// it was never there. A namespace that was there and is gone is not made again: what
+	// isolated it, such as labels, quotas, policies and role bindings, went with it.
+	//
+	// +optional
+	NamespaceUID *types.UID `json:"namespaceUID,omitempty"`
+
 	// managedComponents is how many components are Managed.
 	//
 	// +optional
@@ -154,7 +164,9 @@ type PlatformStatus struct {
 	ReadyComponents int32 `json:"readyComponents"`
 
 	// components are those of the spec, in its order, and after them those that are
-	// not in the spec any more, until they are gone.
+	// not in the spec any more, until they are gone. The child of a component is made only
+	// once the component is listed here, and what is listed neither here nor in the spec is
+	// none of the Platform's.
 	//
 	// +optional
 	// +listType=atomic

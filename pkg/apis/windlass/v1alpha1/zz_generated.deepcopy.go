@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	types "k8s.io/apimachinery/pkg/types"
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
@@ -660,6 +661,11 @@ func (in *PlatformStatus) DeepCopyInto(out *PlatformStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.NamespaceUID != nil {
+		in, out := &in.NamespaceUID, &out.NamespaceUID
+		*out = new(types.UID)
+		**out = **in
 	}
 	if in.Components != nil {
 		in, out := &in.Components, &out.Components

@@ -7,8 +7,9 @@ package v1alpha1
 //
 // PlatformSpec says which components there are, and where.
 type PlatformSpecApplyConfiguration struct {
-	// namespace is where the components are. It is made if there is none, and never
-	// deleted. It cannot be changed.
+	// namespace is where the components are. It is made once if there is none, and never
+	// deleted. It cannot be changed. It must be neither one of Kubernetes' own, kube-*, nor
+	// that of the operator.
 	Namespace *string `json:"namespace,omitempty"`
 	// components are what the Platform is made of. The child of each is called
 	// <platform>-<component>. One that is taken off the list is removed, unless it is

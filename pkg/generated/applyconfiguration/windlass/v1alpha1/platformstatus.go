@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	types "k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
@@ -19,12 +20,18 @@ type PlatformStatusApplyConfiguration struct {
 	// conditions are Ready (every Managed component is Ready, and every Removed one is
 	// gone), Progressing, Degraded, and Stalled (only while True).
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// namespaceUID is the UID of the namespace when it was last there, and empty as long as
+	// it was never there. A namespace that was there and is gone is not made again: what
+	// isolated it, such as labels, quotas, policies and role bindings, went with it.
+	NamespaceUID *types.UID `json:"namespaceUID,omitempty"`
 	// managedComponents is how many components are Managed.
 	ManagedComponents *int32 `json:"managedComponents,omitempty"`
 	// readyComponents is how many of those are Ready.
 	ReadyComponents *int32 `json:"readyComponents,omitempty"`
 	// components are those of the spec, in its order, and after them those that are
-	// not in the spec any more, until they are gone.
+	// not in the spec any more, until they are gone. The child of a component is made only
+	// once the component is listed here, and what is listed neither here nor in the spec is
+	// none of the Platform's.
 	Components []PlatformComponentStatusApplyConfiguration `json:"components,omitempty"`
 }
 
@@ -60,6 +67,14 @@ func (b *PlatformStatusApplyConfiguration) WithConditions(values ...*v1.Conditio
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithNamespaceUID sets the NamespaceUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NamespaceUID field is set to the value of the last call.
+func (b *PlatformStatusApplyConfiguration) WithNamespaceUID(value types.UID) *PlatformStatusApplyConfiguration {
+	b.NamespaceUID = &value
 	return b
 }
 

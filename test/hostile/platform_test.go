@@ -1,0 +1,165 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// web is a component that is an App.
+func web(name string) v1alpha1.PlatformComponent {
+	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), App: &v1alpha1.AppSpec{Image: "registry.example.com/web:1"}}
+}
+
+// platformIn makes a Platform in a namespace, and returns it when it is Ready.
+func platformIn(t *testing.T, namespace string, components ...v1alpha1.PlatformComponent) *v1alpha1.Platform {
+	t.Helper()
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components})
+	return shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
+}
+
+// TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation deletes the namespace of a Platform,
+// which had Pod Security labels.
+func TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation(t *testing.T) {
+	t.Parallel()
+	name := shared.NewNamespace(t) + "-isolated"
+	isolated := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	namespaces := shared.Kube.CoreV1().Namespaces()
+	if _, err := namespaces.Create(t.Context(), isolated, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	platformIn(t, name, web("web"))
+	if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	shared.PlatformReason(t, name, "NamespaceGone")
+	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
+	shared.PlatformReason(t, name, "NamespaceGone")
+	if now, err := namespaces.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("it came back as %v (%v)", now.ObjectMeta, err)
+	}
+	isolated.ResourceVersion = ""
+	again, err := namespaces.Create(t.Context(), isolated, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	platform := shared.PlatformIn(t, name, v1alpha1.PlatformReady)
+	if uid := platform.Status.NamespaceUID; uid == nil || *uid != again.UID {
+		t.Errorf("the status speaks of namespace %v, and not of %s", uid, again.UID)
+	}
+	if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAPlatformMayNotUseTheNamespacesOfKubernetesAndTheOperator asks for them.
+func TestAPlatformMayNotUseTheNamespacesOfKubernetesAndTheOperator(t *testing.T) {
+	t.Parallel()
+	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
+	system := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "system"}, Spec: v1alpha1.PlatformSpec{Namespace: "kube-system", Components: []v1alpha1.PlatformComponent{web("web")}}}
+	if _, err := platforms.Create(t.Context(), system, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must not begin with kube-") {
+		t.Errorf("a Platform in kube-system: %v", err)
+	}
+	shared.CreatePlatform(t, "own", v1alpha1.PlatformSpec{Namespace: "windlass-system", Components: []v1alpha1.PlatformComponent{web("web")}})
+	shared.PlatformReason(t, "own", "NamespaceNotAllowed")
+	if made, err := shared.Windlass.WindlassV1alpha1().Apps("windlass-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(made.Items) > 0 {
+		t.Errorf("it has made %v (%v)", made.Items, err)
+	}
+	deletePlatform(t, "own")
+}
+
+func deletePlatform(t *testing.T, name string) {
+	t.Helper()
+	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
+	if err := platforms.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "Platform "+name+" to go", func(ctx context.Context) (bool, error) {
+		_, err := platforms.Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+	})
+}
+
+const forgeries = 1000
+
+// forge makes Apps that say that they are components of a Platform: with its reference, with a
+// record copied from a real one, and with a finalizer that nobody takes off.
+func forge(t *testing.T, tenant *place.Tenant, platform *v1alpha1.Platform, n int) {
+	t.Helper()
+	apps := tenant.Windlass.WindlassV1alpha1().Apps(tenant.Namespace)
+	genuine, err := apps.Get(t.Context(), platform.Name+"-web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		name := fmt.Sprintf("%s-forged%d", platform.Name, i)
+		record := strings.ReplaceAll(genuine.Annotations["windlass.dev/last-applied"], genuine.Name, name)
+		app := &v1alpha1.App{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: genuine.Labels, Finalizers: []string{"example.com/held"},
+				Annotations:     map[string]string{"windlass.dev/last-applied": record, "windlass.dev/paused": "true"},
+				OwnerReferences: genuine.OwnerReferences,
+			},
+			Spec: v1alpha1.AppSpec{Image: "registry.example.com/forged:1", Replicas: ptr.To[int32](0)},
+		}
+		if _, err := apps.Create(t.Context(), app, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestForgedComponentsHoldUpNothing makes a thousand Apps that claim to be components of a
+// Platform, and cannot be deleted.
+func TestForgedComponentsHoldUpNothing(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	platform := platformIn(t, tenant.Namespace, web("web"))
+	forge(t, tenant, platform, forgeries)
+	t.Cleanup(func() { unforge(t, tenant) })
+	platform = shared.UpdatePlatform(t, platform.Name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
+	platform = shared.PlatformIn(t, platform.Name, v1alpha1.PlatformReady)
+	if n := len(platform.Status.Components); n != 2 {
+		t.Errorf("the status has %d components", n)
+	}
+	deletePlatform(t, platform.Name)
+	about, err := shared.Requests(func(r cluster.Request) bool {
+		return r.User.Username == place.ControllerUser && r.ObjectRef.Namespace == tenant.Namespace && strings.Contains(r.ObjectRef.Name, "-forged")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(about) > 0 {
+		t.Errorf("the operator made %d requests about what is forged, such as %v", len(about), about[0])
+	}
+}
+
+// unforge lets the forged Apps go.
+func unforge(t *testing.T, tenant *place.Tenant) {
+	t.Helper()
+	apps := shared.Windlass.WindlassV1alpha1().Apps(tenant.Namespace)
+	list, err := apps.List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range list.Items {
+		app := &list.Items[i]
+		app.Finalizers = nil
+		if _, err := apps.Update(context.Background(), app, metav1.UpdateOptions{}); world.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			t.Error(err)
+		}
+	}
+}
