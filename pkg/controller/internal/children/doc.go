@@ -10,7 +10,9 @@
 //
 // The three ways are what was wanted last, which an annotation of the child
 // records; what is wanted now; and what is there. So drift in what is wanted is put
-// right, what is no longer wanted is taken out, and what others set stays. Of
+// right, what is no longer wanted is taken out, and what others set stays. An item
+// that others add to a list stays too; an item of ours under another key, a duplicate
+// of ours, and a port with the name of ours do not. Of
 // ConfigMaps and Secrets the data is wholly the owner's: it is compared with what
 // is there, and never recorded. So is the spec of custom resources, for which the API
 // server takes no strategic merge patch, but a merge patch.

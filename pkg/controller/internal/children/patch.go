@@ -2,6 +2,7 @@ package children
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,14 +60,13 @@ func (t *Type[T]) patch(w wish[T], live T) ([]byte, error) {
 		keepReferences(modified, current)
 	}
 	original := t.lastWanted(live, modified, current)
-	if includes(current, modified) && includes(modified, original) {
-		return nil, nil
+	if t.Custom {
+		if includes(current, modified) && includes(modified, original) {
+			return nil, nil
+		}
+		return mergePatch(live, original, modified, current)
 	}
-	patch, err := t.threeWay(w.object, original, modified, current)
-	if err != nil || len(patch) == 0 {
-		return nil, err
-	}
-	return onlyFor(live, patch)
+	return t.strategicPatch(w.object, live, original, modified, current)
 }
 
 // includes tells whether a value has all that a part of it has, so that there is nothing to
@@ -141,34 +141,40 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 			unstructured.RemoveNestedField(original, path...)
 		}
 	}
-	claimUnions(original, modified, current)
 	return original
 }
 
-// threeWay returns the patch, which is empty if there is nothing to do.
-func (t *Type[T]) threeWay(want T, original, modified, current map[string]any) (map[string]any, error) {
-	var texts [3][]byte
-	var err error
-	for i, fields := range []map[string]any{original, modified, current} {
-		if texts[i], err = json.Marshal(fields); err != nil {
-			return nil, err
-		}
-	}
-	if !t.Custom {
-		return strategic(want, texts, current)
+// mergePatch returns the three-way JSON merge patch of a custom resource, or nil if there is
+// nothing to do.
+func mergePatch(live metav1.Object, original, modified, current map[string]any) ([]byte, error) {
+	texts, err := texts(original, modified, current)
+	if err != nil {
+		return nil, err
 	}
 	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])
 	if err != nil {
 		return nil, fmt.Errorf("making a patch: %w", err)
 	}
 	var patch map[string]any
-	return patch, json.Unmarshal(text, &patch)
+	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
+		return nil, err
+	}
+	return onlyFor(live, patch)
 }
 
-// strategic returns the strategic merge patch. One that would leave all as it is counts
-// as empty: it only repeats the order of a list to which others have added.
-func strategic(schema any, texts [3][]byte, current map[string]any) (map[string]any, error) {
-	meta, err := strategicpatch.NewPatchMetaFromStruct(schema)
+// strategicPatch returns the three-way strategic merge patch, or nil if it would leave all as it
+// is: then it only repeats the order of a list to which others have added.
+func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) ([]byte, error) {
+	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
+	if err != nil {
+		return nil, err
+	}
+	var c claims
+	c.fields(meta, nil, "", original, modified, current)
+	if len(c.replaced) == 0 && includes(current, modified) && includes(modified, original) {
+		return nil, nil
+	}
+	texts, err := texts(original, modified, current)
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +182,29 @@ func strategic(schema any, texts [3][]byte, current map[string]any) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("making a patch: %w", err)
 	}
-	var patch, patched map[string]any
-	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
-		return nil, err
-	}
 	result, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(texts[2], text, meta)
 	if err != nil {
 		return nil, fmt.Errorf("trying a patch: %w", err)
 	}
-	if err := json.Unmarshal(result, &patched); err != nil || equality.Semantic.DeepEqual(patched, current) {
+	var patch, patched map[string]any
+	if err := errors.Join(json.Unmarshal(text, &patch), json.Unmarshal(result, &patched)); err != nil {
 		return nil, err
 	}
-	return patch, nil
+	c.replaceLists(patch, patched)
+	if is, err := fieldsOf(live); err != nil || equality.Semantic.DeepEqual(patched, is) {
+		return nil, err
+	}
+	return onlyFor(live, patch)
+}
+
+// texts are objects as JSON.
+func texts(objects ...map[string]any) (all [][]byte, err error) {
+	for _, object := range objects {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
 }
