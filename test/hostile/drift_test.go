@@ -118,3 +118,25 @@ func databaseOf(t *testing.T) *place.Tenant {
 	tenant.DatabaseIn(t, tenant.Namespace, "shop", v1alpha1.DatabaseReady)
 	return tenant
 }
+
+// The record of what was wanted did not fit into the annotations of a Deployment.
+func TestLongArgumentsWork(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	long := []string{"--short"}
+	for range 3 {
+		long = append(long, strings.Repeat("x", 100_000))
+	}
+	tenant.CreateApp(t, tenant.Namespace, "shop", v1alpha1.AppSpec{Image: "registry.example.com/shop:1", Args: long})
+	tenant.AppIn(t, tenant.Namespace, "shop", v1alpha1.AppReady)
+	argsAre := func(wanted []string) {
+		world.Eventually(t, "the Deployment to have the arguments", func(ctx context.Context) (bool, error) {
+			d, err := tenant.Kube.AppsV1().Deployments(tenant.Namespace).Get(ctx, "shop", metav1.GetOptions{})
+			return err == nil && cmp.Equal(wanted, d.Spec.Template.Spec.Containers[0].Args), err
+		})
+	}
+	argsAre(long)
+	tenant.UpdateApp(t, tenant.Namespace, "shop", func(app *v1alpha1.App) { app.Spec.Args = nil })
+	argsAre(nil)
+	tenant.AppIn(t, tenant.Namespace, "shop", v1alpha1.AppReady)
+}

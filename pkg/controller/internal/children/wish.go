@@ -25,6 +25,9 @@ func (t *Type[T]) wishFor(want T) (wish[T], error) {
 		}
 	}
 	record, err := json.Marshal(recorded)
+	if err == nil && len(record) > maxRecord {
+		record, err = shortened(want, record)
+	}
 	return wish[T]{want, string(record)}, err
 }
 
