@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,15 +111,19 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 			RenewTime: &metav1.MicroTime{Time: time.Now()}, AcquireTime: &metav1.MicroTime{Time: time.Now()},
 		},
 	})
-	// The test says what the watches tell.
-	begun := make(chan *watch.FakeWatcher, 2)
+	// The test says what the watches tell. One of them may have ended by then.
+	begun := make(chan *watch.RaceFreeFakeWatcher, 2)
 	client.PrependWatchReactor("leases", func(clienttesting.Action) (bool, watch.Interface, error) {
-		watcher := watch.NewFake()
+		watcher := watch.NewRaceFreeFake()
 		begun <- watcher
 		return true, watcher, nil
 	})
 	c := stand(t, client, "second", 0)
 	watcher := <-begun
+	// It takes a Lease that is free already at its first look, without any event.
+	eventually(t, "it to find the Lease held", func() bool {
+		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "leases") })
+	})
 	watcher.Modify(lease(t, client))
 	eventually(t, "it to wait for the expiry", c.clock.HasWaiters)
 	c.clock.Step(3*time.Hour - 1)

@@ -64,9 +64,9 @@ func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
 	begun := make(chan struct{})
 	p, signal := newProcess(t, d, func(p *process) {
 		close(begun)
-		<-p.ctx.Done() // the signal comes in the middle of the pass
+		<-p.ctx.Done()        // the signal comes in the middle of the pass
+		d.write("pass ended") // before the event, which may be written at once
 		p.events.Event(&v1.At{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example"}}, corev1.EventTypeNormal, "Done", "It is done.")
-		d.write("pass ended")
 	})
 	released := make(chan struct{})
 	p.convert(func(context.Context) error {
