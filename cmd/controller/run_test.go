@@ -133,7 +133,7 @@ func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	defer queue.ShutDown()
 	toy := controller.New("toy", queue, nil)
-	toy.Watch(informer, controller.Self(queue))
+	toy.Watch(informer, controller.Self(queue, controller.NewGuard()))
 	ready := readiness([]*controller.Controller{toy}, nil)
 	if ready() == nil {
 		t.Error("ready before the caches are filled")

@@ -33,6 +33,9 @@ type Guard struct {
 	finished map[Key]map[string]types.UID
 	settled  map[Key][]settlement
 	acted    map[Key]bool
+	inFlight map[Key]*inFlight
+	// writing is how often a key may be reconciled with a write.
+	writing *budget[Key]
 }
 
 // settlement is an object for which nothing was left to do.
@@ -48,7 +51,14 @@ type write struct {
 
 // NewGuard returns a Guard that remembers nothing yet.
 func NewGuard() *Guard {
-	return &Guard{writes: map[Key]map[Store]write{}, finished: map[Key]map[string]types.UID{}, settled: map[Key][]settlement{}, acted: map[Key]bool{}}
+	return &Guard{
+		writes:   map[Key]map[Store]write{},
+		finished: map[Key]map[string]types.UID{},
+		settled:  map[Key][]settlement{},
+		acted:    map[Key]bool{},
+		inFlight: map[Key]*inFlight{},
+		writing:  newBudget[Key](writeBurst, writeInterval),
+	}
 }
 
 // Wrote records that a pass of key wrote an object of the type that store holds,
@@ -71,11 +81,19 @@ func (g *Guard) Wrote(key Key, store Store, version string) {
 func (g *Guard) CaughtUp(key Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.forgetObserved(key)
+}
+
+// forgetObserved forgets the writes for key that the caches hold, and returns whether those
+// are all. It needs the lock.
+func (g *Guard) forgetObserved(key Key) bool {
 	for store, w := range g.writes[key] {
-		if w.pending(store.LastStoreSyncResourceVersion()) {
-			return false
+		if !w.pending(store.LastStoreSyncResourceVersion()) {
+			delete(g.writes[key], store)
 		}
-		delete(g.writes[key], store)
+	}
+	if len(g.writes[key]) > 0 {
+		return false
 	}
 	delete(g.writes, key)
 	return true
@@ -98,13 +116,7 @@ func (g *Guard) Acts(key Key) {
 	g.acted[key] = true
 }
 
-// begin begins a pass of key, and hasActed tells whether it has tried to write anything.
-func (g *Guard) begin(key Key) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.acted, key)
-}
-
+// hasActed tells whether the pass of key that is in flight has tried to write anything.
 func (g *Guard) hasActed(key Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

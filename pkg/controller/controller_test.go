@@ -250,7 +250,7 @@ func TestControllerWaitsForItsCaches(t *testing.T) {
 		defer cancel()
 		for _, after := range []time.Duration{1010 * time.Millisecond, 2020 * time.Millisecond} {
 			informer := emptyInformer(t)
-			c.Watch(informer, controller.Self(queue))
+			c.Watch(informer, controller.Self(queue, controller.NewGuard()))
 			time.AfterFunc(after, func() { informer.RunWithContext(ctx) })
 		}
 		running, _ := logTo(ctx)
@@ -277,7 +277,7 @@ func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
 			t.Error("a pass began")
 			return controller.Result{}, nil
 		})
-		c.Watch(emptyInformer(t), controller.Self(queue))
+		c.Watch(emptyInformer(t), controller.Self(queue, controller.NewGuard()))
 		stop, ended := start(c, 1)
 		stop()
 		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches were filled" {

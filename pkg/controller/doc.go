@@ -20,9 +20,12 @@
 //	Result{}, nil          forgets the backoff; waits for events, or for the periodic check
 //	RequeueAfter > 0, nil  forgets the backoff; comes back after exactly that long
 //	... with Check         the same, but behind what users do
+//	Continue(), nil        comes back once the cache has the status
 //	an error               backoff per key: 1 s, 2 s, 4 s … 5 min; logged once; Ready=False
 //	a conflict (409)       quiet, fast retry; no event, no error log, no status
 //	Postpone               comes back after its time; no event, no status
+//	a budget used up       comes back when the object may be written for again; no event, no status
+//	StoreFirst             Ready=False; comes back once the cache has the status
 //	WaitFor                Ready=False; retried after its time and when a dependency changes
 //	Invalid (422)          Degraded=True; retried after 5 min and on any change
 //	Terminal, Stalled      Degraded=True, Stalled=True; retried on a change; Stalled after its time too

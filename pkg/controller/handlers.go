@@ -13,9 +13,10 @@ import (
 
 // Self returns the handler for informers of the kind itself: every event is
 // about the object that it names. Of an initial list those are urgent that somebody
-// has changed while no process worked.
-func Self(q *Queue) cache.ResourceEventHandler {
-	return handler{queue: q, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
+// has changed while no process worked. A status that this process wrote, which guard
+// knows, asks for nothing; that of somebody else waits in the background.
+func Self(q *Queue, guard *Guard) cache.ResourceEventHandler {
+	return handler{queue: q, guard: guard, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
@@ -53,6 +54,8 @@ type handler struct {
 	// waits, if it is set, tells of an object of the initial list whether somebody waits
 	// for a pass.
 	waits func(obj any) bool
+	// guard, if it is set, knows which statuses this process wrote.
+	guard *Guard
 }
 
 // isUnseen tells whether no pass has seen what an object's spec says.
@@ -76,8 +79,19 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 		}
 		return
 	}
+	if status, ok := h.statusOf(oldObj, newObj); ok {
+		h.guard.noteStatus(cache.MetaObjectToName(status), status.GetResourceVersion(), func() { h.enqueue(newObj, Background) })
+		return
+	}
 	h.enqueueOthers(oldObj, newObj)
 	h.enqueue(newObj, Urgent)
+}
+
+// statusOf returns an object of which an update has changed the status alone.
+func (h handler) statusOf(oldObj, newObj any) (object Object, ok bool) {
+	before, ok1 := oldObj.(Object)
+	after, ok2 := newObj.(Object)
+	return after, h.guard != nil && ok1 && ok2 && sameButStatus(before, after)
 }
 
 func (h handler) OnDelete(obj any) {

@@ -10,7 +10,8 @@ import (
 )
 
 // FuzzLanes does the same things to a Queue and to a model of it. Each byte is
-// one thing done: its first two bits say what, the others to which key.
+// one thing done: its first two bits say what, the next two the namespace, and the others the
+// name of the key. Of the cluster-scoped keys, which have none, each is a tenant of its own.
 func FuzzLanes(f *testing.F) {
 	f.Add([]byte{0x01, 0x41, 0x80, 0xc0, 0x02, 0x42, 0x80, 0xc0})
 	f.Add([]byte("urgent and background keys, in and out"))
@@ -24,7 +25,7 @@ func FuzzLanes(f *testing.F) {
 		defer q.ShutDown()
 		m := model{again: map[controller.Key]controller.Lane{}}
 		for _, op := range ops {
-			key := keyOf(string(rune('0' + op&0x3f)))
+			key := controller.Key{Namespace: []string{"", "a", "b", "c"}[op>>4&3], Name: string(rune('0' + op&0xf))}
 			switch op >> 6 {
 			case 0, 1:
 				lane := controller.Lane(op >> 6)
@@ -54,6 +55,7 @@ func FuzzLanes(f *testing.F) {
 // model is a Queue without timers, as simple as can be.
 type model struct {
 	waiting [2][]controller.Key // by Lane
+	turns   [2][]string         // of tenants with keys that wait
 	working []controller.Key
 	again   map[controller.Key]controller.Lane // wanted while they are worked on
 	streak  int
@@ -61,17 +63,39 @@ type model struct {
 
 func (m *model) len() int { return len(m.waiting[0]) + len(m.waiting[1]) }
 
+// whose is the tenant of a key.
+func whose(key controller.Key) string {
+	if key.Namespace == "" {
+		return "/" + key.Name
+	}
+	return key.Namespace
+}
+
 func (m *model) add(key controller.Key, lane controller.Lane) {
-	late := slices.Index(m.waiting[controller.Background], key)
+	late := slices.Contains(m.waiting[controller.Background], key)
 	switch {
 	case slices.Contains(m.working, key):
 		m.again[key] = max(m.again[key], lane)
-	case slices.Contains(m.waiting[controller.Urgent], key), late >= 0 && lane == controller.Background:
+	case slices.Contains(m.waiting[controller.Urgent], key), late && lane == controller.Background:
 	default:
-		if late >= 0 {
-			m.waiting[controller.Background] = slices.Delete(m.waiting[controller.Background], late, late+1)
+		if late {
+			m.remove(key, controller.Background)
 		}
-		m.waiting[lane] = append(m.waiting[lane], key)
+		m.push(key, lane)
+	}
+}
+
+func (m *model) push(key controller.Key, lane controller.Lane) {
+	m.waiting[lane] = append(m.waiting[lane], key)
+	if !slices.Contains(m.turns[lane], whose(key)) {
+		m.turns[lane] = append(m.turns[lane], whose(key))
+	}
+}
+
+func (m *model) remove(key controller.Key, lane controller.Lane) {
+	m.waiting[lane] = slices.DeleteFunc(m.waiting[lane], func(k controller.Key) bool { return k == key })
+	if !slices.ContainsFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == whose(key) }) {
+		m.turns[lane] = slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == whose(key) })
 	}
 }
 
@@ -83,8 +107,18 @@ func (m *model) get() controller.Key {
 	if m.streak++; lane == controller.Background {
 		m.streak = 0
 	}
-	key := m.waiting[lane][0]
-	m.waiting[lane] = m.waiting[lane][1:]
+	workers := func(tenant string) (n int) {
+		for _, key := range m.working {
+			if whose(key) == tenant {
+				n++
+			}
+		}
+		return n
+	}
+	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) }) // the first of several
+	m.turns[lane] = append(slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == next }), next)
+	key := m.waiting[lane][slices.IndexFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == next })]
+	m.remove(key, lane)
 	m.working = append(m.working, key)
 	return key
 }
@@ -94,6 +128,6 @@ func (m *model) done() {
 	m.working = m.working[1:]
 	if lane, wanted := m.again[key]; wanted {
 		delete(m.again, key)
-		m.waiting[lane] = append(m.waiting[lane], key)
+		m.push(key, lane)
 	}
 }

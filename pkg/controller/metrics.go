@@ -13,7 +13,7 @@ import (
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_total",
-		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, invalid, terminal, terminating, canceled or panic.",
+		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, postponed, throttled, invalid, terminal, degraded, terminating, canceled or panic.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{

@@ -55,6 +55,7 @@ func classify(result Result, err error) outcome {
 		unstalled *unstalledError
 		panicked  *panicError
 		postponed *postponeError
+		throttled *throttledError
 		stalled   *stalledError
 		wait      *waitError
 	)
@@ -79,13 +80,15 @@ func classify(result Result, err error) outcome {
 		return outcome{name: "canceled", retry: backoff, quiet: true}
 	case errors.As(err, &postponed):
 		return outcome{name: "postponed", quiet: true}.in(postponed.after)
+	case errors.As(err, &throttled):
+		return outcome{name: "throttled", quiet: true}.in(throttled.after)
 	case errors.As(err, &panicked):
 		return failed(outcomePanic, "Panic", err)
 	case errors.As(err, &stalled):
 		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
 		return o.in(stalled.after)
 	case errors.As(err, &wait):
-		return outcome{name: "wait", reason: ReasonOf(wait), message: wait.message}.in(wait.after)
+		return outcome{name: "wait", reason: ReasonOf(wait), message: wait.message, lane: wait.lane}.in(wait.after)
 	case apierrors.IsConflict(err):
 		return outcome{name: "conflict", retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -63,18 +63,30 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		}
 		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
 	}
+	p.Guard.begin(key, cached.GetResourceVersion())
+	defer p.end(key)
 	if cached.GetAnnotations()[PausedAnnotation] == "true" {
 		klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
 		return Result{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		return p.finalize(ctx, key, cached)
+		return p.finalize(ctx, key, cached) // has no budget: what goes is not held up
+	}
+	if wait := p.Guard.writing.wait(key, p.Clock.Now()); wait > 0 {
+		return Result{}, throttle(wait)
 	}
 	current, err := p.ensureFinalizer(ctx, key, cached)
 	if err != nil {
 		return Result{}, err
 	}
 	return p.reconcile(ctx, key, current)
+}
+
+// end ends a pass. One that tried to write something takes from the budget of its object.
+func (p *Pipeline[T]) end(key Key) {
+	if p.Guard.end(key) {
+		p.Guard.writing.spend(key, p.Clock.Now())
+	}
 }
 
 // reconcile has the kind do its pass, unless the last one found nothing to do and started
@@ -84,7 +96,6 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 	if known && p.Guard.IsSettled(key, itself, inputs) {
 		return p.recheck(), nil
 	}
-	p.Guard.begin(key)
 	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
@@ -164,6 +175,7 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	if err != nil {
 		return obj, err
 	}
+	p.Guard.Acts(key)
 	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return obj, AwaitDeletion()
@@ -208,6 +220,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if equality.Semantic.DeepEqual(current, obj) {
 		return nil
 	}
+	p.Guard.Acts(key)
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return AwaitDeletion()

@@ -32,7 +32,8 @@ const (
 
 // Queue is a rate-limited workqueue with two lanes. A key waits in it at most
 // once, is worked on by one worker at a time, and counts as urgent as soon as
-// anybody wants it urgently.
+// anybody wants it urgently. In each lane namespaces take turns, and those come first
+// that the fewest workers work for.
 //
 // It is put together from client-go's typed queues: one queue of keys, whose
 // order lanes decides, and two delaying queues in front of it, one for each
@@ -108,7 +109,10 @@ func (q *Queue) Forget(key Key) {
 func (q *Queue) Get() (key Key, shutdown bool) { return q.keys.Get() }
 
 // Done ends the pass of key, and puts it back if it was added meanwhile.
-func (q *Queue) Done(key Key) { q.keys.Done(key) }
+func (q *Queue) Done(key Key) {
+	q.lanes.done(key)
+	q.keys.Done(key)
+}
 
 // Len is the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }

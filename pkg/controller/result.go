@@ -21,6 +21,17 @@ type Result struct {
 	Check bool
 }
 
+// Continue returns the result of a pass that goes on once its status is stored. The next pass
+// comes when the cache has the status, some milliseconds later: the event of a status that the
+// operator itself wrote asks for none.
+func Continue() Result { return Result{RequeueAfter: quickBase} }
+
+// StoreFirst returns the error of a pass that must not go on before its status is stored, with
+// which Ready becomes False. The next pass comes as after Continue.
+func StoreFirst(reason, message string) error {
+	return &waitError{reason: reason, message: message, after: quickBase, lane: Urgent}
+}
+
 // WaitFor returns the error of a pass that found something missing which will
 // come: a Secret, a server that is starting. Ready becomes False with this reason
 // and message. The next pass comes after the given time, if that is positive, or
@@ -32,6 +43,7 @@ func WaitFor(reason, message string, after time.Duration) error {
 type waitError struct {
 	reason, message string
 	after           time.Duration
+	lane            Lane
 }
 
 func (e *waitError) Error() string { return e.message }
@@ -58,6 +70,14 @@ func (e *postponeError) Is(other error) bool {
 }
 
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
+
+// throttle returns the error of a pass that was not begun, since its object has used up its
+// budget of passes that write something. The next one comes after the given time.
+func throttle(after time.Duration) error { return &throttledError{after} }
+
+type throttledError struct{ after time.Duration }
+
+func (e *throttledError) Error() string { return "throttled for " + e.after.String() }
 
 // Terminal wraps an error that no retry will mend: the object becomes Degraded
 // and Stalled, and is left alone until its spec or a dependency changes.

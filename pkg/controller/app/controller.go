@@ -52,8 +52,9 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 		return nil, fmt.Errorf("indexing Apps: %w", err)
 	}
 	queue := controller.NewQueue("app", clk)
-	c := controller.New("app", queue, newPipeline(clients, in, refs, events, clk).Sync)
-	c.Watch(apps.Informer(), controller.Self(queue))
+	pipeline := newPipeline(clients, in, refs, events, clk)
+	c := controller.New("app", queue, pipeline.Sync)
+	c.Watch(apps.Informer(), controller.Self(queue, pipeline.Guard))
 	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("App").GroupKind(), meta.RESTScopeNameNamespace)
 	for _, informer := range childInformers(in.Kube) {
 		c.Watch(informer, owner)

@@ -78,7 +78,7 @@ func New(clients Clients, in Informers, events controller.EventRecorder, opts Op
 		Clock:  opts.Clock,
 	}
 	c := controller.New("at", queue, pipeline.Sync)
-	c.Watch(ats.Informer(), controller.Self(queue))
+	c.Watch(ats.Informer(), controller.Self(queue, guard))
 	c.Watch(watched.Informer(), controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace))
 	return c, nil
 }

@@ -104,7 +104,8 @@ func TestNew(t *testing.T) {
 	w := newWorld(t, noon, false)
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
 	kubeInformers := informers.NewSharedInformerFactory(w.kube, 0)
-	c, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clocktesting.NewFakeClock(noon)})
+	clk := clocktesting.NewFakeClock(noon)
+	c, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,10 @@ func TestNew(t *testing.T) {
 	if _, err := w.cnat.CnatV1().Ats("default").Create(t.Context(), example(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("its Pod", func() bool { return len(w.livePods()) == 1 })
+	w.eventually("its Pod", func() bool {
+		clk.Step(time.Millisecond)
+		return len(w.livePods()) == 1
+	})
 	controllertest.Equal(t, "image", "tool:1", w.livePods()[0].Spec.Containers[0].Image)
 	w.ends(0)
 	w.eventually("its end", func() bool { return w.at().Status.Phase == v1.AtDone })

@@ -37,7 +37,11 @@ const clockCheck = time.Minute
 
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
+	phase := at.Status.Phase
 	result, err := r.proceed(ctx, at)
+	if err == nil && result.RequeueAfter == 0 && at.Status.Phase != phase {
+		return controller.Continue(), nil // with what the next phase begins with
+	}
 	if result.RequeueAfter > clockCheck {
 		return controller.Result{RequeueAfter: clockCheck, Check: true}, err
 	}
@@ -60,7 +64,7 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result,
 }
 
 // schedule waits for the time, which is a RequeueAfter, and then says so in the
-// status. The watch brings that back, and with it the pass that makes the Pod.
+// status. The next pass, which has that status, makes the Pod.
 func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	due, err := scheduledTime(at)
 	if err != nil {
@@ -146,7 +150,7 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 		return controller.Result{RequeueAfter: wait}, nil
 	}
 	if !counted {
-		return controller.Result{}, nil // the watch of the status comes next
+		return controller.Continue(), nil // with the status that counts it
 	}
 	return controller.Result{}, r.deletePod(ctx, at, pod)
 }

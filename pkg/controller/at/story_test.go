@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
 
@@ -22,7 +23,7 @@ type story struct {
 	live     []*corev1.Pod    // as the server has them, if otherwise
 	refuse   map[string]error // by "verb resource": what the server answers
 
-	after      time.Duration // of which a part is waited at a time
+	after      time.Duration // of which a part is waited at a time; a new phase is gone on with at once
 	err        string        // a part of it
 	gets       []string
 	writes     []string
@@ -68,7 +69,11 @@ func (s story) happens(t *testing.T, trim bool) {
 	}
 
 	result, err := w.pass()
-	controllertest.Equal(t, "RequeueAfter", min(s.after, clockCheck), result.RequeueAfter)
+	after := min(s.after, clockCheck)
+	if at := w.at(); err == nil && after == 0 && at != nil && at.Status.Phase != s.at.Status.Phase {
+		after = controller.Continue().RequeueAfter
+	}
+	controllertest.Equal(t, "RequeueAfter", after, result.RequeueAfter)
 	controllertest.Equal(t, "a mere check", s.after > clockCheck, result.Check)
 	if (err == nil) != (s.err == "") || err != nil && !strings.Contains(err.Error(), s.err) {
 		t.Errorf("error: wanted %q, got %v", s.err, err)

@@ -148,7 +148,7 @@ func TestAFailureWithTriesLeft(t *testing.T) {
 			at: example(tries(2), retrying(1)), now: 69 * time.Second, cached: list(pod(ended(3))), after: time.Second, status: counted,
 		},
 		"seen late is stored before its Pod goes": {
-			at: example(running, tries(2)), now: hour, cached: list(pod(ended(3))), writes: []string{status},
+			at: example(running, tries(2)), now: hour, cached: list(pod(ended(3))), writes: []string{status}, after: controller.Continue().RequeueAfter,
 			status: counted, events: []string{isRetrying}, conditions: notReady("Retrying", nextTry), next: []string{deletePod},
 		},
 		"that was stored before a crash makes room for the next Pod": {

@@ -48,8 +48,9 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 	}
 	databases := in.Windlass.Windlass().V1alpha1().Databases()
 	queue := controller.NewQueue("database", clk)
-	c := controller.New("database", queue, newPipeline(clients, in, events, clk).Sync)
-	c.Watch(databases.Informer(), controller.Self(queue))
+	pipeline := newPipeline(clients, in, events, clk)
+	c := controller.New("database", queue, pipeline.Sync)
+	c.Watch(databases.Informer(), controller.Self(queue, pipeline.Guard))
 	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("Database").GroupKind(), meta.RESTScopeNameNamespace)
 	for _, informer := range childInformers(in.Kube) {
 		c.Watch(informer, owner)

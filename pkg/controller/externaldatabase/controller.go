@@ -64,8 +64,9 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 	open := func(admin postgresql.Settings) server { return connector.Open(admin) }
 	queue := controller.NewQueue("externaldatabase", clk)
 	read := newConnections(secrets.Get, clients.Kube.CoreV1())
-	c := controller.New("externaldatabase", queue, newPipeline(clients, in, read, open, events, clk).Sync)
-	c.Watch(objects, controller.Self(queue))
+	pipeline := newPipeline(clients, in, read, open, events, clk)
+	c := controller.New("externaldatabase", queue, pipeline.Sync)
+	c.Watch(objects, controller.Self(queue, pipeline.Guard))
 	c.Watch(objects, read.forgetful(referrers(objects)))
 	c.Watch(own, controller.Owner(queue, groupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	referrer := controller.Referrer(queue, func(secret metav1.Object) []controller.Key {

@@ -105,7 +105,7 @@ func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
 	}
 	if p.db.Status.Binding == nil {
 		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
-		return controller.WaitFor(reasonCreating, "Role and database are about to be made.", creationDelay)
+		return controller.StoreFirst(reasonCreating, "Role and database are about to be made.")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// creationDelay is at most between the status that says what is to come and that.
+	// creationDelay is between the status that says what is to come and that.
 	creationDelay = time.Second
 	// awayRetry is when a server that does not answer is tried again.
 	awayRetry = 30 * time.Second

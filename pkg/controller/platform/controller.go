@@ -69,7 +69,7 @@ func New(clients Clients, in Informers, events controller.EventRecorder, o Optio
 	}
 	queue := controller.NewQueue("platform", o.Clock)
 	c := controller.New("platform", queue, newPipeline(clients, in, namespaces, known, guard, events, o).Sync)
-	c.Watch(platforms, controller.Self(queue))
+	c.Watch(platforms, controller.Self(queue, guard))
 	c.Watch(namespaces.Informer(), controller.Referrer(queue, func(namespace metav1.Object) []controller.Key {
 		return references.Referrers(platforms.GetIndexer(), namespaceIndex, namespace.GetName())
 	}))

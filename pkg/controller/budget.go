@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// writeBurst is how many reconciles of one object that write something may follow each other
+	// without a delay, and writeInterval is how often one more may follow after that.
+	//
+	// The life of an object takes 3 of them, a Platform with many components takes some for each
+	// component, and a test that changes every field of every child of one object takes 150. What
+	// takes more is a loop: somebody who reverts what the operator writes, or an operator that
+	// reverts itself.
+	writeBurst    = 250
+	writeInterval = time.Second
+
+	// sweepInterval is how often a budget drops the keys that have not used it lately.
+	sweepInterval = time.Minute
+)
+
+// budget bounds how often something happens for each of many keys: burst times at once, and
+// then once per interval. It takes one time for each key that has used some of it lately (the
+// generic cell rate algorithm).
+type budget[K comparable] struct {
+	burst    int
+	interval time.Duration
+
+	mu    sync.Mutex
+	whole map[K]time.Time // when the budget of a key is whole again
+	swept time.Time
+}
+
+func newBudget[K comparable](burst int, interval time.Duration) *budget[K] {
+	return &budget[K]{burst: burst, interval: interval, whole: map[K]time.Time{}}
+}
+
+// wait returns how long key has to wait for its next turn, at most one interval. It is 0 if
+// there is one now.
+func (b *budget[K]) wait(key K, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep(now)
+	whole, used := b.whole[key]
+	if !used {
+		return 0
+	}
+	// More than an interval is left only if the clock was set back.
+	return min(b.interval, max(0, whole.Sub(now)-time.Duration(b.burst-1)*b.interval))
+}
+
+// spend takes one turn of key, if there is one.
+func (b *budget[K]) spend(key K, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	whole := b.whole[key]
+	if whole.Before(now) {
+		whole = now
+	}
+	b.whole[key] = whole.Add(b.interval)
+	if last := now.Add(time.Duration(b.burst) * b.interval); b.whole[key].After(last) {
+		b.whole[key] = last
+	}
+}
+
+// sweep drops the keys whose budget is whole again. It needs the lock.
+func (b *budget[K]) sweep(now time.Time) {
+	if now.Sub(b.swept) < sweepInterval {
+		return
+	}
+	b.swept = now
+	for key, whole := range b.whole {
+		if !whole.After(now) {
+			delete(b.whole, key)
+		}
+	}
+}

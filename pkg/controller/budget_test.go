@@ -1,0 +1,67 @@
+package controller_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// repaint is a kind that never comes to an end: its status is another each time.
+func repaint() *painter {
+	kind := &painter{}
+	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
+		toy.Status.Colour = strconv.Itoa(kind.calls)
+		return controller.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return kind
+}
+
+func TestAnObjectThatIsWrittenInALoopIsSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t, true, repaint())
+		w.runFor(time.Hour)
+		if n := len(w.takeWrites()); n < 3600 || n > 3600+300 {
+			t.Errorf("%d status writes in an hour, wanted one a second and a burst", n)
+		}
+	})
+}
+
+func TestAnObjectThatIsReconciledWithoutAWriteIsNotSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kind := &painter{}
+		kind.reconcile = func(context.Context, *Toy) (controller.Result, error) {
+			return controller.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		newWatched(t, true, kind).runFor(10 * time.Second)
+		if kind.calls < 9000 {
+			t.Errorf("%d reconciles in 10000 ms", kind.calls)
+		}
+	})
+}
+
+func TestABudgetThatIsUsedUpSaysNothingAndHoldsUpNoDeletion(t *testing.T) {
+	kind := &cleaner{}
+	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
+		toy.Status.Colour = strconv.Itoa(kind.calls)
+		return controller.Result{}, nil
+	}
+	b := newBench(t, kind)
+	for range 1000 {
+		_, _ = b.pass() // the last ones are throttled
+	}
+	b.takeWrites()
+	before := b.get(theToy)
+	if _, err := b.pass(); err == nil || !controller.Quiet(err) {
+		t.Errorf("it ended with %v", err)
+	}
+	b.wantWrites()
+	controllertest.Equal(t, "the object", before, b.get(theToy))
+	b.delete(theToy)
+	b.mustPass()
+	controllertest.Equal(t, "calls of Finalize", 1, kind.cleaned)
+}

@@ -1,0 +1,69 @@
+package controller
+
+import "container/list"
+
+// turns is one lane of a Queue. Tenants take turns, and each has its keys in the order of
+// their arrival: who adds thousands of keys waits for them alone.
+type turns struct {
+	order list.List // of *line, the next first; each has a key
+	lines map[tenant]*line
+}
+
+// line is a tenant with the keys that wait.
+type line struct {
+	tenant tenant
+	keys   list.List // of Keys
+	turn   *list.Element
+}
+
+// entry is where a key waits.
+type entry struct {
+	lane    Lane
+	line    *line
+	element *list.Element
+}
+
+func newTurns() *turns { return &turns{lines: map[tenant]*line{}} }
+
+func (t *turns) empty() bool { return len(t.lines) == 0 }
+
+// add appends a key to its tenant's line.
+func (t *turns) add(key Key, lane Lane) *entry {
+	whose := tenantOf(key)
+	l := t.lines[whose]
+	if l == nil {
+		l = &line{tenant: whose}
+		l.turn = t.order.PushBack(l)
+		t.lines[whose] = l
+	}
+	return &entry{lane, l, l.keys.PushBack(key)}
+}
+
+// remove takes a key out of its line.
+func (t *turns) remove(e *entry) {
+	e.line.keys.Remove(e.element)
+	if e.line.keys.Len() == 0 {
+		t.order.Remove(e.line.turn)
+		delete(t.lines, e.line.tenant)
+	}
+}
+
+// take takes the first key of the tenant with the fewest workers; among equals, of the one
+// whose turn is next. That tenant's next turn comes after those of all others. As no more
+// tenants have workers than there are workers, it looks at one more than that at most.
+func (t *turns) take(workers func(tenant) int) Key {
+	var next *line
+	for turn := t.order.Front(); turn != nil; turn = turn.Next() {
+		l := turn.Value.(*line)
+		if next == nil || workers(l.tenant) < workers(next.tenant) {
+			next = l
+		}
+		if workers(next.tenant) == 0 {
+			break
+		}
+	}
+	t.order.MoveToBack(next.turn)
+	first := next.keys.Front()
+	t.remove(&entry{line: next, element: first})
+	return first.Value.(Key)
+}
