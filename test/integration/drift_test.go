@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/test/cluster"
@@ -20,7 +21,7 @@ import (
 )
 
 // TestDriftIsPutRightInOneWrite changes every field that the operator sets, on every
-// child, one at a time.
+// child, one at a time, keys of lists too, and removes and repeats every list item.
 func TestDriftIsPutRightInOneWrite(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
 		namespace, client := shared.NewNamespace(t), dynamicClient(t)
@@ -34,17 +35,22 @@ func TestDriftIsPutRightInOneWrite(t *testing.T) {
 		fields, refused, first := 0, 0, patches()
 		for _, c := range o.childTypes() {
 			before := c.get(t, client, namespace)
-			for _, path := range wantedFields(t, before) {
-				if slices.ContainsFunc(c.unwatched, func(fields []string) bool { return fmt.Sprint(fields) == fmt.Sprint(path) }) {
-					continue
-				}
-				if changeField(t, client, c, before, path) {
-					fields++
-					putRight(t, client, c, before, path)
-				} else {
-					refused++
+			paths := wantedFields(t, before)
+			disturb := func(paths [][]any, how disturbance) {
+				for _, path := range paths {
+					if changeField(t, client, c, before, path, how) {
+						fields++
+						putRight(t, client, c, before, path)
+					} else {
+						refused++
+					}
 				}
 			}
+			disturb(slices.DeleteFunc(slices.Clone(paths), func(path []any) bool {
+				return slices.ContainsFunc(c.unwatched, func(fields []string) bool { return fmt.Sprint(fields) == fmt.Sprint(path) })
+			}), change)
+			disturb(itemsIn(paths), remove)
+			disturb(itemsIn(paths), repeat)
 		}
 		if fields < 2*refused || fields < 10 {
 			t.Errorf("only %d fields could be changed", fields)
@@ -52,7 +58,7 @@ func TestDriftIsPutRightInOneWrite(t *testing.T) {
 		if got := patches() - first; got != fields {
 			t.Errorf("%d changes took %d writes", fields, got)
 		}
-		t.Logf("%d fields of the children of kind %s were changed and put right in one write each; %d are immutable", fields, o.name(), refused)
+		t.Logf("%d fields and list items of the children of kind %s were disturbed and put right in one write each; %d times the API server refused that", fields, o.name(), refused)
 	})
 }
 
@@ -94,13 +100,27 @@ func wantedFields(t *testing.T, object *unstructured.Unstructured) [][]any {
 	return paths
 }
 
-// changeField changes one field of a child, as somebody else. It is false if the API
+// itemsIn are the paths of the list items on the way to fields.
+func itemsIn(fields [][]any) (items [][]any) {
+	known := map[string]bool{}
+	for _, path := range fields {
+		for i, step := range path {
+			if _, ok := step.(int); ok && !known[fmt.Sprint(path[:i+1])] {
+				known[fmt.Sprint(path[:i+1])] = true
+				items = append(items, path[:i+1])
+			}
+		}
+	}
+	return items
+}
+
+// changeField disturbs one field of a child, as somebody else. It is false if the API
 // server does not allow that, or undoes it.
-func changeField(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any) bool {
+func changeField(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any, how disturbance) bool {
 	t.Helper()
 	for {
 		object := c.get(t, client, before.GetNamespace())
-		if _, ok := alter(object.Object, path); !ok {
+		if _, ok := alter(object.Object, path, how); !ok {
 			t.Fatalf("%s has no field %v", c.Resource, path)
 		}
 		changed, err := client.Resource(c.GroupVersionResource).Namespace(object.GetNamespace()).Update(t.Context(), object, metav1.UpdateOptions{})
@@ -116,26 +136,43 @@ func changeField(t *testing.T, client dynamic.Interface, c childType, before *un
 	}
 }
 
-// alter gives the value at path another of its type. Where that is the key by which
-// an item of a list is known, the item is taken out: another key would be another
-// item, which is none of the operator's business.
-func alter(value any, path []any) (altered any, ok bool) {
+// disturbance changes what holds a field or an item.
+type disturbance func(holder, at any) any
+
+// change gives a value another of its type.
+func change(holder, at any) any {
+	switch holder := holder.(type) {
+	case map[string]any:
+		holder[at.(string)] = another(at.(string), holder[at.(string)])
+	case []any:
+		holder[at.(int)] = another("", holder[at.(int)])
+	}
+	return holder
+}
+
+func remove(holder, at any) any { return slices.Delete(holder.([]any), at.(int), at.(int)+1) }
+
+func repeat(holder, at any) any {
+	return append(holder.([]any), runtime.DeepCopyJSONValue(holder.([]any)[at.(int)]))
+}
+
+// alter has something happen at a path.
+func alter(value any, path []any, how disturbance) (altered any, ok bool) {
 	switch at := value.(type) {
 	case map[string]any:
 		key := path[0].(string)
 		inner, found := at[key]
-		if !found {
+		switch {
+		case !found:
 			return value, false
-		}
-		if len(path) == 1 {
-			at[key] = another(key, inner)
-			return at, true
+		case len(path) == 1:
+			return how(value, key), true
 		}
 		if data, ok := inner.(map[string]any); ok && key == "data" && at["kind"] == "Secret" {
 			data[path[1].(string)] = otherData + data[path[1].(string)].(string)
 			return at, true
 		}
-		at[key], ok = alter(inner, path[1:])
+		at[key], ok = alter(inner, path[1:], how)
 		return at, ok
 	case []any:
 		n := path[0].(int)
@@ -143,12 +180,9 @@ func alter(value any, path []any) (altered any, ok bool) {
 		case n >= len(at):
 			return value, false
 		case len(path) == 1:
-			at[n] = another("", at[n])
-			return at, true
-		case len(path) == 2 && slices.Contains([]any{"name", "containerPort", "mountPath", "port"}, path[1]):
-			return slices.Delete(at, n, n+1), true
+			return how(value, n), true
 		}
-		at[n], ok = alter(at[n], path[1:])
+		at[n], ok = alter(at[n], path[1:], how)
 		return at, ok
 	default:
 		return value, false
