@@ -84,8 +84,8 @@ func referencesOf(app *v1alpha1.App) []reference {
 
 // input is one thing that the Pods were made for.
 type input struct {
-	// Version tells one version of the object from another: that for which the digest
-	// was made.
+	// Version tells one version of the object from another: the first that was seen with
+	// the digest.
 	Version string `json:"version,omitempty"`
 	// Digest tells one content from another.
 	Digest string `json:"digest"`

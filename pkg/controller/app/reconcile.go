@@ -38,6 +38,8 @@ type reconciler struct {
 	known func(ref reference, namespace string) (controller.Versioned, error)
 	// read reads one from the API server, and returns its version and digest.
 	read func(ctx context.Context, ref reference, namespace string) (input, error)
+	// digests are what it has returned.
+	digests *digests
 }
 
 // pass is what the steps of one pass hand on.

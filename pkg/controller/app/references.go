@@ -96,20 +96,31 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 }
 
 // inputOf tells what an object that the spec names is to the Pods, if it is there. One
-// whose version is the one that the Deployment knows is not read. One that the Deployment
-// knows and no cache does is read as well, before the Pods go on without it: while somebody
-// changes its label it is in neither cache.
+// whose version is the one that the Deployment knows is not read, and another version is read
+// once for all Apps. One that the Deployment knows and no cache does is read as well, before
+// the Pods go on without it: while somebody changes its label it is in neither cache. A version with the same content changes nothing:
+// the Deployment keeps the version that it knows, so that a change of an object's metadata
+// costs no write.
 func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
 	last, had := before[ref.String()]
 	if known == nil && !had {
 		return input{}, false, nil
 	}
-	if known != nil && had && last.Version == versionOf(known) {
-		return last, true, nil
+	read := func(ctx context.Context) (input, error) { return r.read(ctx, ref, namespace) }
+	if known == nil {
+		in, err = read(ctx)
+		if apierrors.IsNotFound(err) {
+			return input{}, false, nil
+		}
+	} else {
+		version := versionOf(known)
+		if had && last.Version == version {
+			return last, true, nil
+		}
+		in, err = r.digests.of(ctx, content{ref.kind, namespace, ref.name, version}, read)
 	}
-	in, err = r.read(ctx, ref, namespace)
-	if known == nil && apierrors.IsNotFound(err) {
-		return input{}, false, nil
+	if err == nil && had && in.Digest == last.Digest {
+		in = last
 	}
 	return in, err == nil, err
 }

@@ -31,6 +31,7 @@ func newReconciler(kube kubernetes.Interface, in informers.SharedInformerFactory
 	configMaps, deployments, services := in.Core().V1().ConfigMaps(), in.Apps().V1().Deployments(), in.Core().V1().Services()
 	ingresses, autoscalers, budgets := in.Networking().V1().Ingresses(), in.Autoscaling().V2().HorizontalPodAutoscalers(), in.Policy().V1().PodDisruptionBudgets()
 	return &reconciler{
+		digests: newDigests(),
 		configMaps: children.Type[*corev1.ConfigMap]{
 			Kind: "ConfigMap", Guard: guard, Cache: children.CacheOf[*corev1.ConfigMap](configMaps.Informer().GetStore()),
 			Client: func(ns string) children.Client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
