@@ -24,7 +24,12 @@ const (
 	// An Event's name is its object's and a time; the name of an object may take
 	// all that a name may have.
 	maxEventNamePrefix = 230
-	eventsWaiting      = 4096
+	// eventsWaiting is how many Events wait to be written, of all namespaces.
+	eventsWaiting = 4096
+	// eventBurst is how many Events of one object are written without a delay, and
+	// eventInterval is how often one more is written after that, as by client-go's recorder.
+	eventBurst    = 25
+	eventInterval = 5 * time.Minute
 	// eventTimeout is for one event with its retries, and for all that wait at
 	// the end.
 	eventTimeout = 5 * time.Second
@@ -40,26 +45,38 @@ type Events struct {
 	scheme   *runtime.Scheme
 	instance string
 	clock    clock.PassiveClock
-	waiting  chan *eventsv1.Event
+	waiting  *eventQueue
+	objects  *budget[source]
 }
+
+// source is an object that Events are about.
+type source struct{ kind, namespace, name string }
 
 // NewEvents returns a recorder for the types in scheme. instance names this
 // process among those of the operator.
 func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, instance string, clk clock.PassiveClock) *Events {
-	return &Events{client: client, scheme: scheme, instance: instance, clock: clk, waiting: make(chan *eventsv1.Event, eventsWaiting)}
+	return &Events{
+		client: client, scheme: scheme, instance: instance, clock: clk,
+		waiting: newEventQueue(eventsWaiting), objects: newBudget[source](eventBurst, eventInterval),
+	}
 }
 
-// Event implements EventRecorder. Events beyond 4096 that wait are dropped and
-// counted.
+// Event implements EventRecorder. It drops and counts what is too much: of one object Events
+// beyond 25 and one per 5 minutes, and if more than 4096 wait, the newest of the namespace
+// with the most.
 func (e *Events) Event(regarding Object, eventType, reason, note string) {
 	ref, err := reference.GetReference(e.scheme, regarding)
 	if err != nil {
 		eventsDropped.Inc()
 		return
 	}
-	select {
-	case e.waiting <- e.event(ref, eventType, reason, note):
-	default:
+	object, now := source{ref.Kind, ref.Namespace, ref.Name}, e.clock.Now()
+	if e.objects.wait(object, now) > 0 {
+		eventsDropped.Inc()
+		return
+	}
+	e.objects.spend(object, now)
+	if e.waiting.add(e.event(ref, eventType, reason, note)) {
 		eventsDropped.Inc()
 	}
 }
@@ -90,9 +107,12 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 // those that still wait, for 5 s at most each.
 func (e *Events) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		select {
-		case event := <-e.waiting:
+		if event := e.waiting.take(); event != nil {
 			e.write(context.WithoutCancel(ctx), event) // one that was begun is finished
+			continue
+		}
+		select {
+		case <-e.waiting.added:
 		case <-ctx.Done():
 		}
 	}
@@ -102,13 +122,8 @@ func (e *Events) Run(ctx context.Context) {
 func (e *Events) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	for {
-		select {
-		case event := <-e.waiting:
-			e.write(ctx, event)
-		default:
-			return
-		}
+	for event := e.waiting.take(); event != nil; event = e.waiting.take() {
+		e.write(ctx, event)
 	}
 }
 

@@ -262,22 +262,6 @@ func TestEventsEndEvenIfTheAPIServerHangs(t *testing.T) {
 	})
 }
 
-func TestEventsThatAreTooManyAreDroppedWithoutWaiting(t *testing.T) {
-	before := dropped(t)
-	server := &eventServer{}
-	events := newEvents(server)
-	for range 4096 + 3 {
-		events.Event(newToy("a"), corev1.EventTypeNormal, "Painted", "") // nobody reads: it would block for ever
-	}
-	if n := dropped(t) - before; n != 3 {
-		t.Errorf("%d events were dropped, wanted 3", n)
-	}
-	flush(events)
-	if len(server.stored) != 4096 {
-		t.Errorf("%d events are written, wanted 4096", len(server.stored))
-	}
-}
-
 func TestEventOfAnUnknownTypeIsDropped(t *testing.T) {
 	before := dropped(t)
 	server := &eventServer{}

@@ -44,7 +44,7 @@ var (
 	}, []string{"controller"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name:           "windlass_events_dropped_total",
-		Help:           "Events for users that were not written, since too many waited or the API server refused them.",
+		Help:           "Events for users that were not written, since too many waited, too many were about one object or the API server refused them.",
 		StabilityLevel: metrics.ALPHA,
 	})
 )
