@@ -18,6 +18,7 @@ const accountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespac
 // clients are all that the process talks to the API server with.
 type clients struct {
 	operator.Clients
+	config *rest.Config
 
 	// namespace is the one this process belongs to.
 	namespace string
@@ -31,7 +32,7 @@ func newClients(o *options) (*clients, error) {
 	}
 	config.UserAgent = "windlass-controller/" + version.Get().GitVersion
 	config.QPS, config.Burst = o.qps, o.burst
-	c := &clients{namespace: namespace, inCluster: inCluster}
+	c := &clients{config: config, namespace: namespace, inCluster: inCluster}
 	if c.Clients, err = operator.NewClients(config); err != nil {
 		return nil, err
 	}

@@ -47,8 +47,13 @@ func run(ctx context.Context, o *options) error {
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
 	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), identity, clock.RealClock{})
 	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
-	o.kinds.OwnNamespaces = ownNamespaces(c, o)
-	served, err := operator.Kinds(ctx, c.Clients, caches, p.events, o.kinds)
+	kinds := o.kinds
+	kinds.OwnNamespaces = ownNamespaces(c, o)
+	kinds.ExternalDatabases.Workers = o.workers
+	if kinds.ExternalDatabases.APIServers, err = apiServers(ctx, c.config, os.Getenv); err != nil {
+		return err
+	}
+	served, err := operator.Kinds(ctx, c.Clients, caches, p.events, kinds)
 	if err != nil {
 		return err
 	}

@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 )
 
-// AllowedHosts are where connections may go. The zero value allows all.
+// AllowedHosts are where connections may go. The zero value allows every address but the
+// special ones: see isSpecial.
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
 }
 
 // ParseAllowedHosts reads names, in which * stands for any characters, addresses, and
-// networks in CIDR notation. None allows all.
+// networks in CIDR notation. No entry gives the zero value.
 func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	var hosts AllowedHosts
 	for _, entry := range entries {
@@ -32,30 +34,107 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	return hosts, nil
 }
 
-// name tells whether a host may be connected to whatever its addresses are.
-func (a AllowedHosts) name(host string) bool {
-	if len(a.patterns) == 0 && len(a.prefixes) == 0 {
-		return true
+// verdict says whether a connection may be made.
+type verdict int
+
+const (
+	forbidden verdict = iota
+	// unlisted: it may, since nothing is listed. What answers there is told to nobody
+	// unless it is a PostgreSQL server.
+	unlisted
+	// listed: whoever runs the operator has listed the host or the address.
+	listed
+)
+
+// judge decides on a connection to an address of a host. An entry with a * lists no
+// special address: whoever owns a name that it matches decides what that resolves to. The
+// API server must be listed by its address alone.
+func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.AddrPort) verdict {
+	address := to.Addr().Unmap().WithZone("")
+	alone, within := a.address(address)
+	named, literally := a.name(host)
+	isAPIServer := func(anyPort bool) bool {
+		return slices.ContainsFunc(apiServers, func(api netip.AddrPort) bool {
+			return slices.Contains(meanings(address), api.Addr().Unmap()) && (anyPort || api.Port() == to.Port())
+		})
 	}
+	switch {
+	case alone:
+		return listed
+	case isAPIServer(false):
+		return forbidden
+	case within, literally:
+		return listed
+	case isAPIServer(true), slices.ContainsFunc(meanings(address), isSpecial):
+		return forbidden
+	case named:
+		return listed
+	case len(a.patterns) == 0 && len(a.prefixes) == 0:
+		return unlisted
+	}
+	return forbidden
+}
+
+// name reports whether an entry matches the name of a host, and whether one without a *
+// does.
+func (a AllowedHosts) name(host string) (named, literally bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
-		return false // an address is none of the names
+		return false, false // an address is none of the names
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	for _, pattern := range a.patterns {
-		if matched, err := path.Match(pattern, host); err == nil && matched {
-			return true
-		}
+		matched, err := path.Match(pattern, host)
+		named = named || matched && err == nil
+		literally = literally || pattern == host
 	}
-	return false
+	return named, literally
 }
 
-// address tells whether an address may be connected to whatever its name is.
-func (a AllowedHosts) address(address netip.Addr) bool {
-	address = address.Unmap().WithZone("")
+// address reports whether an entry is the address alone, and whether one contains it.
+func (a AllowedHosts) address(address netip.Addr) (alone, within bool) {
 	for _, prefix := range a.prefixes {
 		if prefix.Contains(address) {
-			return true
+			alone, within = alone || prefix.IsSingleIP(), true
 		}
 	}
-	return false
+	return alone, within
+}
+
+// special are networks and addresses at which no database of a user's is: of this machine,
+// of this link, of several machines, of none, and those at which clouds serve metadata.
+var special = func() (prefixes []netip.Prefix) {
+	for _, text := range []string{
+		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/3",
+		"::/127", "fe80::/10", "ff00::/8",
+		"100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::/32", "fd20:ce::254/128",
+	} {
+		prefixes = append(prefixes, netip.MustParsePrefix(text))
+	}
+	return prefixes
+}()
+
+// isSpecial reports whether an address must be listed, be it by its network.
+func isSpecial(address netip.Addr) bool {
+	return slices.ContainsFunc(special, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+}
+
+// embeddings are networks of IPv6 in whose addresses a gateway finds one of IPv4, by the
+// first of its bytes: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete
+// IPv4-compatible ones.
+var embeddings = map[netip.Prefix]int{
+	netip.MustParsePrefix("64:ff9b::/96"):   12,
+	netip.MustParsePrefix("64:ff9b:1::/48"): 12,
+	netip.MustParsePrefix("2002::/16"):      2,
+	netip.MustParsePrefix("::/96"):          12,
+}
+
+// meanings are an address, and the address of IPv4 that is in it.
+func meanings(address netip.Addr) []netip.Addr {
+	all := []netip.Addr{address}
+	for network, at := range embeddings {
+		if bytes := address.As16(); address.Is6() && network.Contains(address) {
+			all = append(all, netip.AddrFrom4([4]byte(bytes[at:at+4])))
+		}
+	}
+	return all
 }

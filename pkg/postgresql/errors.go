@@ -1,15 +1,11 @@
 package postgresql
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
+	"time"
 )
 
 // Class is what kind of trouble an error is, by which callers decide what to do.
@@ -20,11 +16,13 @@ const (
 	// Other: anything else, a connection that was lost in the middle among it. To be
 	// tried again.
 	Other Class = iota
-	// Busy: another caller is finding out whether the server answers. To be tried again
-	// in a moment, without a word.
+	// Busy: others are finding out whether the server, or another one, answers. To be
+	// tried again after RetryAfter, without a word.
 	Busy
-	// Away: the server cannot be reached, does not answer, is starting, is full, or has
-	// what is wanted in use.
+	// Silent: nobody answers, or nobody who speaks as a PostgreSQL server does; or the
+	// server is starting, or stopped answering.
+	Silent
+	// Away: the server is stopping, is full, or has what is wanted in use.
 	Away
 	// Forbidden: AllowedHosts do not have the server.
 	Forbidden
@@ -45,7 +43,7 @@ const (
 
 // String is a word for the class.
 func (c Class) String() string {
-	return [...]string{"Other", "Busy", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Taken", "Replaced", "Rejected"}[c]
+	return [...]string{"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Taken", "Replaced", "Rejected"}[c]
 }
 
 // classified is an error whose class is known where it is made.
@@ -68,9 +66,9 @@ func ClassOf(err error) Class {
 	if errors.As(err, &known) {
 		return known.class
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return classOfCode(pg.Code)
+	var said *foreign
+	if errors.As(err, &said) {
+		return said.class
 	}
 	return Other
 }
@@ -95,6 +93,8 @@ var inUse = []string{"55006", "55P03", "40P01"}
 
 func classOfCode(code string) Class {
 	switch {
+	case code == codeStarting:
+		return Silent
 	// Connection exception, insufficient resources, operator intervention (starting and
 	// stopping among it), a standby, which may become more, and what others hold.
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"), code == codeReadOnly, slices.Contains(inUse, code):
@@ -109,105 +109,39 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// classOfConnect sorts the error of an attempt to connect. What is neither the server's
-// word, nor about trust, nor the network's, is about the login: the server asks for
-// something that it does not get, or does not know the password itself.
-func classOfConnect(err error) Class {
-	var (
-		known       *classified
-		pg          *pgconn.PgError
-		certificate *tls.CertificateVerificationError
-		header      tls.RecordHeaderError
-		network     net.Error
-		operation   *net.OpError
-	)
-	switch {
-	case errors.As(err, &known):
-		return known.class
-	case errors.As(err, &pg):
-		return classOfCode(pg.Code)
-	case errors.As(err, &certificate), errors.As(err, &header), strings.Contains(err.Error(), "server refused TLS connection"):
-		return Untrusted
-	case errors.As(err, &operation) && operation.Op == "remote error": // a TLS alert
-		return Untrusted
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return Away
-	}
-	return Refused
-}
-
 // locksOut tells whether a login failed for what an administrator can mend: the role,
 // its password, the database, or the right to connect to it.
 func locksOut(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && slices.Contains([]string{
+	return slices.Contains([]string{
 		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
-	}, pg.Code)
+	}, codeOf(err))
 }
 
-// isSilent tells whether an error is that of a server that did not answer: it is not the
-// server's word, but for that it is starting.
-func isSilent(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code == codeStarting
+func isSilent(err error) bool { return err != nil && ClassOf(err) == Silent }
+
+func isCode(err error, code string) bool { return codeOf(err) == code }
+
+// codeOf is the code of an error that the server reported, or empty.
+func codeOf(err error) string {
+	var said *foreign
+	if errors.As(err, &said) {
+		return said.code
 	}
-	return err != nil && ClassOf(err) == Away
+	return ""
 }
 
-// causeOf is what the server or the network says in an error, without who asked: others
-// are told too.
-func causeOf(err error) string {
-	var (
-		pg    *pgconn.PgError
-		plain *plainError
-	)
-	switch {
-	case errors.As(err, &pg):
-		return pg.Message
-	case errors.As(err, &plain):
-		return plain.said
+// RetryAfter is when to try again what was Busy.
+func RetryAfter(err error) time.Duration {
+	var busy *busyError
+	if errors.As(err, &busy) {
+		return busy.after
 	}
-	return "it gave none in time"
+	return busyBase
 }
 
-// plainError is an error of the network, and what it says without what differs from one
-// attempt to the next.
-type plainError struct {
-	err  error
-	said string
-}
+// busyError is of class Busy.
+type busyError struct{ after time.Duration }
 
-func (e *plainError) Error() string { return e.said }
-func (e *plainError) Unwrap() error { return e.err }
-
-// plain is an error of an attempt to connect without what is said already, and without
-// the ports that the attempt used: they would make its error differ from the next one's.
-func plain(err error) error {
-	var (
-		attempt   *pgconn.ConnectError
-		operation *net.OpError
-		name      *net.DNSError
-	)
-	if errors.As(err, &attempt) {
-		err = attempt.Unwrap()
-	}
-	switch {
-	case errors.As(err, &name) && name.IsNotFound:
-		return &plainError{err, "lookup " + name.Name + ": no such host"}
-	case errors.As(err, &name) && name.IsTimeout:
-		return &plainError{err, "lookup " + name.Name + ": no answer in time"}
-	case errors.As(err, &name):
-		return &plainError{err, "lookup " + name.Name + ": the name server could not be asked"}
-	case errors.As(err, &operation) && operation.Source != nil:
-		return &plainError{err, strings.ReplaceAll(err.Error(), operation.Source.String()+"->", "")}
-	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &plainError{err, err.Error()}
-	}
-	return err
-}
-
-func isCode(err error, code string) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == code
+func (e *busyError) Error() string {
+	return "others are at the server, or at servers of which as little is known"
 }

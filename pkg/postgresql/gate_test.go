@@ -1,83 +1,99 @@
 package postgresql
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// callers are those who want to ask one server.
+const (
+	address = "db:5432"
+	slots   = 5 // as with ten workers
+)
+
+// callers are those who want to ask servers. They run in a bubble, whose clock is a fake.
 type callers struct {
 	t    *testing.T
 	gate *gate
-	now  time.Time
 }
 
-const address = "db:5432"
-
-func newCallers(t *testing.T) *callers {
-	c := &callers{t: t, now: time.Unix(0, 0)}
-	c.gate = newGate(func() time.Time { return c.now })
-	return c
-}
+func newCallers(t *testing.T) *callers { return &callers{t: t, gate: newGate(slots)} }
 
 // comes is a caller who is let in.
-func (c *callers) comes() (leave func()) {
+func (c *callers) comes(tenant, address string) *visit {
 	c.t.Helper()
-	leave, err := c.gate.enter(address)
+	v, err := c.gate.enter(place{tenant, address})
 	if err != nil {
-		c.t.Fatalf("not let in: %v", err)
+		c.t.Fatalf("%s at %s is not let in: %v", tenant, address, err)
 	}
-	return leave
+	return v
 }
 
 // isTold is a caller who is not let in.
-func (c *callers) isTold(class Class) {
+func (c *callers) isTold(tenant, address string, class Class) {
 	c.t.Helper()
-	if _, err := c.gate.enter(address); ClassOf(err) != class || err == nil {
-		c.t.Errorf("wanted to be told %s, was told %v", class, err)
+	v, err := c.gate.enter(place{tenant, address})
+	if err == nil {
+		v.leave()
+	}
+	if ClassOf(err) != class || err == nil {
+		c.t.Errorf("%s at %s wanted to be told %s, was told %v", tenant, address, class, err)
 	}
 }
 
-var errAway = NewError(Away, "no answer")
+// finds is a caller who gets an answer at once, so that the server is proven.
+func (c *callers) finds(tenant, address string) {
+	c.t.Helper()
+	v := c.comes(tenant, address)
+	v.asked(nil)
+	v.leave()
+}
+
+var errAway = NewError(Silent, "no answer")
 
 func TestOneFindsOutAboutAServer(t *testing.T) {
-	c := newCallers(t)
-	first := c.comes()
-	c.isTold(Busy)
-	if _, err := c.gate.enter("other:5432"); err != nil {
-		t.Errorf("another server is busy too: %v", err)
-	}
-	c.gate.asked(address, nil)
-	second := c.comes() // it answers, so that all may
-	first()
-	second()
-	c.comes()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		first := c.comes("a", address)
+		c.isTold("a", address, Busy)
+		other := c.comes("a", "other:5432")
+		another := c.comes("b", address) // of whom the first knows nothing
+		first.asked(nil)
+		first.leave()
+		var all []*visit
+		for range 2 * slots { // it answers, so that all may
+			all = append(all, c.comes("a", address))
+		}
+		for _, v := range append(all, other, another) {
+			v.leave()
+		}
+	})
 }
 
 func TestAServerThatIsAwayIsLeftAloneForAWhile(t *testing.T) {
-	c := newCallers(t)
-	first := c.comes()
-	c.gate.asked(address, errAway)
-	first()
-	c.isTold(Away)
-	c.now = c.now.Add(awayFor - 1)
-	c.isTold(Away)
-	c.now = c.now.Add(1)
-	again := c.comes()
-	c.isTold(Busy)
-	c.gate.asked(address, errAway)
-	again()
-	c.isTold(Away)
-	c.now = c.now.Add(awayFor)
-	c.comes()
-	c.gate.asked(address, nil)
-	c.comes()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		first := c.comes("a", address)
+		first.asked(fmt.Errorf("logging in as somebody: %w", errAway))
+		first.leave()
+		c.isTold("a", address, Silent)
+		if _, err := c.gate.enter(place{"a", address}); err == nil || err.Error() != "no answer" {
+			t.Errorf("others are told who asked: %v", err)
+		}
+		c.comes("b", address).leave()
+		<-time.After(awayFor - 1)
+		c.isTold("a", address, Silent)
+		<-time.After(1)
+		again := c.comes("a", address)
+		c.isTold("a", address, Busy)
+		again.asked(errAway)
+		again.leave()
+		c.isTold("a", address, Silent)
+		<-time.After(awayFor)
+		c.finds("a", address)
+		c.comes("a", address).leave()
+	})
 }
 
 func TestOnlySilenceIsSilence(t *testing.T) {
@@ -86,67 +102,235 @@ func TestOnlySilenceIsSilence(t *testing.T) {
 		silent bool
 	}{
 		"an answer":               {nil, false},
-		"a login that is refused": {NewError(Refused, "no: %w", &pgconn.PgError{Code: codeInvalidPassword}), false},
-		"something else":          {errors.New("something else"), false},
-		"a database that is full": {NewError(Away, "full: %w", &pgconn.PgError{Code: "53300"}), false}, // which its owner decides
-		"a lock of another's":     {&pgconn.PgError{Code: "55P03"}, false},
-		"a server that starts":    {NewError(Away, "wait: %w", &pgconn.PgError{Code: codeStarting}), true},
+		"a login that is refused": {fmt.Errorf("no: %w", &foreign{class: Refused, code: codeInvalidPassword}), false},
+		"something else":          {fmt.Errorf("something else"), false},
+		"a database that is full": {fmt.Errorf("full: %w", &foreign{class: classOfCode("53300"), code: "53300"}), false}, // which its owner decides
+		"a lock of another's":     {&foreign{class: classOfCode("55P03"), code: "55P03"}, false},
+		"a server that starts":    {fmt.Errorf("wait: %w", &foreign{class: classOfCode(codeStarting), code: codeStarting}), true},
 		"no answer":               {errAway, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			callers := newCallers(t)
-			callers.comes()
-			callers.gate.asked(address, c.err)
-			if c.silent {
-				callers.isTold(Away)
-				return
-			}
-			callers.comes()
+			synctest.Test(t, func(t *testing.T) {
+				callers := newCallers(t)
+				v := callers.comes("a", address)
+				v.asked(c.err)
+				v.leave()
+				if c.silent {
+					callers.isTold("a", address, Silent)
+					return
+				}
+				callers.comes("a", address).leave()
+			})
 		})
 	}
 }
 
 // TestNobodyJoinsThoseWhoWaitForLong is of a server that logs in, and is silent then.
 func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
-	c := newCallers(t)
-	first := c.comes()
-	c.gate.asked(address, nil)
-	second := c.comes()
-	c.now = c.now.Add(patience + 1)
-	c.isTold(Busy)
-	c.gate.asked(address, nil) // it answers still
-	third := c.comes()
-	c.now = c.now.Add(patience + 1)
-	for _, leave := range []func(){first, second, third} {
-		c.isTold(Busy)
-		leave()
-	}
-	c.comes()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		c.finds("a", address)
+		first := c.comes("a", address)
+		second := c.comes("a", address)
+		<-time.After(patience + 1)
+		c.isTold("a", address, Busy)
+		first.asked(nil) // it answers still
+		third := c.comes("a", address)
+		<-time.After(patience + 1)
+		for _, v := range []*visit{first, second, third} {
+			c.isTold("a", address, Busy)
+			v.leave()
+		}
+		c.comes("a", address).leave()
+	})
 }
 
-// TestOthersAreToldWhyAndNotWho is of those who come while a server is left alone.
-func TestOthersAreToldWhyAndNotWho(t *testing.T) {
-	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 38580}
-	for name, c := range map[string]struct {
-		err  error
-		want string
-	}{
-		"the network":        {&net.OpError{Op: "read", Net: "tcp", Source: from, Addr: from, Err: errors.New("connection reset by peer")}, "read tcp 10.0.0.1:38580: connection reset by peer"},
-		"the end":            {fmt.Errorf("failed to receive message: %w", io.ErrUnexpectedEOF), "failed to receive message: unexpected EOF"},
-		"no such name":       {&net.DNSError{Err: "no such host", Name: "nowhere", IsNotFound: true}, "lookup nowhere: no such host"},
-		"no name in time":    {&net.DNSError{Err: "read udp 127.0.0.1:38580->127.0.0.1:53: i/o timeout", Name: "nowhere", IsTimeout: true}, "lookup nowhere: no answer in time"},
-		"nobody knows names": {&net.DNSError{Err: "read udp 127.0.0.1:38580->127.0.0.1:53: connection refused", Name: "nowhere"}, "lookup nowhere: the name server could not be asked"},
-		"the server":         {&pgconn.PgError{Code: codeStarting, Message: "the database system is starting up"}, "the database system is starting up"},
-		"silence":            {errors.New("no answer"), "it gave none in time"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			callers := newCallers(t)
-			callers.comes()
-			callers.gate.asked(address, NewError(Away, "connecting to the server as \"clerk\": %w", plain(c.err)))
-			_, err := callers.gate.enter(address)
-			if want := "the server at " + address + " has not answered another attempt: " + c.want; err == nil || err.Error() != want {
-				t.Errorf("others are told %v, and not %s", err, want)
+// TestSlowServersHoldFewWorkers counts visits of tenants who name one server after the
+// other.
+func TestSlowServersHoldFewWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		c.finds("good", address)
+		in := map[string][]*visit{}
+		total := 0
+		for server := range 12 {
+			for _, tenant := range []string{"a", "b", "c", "d"} {
+				if v, err := c.gate.enter(place{tenant, fmt.Sprintf("slow-%d:5432", server)}); err == nil {
+					in[tenant], total = append(in[tenant], v), total+1
+				} else if ClassOf(err) != Busy {
+					t.Errorf("%s is told %v", tenant, err)
+				}
 			}
-		})
-	}
+		}
+		if total != slots {
+			t.Errorf("%d visits are at slow servers, of %d slots", total, slots)
+		}
+		for tenant, visits := range in {
+			if len(visits) > slotsOfTenant {
+				t.Errorf("%d visits are %s's", len(visits), tenant)
+			}
+		}
+		for range 2 * slots { // a server that is known to answer needs no slot
+			defer c.comes("good", address).leave()
+		}
+		for _, visits := range in {
+			for _, v := range visits {
+				v.leave()
+			}
+		}
+	})
+}
+
+// TestATenantWhoseServerAnswersGetsItsTurn has so many tenants with silent servers that all
+// slots are always taken, and counts the visits of theirs that begin while another tenant
+// waits. They come again as often as they like, and before it.
+func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		var in []*visit
+		server := 0
+		crowd := func() (began int) {
+			for n := range 20 {
+				server++
+				if v, err := c.gate.enter(place{fmt.Sprintf("hostile-%d", n), fmt.Sprintf("silent-%d:5432", server)}); err == nil {
+					in, began = append(in, v), began+1
+				}
+			}
+			return began
+		}
+		next := func() { // the first of them gives up
+			<-time.After(time.Second)
+			in[0].asked(errAway)
+			in[0].leave()
+			in = in[1:]
+		}
+		for crowd(); len(in) > 0 && server < 1000; crowd() { // each has had its turn once
+			next()
+		}
+		began := 0
+		for {
+			v, err := c.gate.enter(place{"good", address})
+			if err == nil {
+				v.asked(nil)
+				v.leave()
+				break
+			}
+			if began += crowd(); began > slots {
+				t.Fatalf("%d visits of others began while it waited", began)
+			}
+			next()
+		}
+		c.comes("good", address).leave() // from now on it needs no slot
+		for _, v := range in {
+			v.leave()
+		}
+	})
+}
+
+// TestAServerThatBecomesSlowIsDemoted has a tenant prove servers, and have all be slow then.
+func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		const servers = 10
+		var in []*visit
+		for n := range servers {
+			c.finds("a", fmt.Sprintf("db-%d:5432", n))
+		}
+		for n := range servers {
+			in = append(in, c.comes("a", fmt.Sprintf("db-%d:5432", n)))
+		}
+		<-time.After(slowAfter + 1)
+		synctest.Wait()
+		goOn := 0
+		for _, v := range in {
+			ctx, cancel := v.within(t.Context())
+			if ctx.Err() == nil {
+				goOn++
+			}
+			cancel()
+		}
+		if goOn > slotsOfTenant {
+			t.Errorf("%d visits go on", goOn)
+		}
+		for _, v := range in {
+			v.asked(nil)
+			v.leave()
+		}
+		first := c.comes("a", "db-0:5432")
+		c.isTold("a", "db-1:5432", Busy) // it is known for that now
+		c.finds("b", "db-1:5432")
+		first.asked(nil)
+		first.leave()
+		<-time.After(struckFor)
+		c.finds("a", "db-0:5432")
+		for range servers {
+			defer c.comes("a", "db-0:5432").leave()
+		}
+	})
+}
+
+// TestAVisitEnds is of servers that never answer a statement.
+func TestAVisitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		lasts := func(want time.Duration) {
+			t.Helper()
+			v := c.comes("a", address)
+			began := time.Now()
+			ctx, cancel := v.within(t.Context())
+			<-ctx.Done()
+			cancel()
+			if took := time.Since(began); took != want {
+				t.Errorf("it ended after %s, wanted %s", took, want)
+			}
+			v.asked(errSlow)
+			v.leave()
+			<-time.After(awayFor)
+		}
+		lasts(longestUnproven)
+		lasts(longest) // it may be a statement that takes so long
+		c.finds("a", address)
+		lasts(longest)
+		lasts(longest)
+	})
+}
+
+func TestWhoIsBusyComesAgainLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		defer c.comes("a", address).leave()
+		for _, waited := range []time.Duration{0, 4 * time.Second, time.Minute} {
+			<-time.After(waited)
+			_, err := c.gate.enter(place{"a", address})
+			want := min(max(waited, busyBase), busyLimit)
+			if after := RetryAfter(err); after < want*3/4 || after > want*7/4 {
+				t.Errorf("after %s it comes again in %s", waited, after)
+			}
+		}
+	})
+}
+
+func TestTheGateForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		for n := range 10 * maxServersOfTenant {
+			c.finds("a", fmt.Sprintf("%d:5432", n))
+		}
+		if n := len(c.gate.servers); n > maxServersOfTenant {
+			t.Errorf("it knows %d servers of a tenant", n)
+		}
+		for n := range maxServers + 100 {
+			c.finds(fmt.Sprint(n), address)
+		}
+		if n := len(c.gate.servers); n > maxServers {
+			t.Errorf("it knows %d servers", n)
+		}
+		stays := c.comes("a", "in use:5432")
+		<-time.After(forgetAfter + pruneEvery)
+		c.finds("b", address)
+		if n, tenants := len(c.gate.servers), len(c.gate.tenants); n != 2 || tenants != 2 {
+			t.Errorf("it knows %d servers and %d tenants after a while", n, tenants)
+		}
+		stays.leave()
+	})
 }

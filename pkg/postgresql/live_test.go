@@ -59,7 +59,17 @@ func newWant() postgresql.Want {
 // open opens a server for one pass, which ends with the test.
 func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
 	t.Helper()
-	return openWith(t, as, postgresql.Options{UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
+	return openWith(t, as, postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
+}
+
+// here allows servers on this machine.
+func here(t *testing.T) postgresql.AllowedHosts {
+	t.Helper()
+	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.0/8", "::1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return allowed
 }
 
 func openWith(t *testing.T, as postgresql.Settings, options postgresql.Options) *postgresql.Server {
@@ -68,7 +78,7 @@ func openWith(t *testing.T, as postgresql.Settings, options postgresql.Options) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := connector.Open(as)
+	server := connector.Open("team", as)
 	t.Cleanup(server.Close)
 	return server
 }

@@ -18,9 +18,10 @@ func (m Mark) String() string {
 	return fmt.Sprintf("%s %s/%s %s", markPrefix, m.Namespace, m.Name, m.UID)
 }
 
-var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + ` ([^ /]+)/([^ /]+) ([^ ]+)$`)
+var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + ` ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253}) ([A-Za-z0-9-]{1,64})$`)
 
-// parseMark reads a comment; false if it is somebody's own words.
+// parseMark reads a comment; false if it is somebody's own words, such as a mark that names
+// what no object of Kubernetes is called.
 func parseMark(comment string) (Mark, bool) {
 	parts := markPattern.FindStringSubmatch(comment)
 	if parts == nil {

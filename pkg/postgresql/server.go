@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Server keeps databases on one server. It connects when it has to, with at most one
@@ -14,20 +12,22 @@ import (
 // is not safe for concurrent use.
 type Server struct {
 	connector *Connector
+	tenant    string
 	admin     Settings
 	// The sessions that are open: of the owner, and of the administrator by database.
 	owner  *session
 	admins map[string]*session
 	// refused says that the server did not take the owner's password.
 	refused bool
-	// leave tells the gate that this is over; nil before the first connection.
-	leave func()
+	// visit is what the gate knows of this; nil before the first connection.
+	visit *visit
 }
 
-// Open returns the server that settings lead to, which are those of an administrator.
-// Nothing is connected yet.
-func (c *Connector) Open(admin Settings) *Server {
-	return &Server{connector: c, admin: admin, admins: map[string]*session{}}
+// Open returns the server that settings lead to, which are those of an administrator. The
+// tenant, such as a namespace, is who named the server: no tenant's servers are in the way of
+// another's. Nothing is connected yet.
+func (c *Connector) Open(tenant string, admin Settings) *Server {
+	return &Server{connector: c, tenant: tenant, admin: admin, admins: map[string]*session{}}
 }
 
 // Close ends the sessions.
@@ -38,8 +38,8 @@ func (s *Server) Close() {
 	if s.owner != nil {
 		s.owner.close()
 	}
-	if s.leave != nil {
-		s.leave()
+	if s.visit != nil {
+		s.visit.leave()
 	}
 }
 
@@ -203,36 +203,44 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		}
 		err = s.exec(ctx, admin, sql)
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && ClassOf(err) == Other {
+	if codeOf(err) != "" && ClassOf(err) == Other {
 		return NewError(Rejected, "%w", err) // another attempt would fail as this one
 	}
 	return err
 }
 
-// connect connects, if the gate lets this pass in, and tells it what came of that.
-func (s *Server) connect(ctx context.Context, as Settings) (*session, error) {
-	if s.leave == nil {
-		leave, err := s.connector.gate.enter(as.Address())
+// connect connects, if the gate lets this in, and tells it what came of that.
+func (s *Server) connect(ctx context.Context, as Settings, who string) (*session, error) {
+	if s.visit == nil {
+		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
 		if err != nil {
 			return nil, err
 		}
-		s.leave = leave
+		s.visit = visit
 	}
-	open, err := s.connector.connect(ctx, as)
-	s.connector.gate.asked(as.Address(), err)
+	ctx, cancel := s.visit.within(ctx)
+	defer cancel()
+	open, err := s.connector.connect(ctx, as, []string{s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password})
+	s.visit.asked(err)
+	if err != nil && !isSilent(err) {
+		err = fmt.Errorf("logging in as %s: %w", who, err)
+	}
 	return open, err
 }
 
 func (s *Server) look(ctx context.Context, in *session, w Want) (sight, error) {
+	ctx, cancel := s.visit.within(ctx)
+	defer cancel()
 	seen, err := in.look(ctx, w)
-	s.connector.gate.asked(s.admin.Address(), err)
+	s.visit.asked(err)
 	return seen, err
 }
 
 func (s *Server) exec(ctx context.Context, in *session, sql string) error {
+	ctx, cancel := s.visit.within(ctx)
+	defer cancel()
 	err := in.exec(ctx, sql)
-	s.connector.gate.asked(s.admin.Address(), err)
+	s.visit.asked(err)
 	return err
 }
 
@@ -241,7 +249,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if s.owner == nil {
 		as := s.admin
 		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
-		owner, err := s.connect(ctx, as)
+		owner, err := s.connect(ctx, as, fmt.Sprintf("the owner %q", w.Owner))
 		if err != nil {
 			return sight{}, err
 		}
@@ -275,7 +283,7 @@ func (s *Server) administrator(ctx context.Context, database string) (*session, 
 	}
 	as := s.admin
 	as.Database = database
-	open, err := s.connect(ctx, as)
+	open, err := s.connect(ctx, as, "the administrator")
 	if err == nil {
 		s.admins[database] = open
 	}

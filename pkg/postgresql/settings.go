@@ -44,11 +44,24 @@ const (
 	defaultDatabase = "postgres"
 )
 
+// maxSetting and maxCA are what a key may have, in bytes: all that is read is kept as long
+// as something refers to it. Large providers publish the certificates of all their regions
+// in 165 KiB.
+const maxSetting, maxCA = 4 << 10, 192 << 10
+
 // ParseSettings reads the data of a connection Secret: uri, or else host, port,
 // username, password and dbname; and with both sslmode (which uri may have as well) and
 // ca. Its errors say what to change, and nothing of what is secret. No file and no
 // variable of the environment adds to it, as libpq would have it.
 func ParseSettings(data map[string][]byte) (Settings, error) {
+	for _, key := range []string{KeyURI, KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode} {
+		if len(data[key]) > maxSetting {
+			return Settings{}, fmt.Errorf("%s has more than %d bytes", key, maxSetting)
+		}
+	}
+	if len(data[KeyCA]) > maxCA {
+		return Settings{}, fmt.Errorf("ca has more than %d KiB: leave the certificates of the server's own authority in it", maxCA>>10)
+	}
 	values := map[string]string{KeyPort: defaultPort, KeyDatabase: defaultDatabase, KeyTLSMode: string(VerifyFull)}
 	for _, key := range []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode} {
 		if value := string(data[key]); value != "" {

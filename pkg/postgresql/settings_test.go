@@ -61,7 +61,10 @@ func TestSettings(t *testing.T) {
 		"several hosts":              {data: host(map[string]string{"host": "a,b"}), err: oneHost},
 		"several hosts in a uri":     {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},
 		"a long database":            {data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname may have 63 bytes at most"},
-		"a mode that may do without": {data: host(map[string]string{"sslmode": "prefer"}), err: `sslmode must be verify-full, verify-ca, require or disable, not "prefer"`},
+		"a mode that may do without": {data: host(map[string]string{"sslmode": "prefer"}), err: "sslmode must be verify-full, verify-ca, require or disable"},
+		"a long password":            {data: host(map[string]string{"password": strings.Repeat("x", 4097)}), err: "password has more than 4096 bytes"},
+		"a long uri":                 {data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes"},
+		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: leave the certificates of the server's own authority in it"},
 		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca has no certificate in PEM form"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -55,7 +56,7 @@ const sightQuery = `select json_build_object(
   'inherits', (select rolinherit or current_setting('server_version_num')::int >= 160000 from pg_roles where rolname = current_user),
   'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
   'role', (select json_build_object(
-      'mark', coalesce(shobj_description(oid, 'pg_authid'), ''),
+      'mark', coalesce(left(shobj_description(oid, 'pg_authid'), 1024), ''),
       'held', pg_has_role(oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
@@ -63,7 +64,7 @@ const sightQuery = `select json_build_object(
     from pg_roles where rolname = $1::name),
   'database', (select json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba),
-      'mark', coalesce(shobj_description(oid, 'pg_database'), ''),
+      'mark', coalesce(left(shobj_description(oid, 'pg_database'), 1024), ''),
       'connectable', datallowconn, 'template', datistemplate,
       'public', exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0),
       'granted', 3 = (select count(distinct privilege_type) from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
@@ -75,20 +76,23 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
-	if ctx.Err() != nil {
-		return sight{}, NewError(Away, "the server does not answer a query within %s", lookTimeout)
-	}
 	if answer.Err != nil {
-		return sight{}, fmt.Errorf("looking for role and database: %w", answer.Err)
+		return sight{}, fmt.Errorf("looking for role and database: %w", s.hears.answer(ctx, answer.Err, lookTimeout))
 	}
 	var seen sight
-	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 {
-		return seen, errors.New("looking for role and database: the server gives no answer")
-	}
-	if err := json.Unmarshal(answer.Rows[0][0], &seen); err != nil {
-		return seen, fmt.Errorf("looking for role and database: reading the answer: %w", err)
+	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {
+		return sight{}, errors.New("looking for role and database: the server's answer makes no sense")
 	}
 	return seen, nil
+}
+
+// number is how PostgreSQL writes identifiers of its own, of 64 bits at most.
+var number = regexp.MustCompile(`^[0-9]{1,20}$`)
+
+// plausible reports whether a PostgreSQL server could have answered so. What it says is
+// shown to users and kept in status.
+func (s sight) plausible() bool {
+	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }
 
 // ID tells a database from every other: the server's system identifier, a slash, and

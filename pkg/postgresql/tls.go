@@ -48,7 +48,7 @@ func (s Settings) tls() (*tls.Config, error) {
 		}
 		return config, nil
 	default:
-		return nil, fmt.Errorf("sslmode must be %s, %s, %s or %s, not %q", VerifyFull, VerifyCA, Require, Disable, s.Mode)
+		return nil, fmt.Errorf("sslmode must be %s, %s, %s or %s", VerifyFull, VerifyCA, Require, Disable)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // process is the operator: all kinds, as shipped, with an HTTP transport that lies.
@@ -54,7 +55,13 @@ func (r *run) start(view uint64) (*process, error) {
 		return nil, err
 	}
 	caches := operator.NewCaches(clients, "")
-	kinds, err := operator.Kinds(ctx, clients, caches, nowhere{}, operator.Options{Clock: r.clock})
+	here, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := operator.Kinds(ctx, clients, caches, nowhere{}, operator.Options{
+		Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: here, Workers: workers},
+	})
 	if err != nil {
 		return nil, err
 	}

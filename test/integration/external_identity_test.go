@@ -133,17 +133,57 @@ func TestADatabaseWithOurMarkIsNotDeletedIfItIsAnother(t *testing.T) {
 	})
 }
 
-func TestADatabaseThatIsDroppedIsMadeAgain(t *testing.T) {
+func TestADatabaseThatIsDroppedIsNotMadeAgainUnasked(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t, outside(t), nil)
 	e.create(t, nil)
 	before := e.ready(t).Status.ExternalID
 	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 	e.touch(t)
-	shared.ExternalDatabaseWith(t, e.namespace, "shop", "another one", func(db *v1alpha1.ExternalDatabase) bool {
+	e.says(t, "DatabaseGone", true, "restore it under its name", "windlass.dev/recreate="+before)
+	if n := e.ask(t, "postgres", "select count(*) from pg_database where datname = 'database'"); n != "0" {
+		t.Error("an empty one is made")
+	}
+	e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Annotations = map[string]string{"windlass.dev/recreate": before} })
+	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "another one", func(db *v1alpha1.ExternalDatabase) bool {
 		return db.Status.Phase == v1alpha1.ExternalDatabaseReady && db.Status.ExternalID != before
 	})
 	e.works(t)
+	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
+	e.touch(t)
+	e.says(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID) // it was asked for once
+}
+
+// TestADatabaseThatIsRestoredIsTakenUp has a dump restored that has the mark, as those of
+// pg_dump --create have, or has none.
+func TestADatabaseThatIsRestoredIsTakenUp(t *testing.T) {
+	t.Parallel()
+	for name, marked := range map[string]bool{"with its mark": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newExternal(t, outside(t), nil)
+			e.create(t, nil)
+			before := e.ready(t).Status.ExternalID
+			mark := e.ask(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
+			e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
+			e.touch(t)
+			e.says(t, "DatabaseGone", true)
+			e.do(t, "postgres", "CREATE DATABASE @database OWNER @owner")
+			if marked {
+				e.do(t, "postgres", "COMMENT ON DATABASE @database IS '"+mark+"'")
+			} else {
+				e.touch(t)
+				e.says(t, "NameConflict", true)
+				_, sql, _ := strings.Cut(message(e.reason(t, "NameConflict")), "have the server's administrator run: ")
+				e.do(t, "postgres", sql)
+			}
+			e.touch(t)
+			if after := e.ready(t).Status.ExternalID; after == before {
+				t.Error("it is not noted that it is another one")
+			}
+			e.works(t)
+		})
+	}
 }
 
 func TestAServerThatIsReplacedIsLeftAlone(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,9 +35,13 @@ type Process struct {
 	Health string
 }
 
+// allowedHosts is the flag that says where the servers of ExternalDatabases may be.
+const allowedHosts = "--external-database-allowed-hosts="
+
 // StartController starts a controller and returns when it is ready. Of a flag that is
-// given twice the last counts, so that flags may say otherwise. Two on one cluster
-// need one webhook URL.
+// given twice the last counts, so that flags may say otherwise; only those of lists add to
+// each other, so that the servers of ExternalDatabases may be on this machine unless flags
+// say where they may be. Two on one cluster need one webhook URL.
 func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (*Process, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -55,6 +61,9 @@ func startController(ctx context.Context, root string, c *cluster.Cluster, flags
 	flags = append([]string{"--kubeconfig", kubeconfig, "-v=2", "--bind-address", health,
 		"--webhook-bind-address", webhook, "--webhook-url", p.WebhookURL,
 		"--external-database-untrusted-extensions", "pageinspect"}, flags...)
+	if !slices.ContainsFunc(flags, func(flag string) bool { return strings.HasPrefix(flag, allowedHosts) }) {
+		flags = append(flags, allowedHosts+"127.0.0.0/8,::1")
+	}
 	p.command = exec.Command(filepath.Join(root, "bin", "controller"), flags...)
 	p.command.Stdout, p.command.Stderr = &p.Log, &p.Log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -64,10 +64,32 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	if read.settings, err = postgresql.ParseSettings(secret.Data); err != nil {
 		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("the connection Secret %s cannot be used: %w", key.Name, err)))
 	}
+	c.keep(key, read)
+	return read.settings, read.err
+}
+
+// maxKept is how many bytes of certificates are kept of the Secrets of a namespace. Of one
+// that is not kept each reconcile reads the Secret, and what deletes a database with its
+// namespace may not find it.
+const maxKept = 1 << 20
+
+// keep keeps what a Secret said, in place of others of its namespace if there is too much.
+func (c *connections) keep(key controller.Key, read connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read[key] = read
-	return read.settings, read.err
+	size := len(read.settings.CA)
+	for other, said := range c.read {
+		more := len(said.settings.CA)
+		if other == key || other.Namespace != key.Namespace || more == 0 {
+			continue
+		}
+		if size+more > maxKept {
+			delete(c.read, other)
+		} else {
+			size += more
+		}
+	}
 }
 
 // last is what a Secret said when it was last read, if it was.

@@ -61,7 +61,7 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 	if err := objects.AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
 		return nil, fmt.Errorf("indexing ExternalDatabases: %w", err)
 	}
-	open := func(admin postgresql.Settings) server { return connector.Open(admin) }
+	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
 	queue := controller.NewQueue("externaldatabase", clk)
 	read := newConnections(secrets.Get, clients.Kube.CoreV1())
 	pipeline := newPipeline(clients, in, read, open, events, clk)
@@ -81,7 +81,7 @@ func New(clients Clients, in Informers, connector *postgresql.Connector, events 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // newPipeline returns what does a pass.
-func newPipeline(clients Clients, in Informers, read *connections, open func(postgresql.Settings) server,
+func newPipeline(clients Clients, in Informers, read *connections, open func(string, postgresql.Settings) server,
 	events controller.EventRecorder, clk clock.PassiveClock,
 ) *controller.Pipeline[*v1alpha1.ExternalDatabase] {
 	objects, guard := in.Windlass.Windlass().V1alpha1().ExternalDatabases(), controller.NewGuard()

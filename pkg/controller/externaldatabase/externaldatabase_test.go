@@ -83,8 +83,17 @@ func TestAPass(t *testing.T) {
 			db: example(bound), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
 			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"notes that the database is gone before it makes another": {
-			db: example(known), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "DatabaseGone", err: true,
+		"says that the database is gone, and makes no other": {
+			db: example(known), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: true,
+		},
+		"notes that the database is gone before it makes another that is asked for": {
+			db: example(known, recreated("1/2")), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
+			phase: "Pending", reason: "Creating", err: true,
+		},
+		"makes no other in place of one that was asked for once": {
+			db: example(known, recreated("1/1")), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: true,
 		},
 		"notes that the database moved with its server": {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "5/6", Current: true}},
@@ -190,6 +199,7 @@ func TestWhatIsSaidOfAServer(t *testing.T) {
 	}{
 		postgresql.Other:     {reason: "ServerError", phase: "Pending"},
 		postgresql.Busy:      {postpone: true},
+		postgresql.Silent:    {reason: "ServerUnreachable", phase: "Pending", says: "tried again every 30s."},
 		postgresql.Away:      {reason: "ServerUnreachable", phase: "Pending", says: "tried again every 30s."},
 		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, says: "administrator"},
 		postgresql.Untrusted: {reason: "ServerNotTrusted", phase: "Failed", stalled: true, says: "set ca in Secret server"},
@@ -295,7 +305,7 @@ func text(data map[string][]byte) map[string]string {
 }
 
 func TestAPassIsPostponedForAMoment(t *testing.T) {
-	err := explain(example(), postgresql.NewError(postgresql.Busy, "busy"))
+	err := explain(t.Context(), example(), postgresql.NewError(postgresql.Busy, "busy"))
 	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
 }
 

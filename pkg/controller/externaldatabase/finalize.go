@@ -33,12 +33,10 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	if err != nil {
 		return fmt.Errorf(hint, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
-	server := r.open(admin)
+	server := r.open(db.Namespace, admin)
 	defer server.Close()
 	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
-		return explain(db, fmt.Errorf(hint, err))
+		return explain(ctx, db, fmt.Errorf(hint, err))
 	}
 	return nil
 }

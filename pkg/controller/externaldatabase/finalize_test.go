@@ -2,6 +2,7 @@ package externaldatabase
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,30 @@ func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
 			_, kept := w.connections().last(connectionKey(before))
 			controllertest.Equal(t, "is kept", c.kept, kept)
 		})
+	}
+}
+
+// TestCertificatesOfANamespaceAreKeptUpToALimit is of Secrets that are as large as they may be.
+func TestCertificatesOfANamespaceAreKeptUpToALimit(t *testing.T) {
+	c := newConnections(nil, nil)
+	for n := range 100 {
+		for _, namespace := range []string{"a", "b"} {
+			c.keep(controller.Key{Namespace: namespace, Name: fmt.Sprint(n)}, connection{settings: postgresql.Settings{CA: make([]byte, 190<<10)}})
+		}
+	}
+	size := map[string]int{}
+	for key, said := range c.read {
+		size[key.Namespace] += len(said.settings.CA)
+	}
+	for namespace, size := range size {
+		if size > maxKept {
+			t.Errorf("%d bytes are kept of namespace %s", size, namespace)
+		}
+	}
+	for _, namespace := range []string{"a", "b"} {
+		if _, kept := c.last(controller.Key{Namespace: namespace, Name: "99"}); !kept {
+			t.Errorf("what was read last in %s is not kept", namespace)
+		}
 	}
 }
 

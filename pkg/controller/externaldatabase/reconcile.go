@@ -3,7 +3,6 @@ package externaldatabase
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +14,6 @@ import (
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/postgresql"
 )
-
-// passTimeout is the longest that a pass holds a worker. A server that says nothing
-// holds it for 5 s.
-const passTimeout = 2 * time.Minute
 
 // server is where databases are kept: *postgresql.Server, which see. One is opened for
 // each pass.
@@ -39,8 +34,9 @@ type server interface {
 type reconciler struct {
 	secrets     children.Type[*corev1.Secret]
 	connections *connections
-	// open returns the server that settings lead to. It does not connect yet.
-	open func(admin postgresql.Settings) server
+	// open returns the server that settings lead to, which a namespace names. It does not
+	// connect yet. It keeps a server that is slow from holding workers.
+	open func(namespace string, admin postgresql.Settings) server
 	// live reads an ExternalDatabase before its database is made or deleted, and before a
 	// child is made again.
 	live windlassclient.ExternalDatabasesGetter
@@ -123,21 +119,17 @@ func (r *reconciler) credentials(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// database has the server keep what the spec says. That a database is gone is noted
-// before another one is made, so that what the status says is never that of an earlier.
+// database has the server keep what the spec says.
 func (r *reconciler) database(ctx context.Context, p *pass) error {
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
-	server := r.open(p.admin)
+	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
 	want := desiredDatabase(p.db, p.password)
 	found, err := server.Exists(ctx, want)
 	switch {
 	case err != nil:
-		return explain(p.db, err)
+		return explain(ctx, p.db, err)
 	case found.ID == "" && want.ID != "":
-		p.db.Status.ExternalID = ""
-		return controller.WaitFor(reasonGone, fmt.Sprintf("Database %q is not on the server any more; an empty one is made.", want.Database), time.Second)
+		return gone(p.db)
 	case found.ID == "":
 		// By a cache that is behind, a process that has just started could make again what
 		// its predecessor has deleted, and nobody would ever delete that.
@@ -152,7 +144,7 @@ func (r *reconciler) database(ctx context.Context, p *pass) error {
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {
-		return explain(p.db, err)
+		return explain(ctx, p.db, err)
 	}
 	return nil
 }

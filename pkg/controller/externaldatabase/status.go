@@ -1,8 +1,11 @@
 package externaldatabase
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -35,8 +38,6 @@ const (
 	creationDelay = time.Second
 	// awayRetry is when a server that does not answer is tried again.
 	awayRetry = 30 * time.Second
-	// busyRetry is when a server is tried again that somebody else is trying.
-	busyRetry = time.Second
 	// conflictRetry is when a name that is taken is looked at again.
 	conflictRetry = 30 * time.Second
 	// configurationRetry is when a server is asked again that refuses what it is asked:
@@ -44,17 +45,24 @@ const (
 	configurationRetry = 5 * time.Minute
 )
 
-// explain turns an error of a server into the engine's, with what to do about it.
-func explain(db *v1alpha1.ExternalDatabase, err error) error {
+// explain turns an error of a server into the engine's, with what to do about it. It names
+// the connection Secret and nothing that is in it: whoever may see the object may not see
+// Secrets. What answers where no PostgreSQL server does is in the log at --v=2 alone.
+func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
+	if detail := postgresql.Detail(err); detail != "" {
+		klog.FromContext(ctx).V(2).Info("A PostgreSQL server gave an error", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
+	}
 	stalled := func(reason, hint string, retry time.Duration) error {
 		return controller.Stalled(controller.WithReason(reason, fmt.Errorf("%w; %s", err, hint)), retry)
 	}
 	secret := "Secret " + db.Spec.ConnectionSecretRef.Name
 	switch postgresql.ClassOf(err) {
 	case postgresql.Busy:
-		return controller.Postpone(busyRetry)
+		return controller.Postpone(postgresql.RetryAfter(err))
+	case postgresql.Silent:
+		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("Connecting by %s: %v. Check host, port and sslmode in it, and whether the operator reaches the server; it is tried again every %s.", secret, err, awayRetry), awayRetry)
 	case postgresql.Away:
-		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("%v; it is tried again every %s.", err, awayRetry), awayRetry)
+		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server of %s: %v; it is tried again every %s.", secret, err, awayRetry), awayRetry)
 	case postgresql.Forbidden:
 		return stalled(reasonHostNotAllowed, "have the operator's administrator allow it, or change "+secret, configurationRetry)
 	case postgresql.Untrusted:
@@ -70,7 +78,25 @@ func explain(db *v1alpha1.ExternalDatabase, err error) error {
 	case postgresql.Rejected:
 		return stalled(reasonRejected, "change the spec, "+secret+" or the server", configurationRetry)
 	}
-	return controller.WithReason(reasonServerError, err)
+	return controller.WithReason(reasonServerError, fmt.Errorf("the server of %s: %w", secret, err))
+}
+
+// recreateAnnotation asks for a new, empty database in place of one that is gone. Its value
+// is the status.externalID of that one, so that it counts only once.
+const recreateAnnotation = "windlass.dev/recreate"
+
+// gone is the error of a database that was there and is not. Nobody but a user can know
+// whether an empty one is as good. If the user has said so, that it is gone is noted before
+// another one is made, so that what the status says is never that of an earlier.
+func gone(db *v1alpha1.ExternalDatabase) error {
+	id := db.Status.ExternalID
+	if db.Annotations[recreateAnnotation] == id {
+		db.Status.ExternalID = ""
+		return controller.WaitFor(reasonCreating, fmt.Sprintf("Database %q is about to be made anew, and empty, since annotation %s says so.", db.Spec.DatabaseName, recreateAnnotation), creationDelay)
+	}
+	return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(
+		"database %q, which was there as %s, is not on the server of Secret %s any more; restore it under its name or, for a new, empty one, set the annotation %s=%s on this ExternalDatabase, or delete the ExternalDatabase",
+		db.Spec.DatabaseName, id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation, id)), conflictRetry)
 }
 
 // handOver is the SQL that makes role and database this ExternalDatabase's.

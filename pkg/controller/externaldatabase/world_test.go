@@ -57,6 +57,13 @@ func known(db *v1alpha1.ExternalDatabase) {
 	db.Status.ExternalID, db.Status.Binding = "1/2", &v1alpha1.SecretBinding{Name: "shop-credentials"}
 }
 
+// recreated is one of which a user has asked for a database in place of another.
+func recreated(id string) func(*v1alpha1.ExternalDatabase) {
+	return func(db *v1alpha1.ExternalDatabase) {
+		db.Annotations = map[string]string{"windlass.dev/recreate": id}
+	}
+}
+
 func retained(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain }
 
 // connectionSecret is the connection Secret.
@@ -149,7 +156,7 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 		t.Fatal(err)
 	}
 	w.others = w.in.Others.ForResource(resource).Informer().GetStore()
-	open := func(admin postgresql.Settings) server {
+	open := func(_ string, admin postgresql.Settings) server {
 		outside.admin = admin
 		return outside
 	}

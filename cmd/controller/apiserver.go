@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// lookupTimeout is how long the addresses of the API server are looked up.
+const lookupTimeout = 5 * time.Second
+
+// apiServers are the addresses of the API server, as the clients know it and as every Pod
+// does. A name is looked up once; one that cannot be is logged, since the clients may reach it
+// by a proxy.
+func apiServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's URL: %w", err)
+	}
+	port := server.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[server.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var all []netip.AddrPort
+	for _, at := range [][2]string{{server.Hostname(), port}, {env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")}} {
+		number, err := strconv.ParseUint(at[1], 10, 16)
+		if err != nil {
+			continue // not in a Pod
+		}
+		addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", at[0])
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "ExternalDatabases can lead to the API server: its addresses are not known", "host", at[0])
+		}
+		for _, address := range addresses {
+			all = append(all, netip.AddrPortFrom(address.Unmap(), uint16(number)))
+		}
+	}
+	return all, nil
+}

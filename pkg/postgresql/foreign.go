@@ -1,0 +1,234 @@
+package postgresql
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// maxForeign is how many bytes are kept of what a server says.
+const maxForeign = 1 << 10
+
+// foreign is an error that a server reported, or that came of asking it. It does not wrap
+// what it was made of, which can be as long as the server likes.
+type foreign struct {
+	class Class
+	code  string // of the error that the server reported, or empty
+	text  string // may be shown to whoever sees the object
+	// detail is for whoever runs the operator: it may tell what answers at an address.
+	detail string
+}
+
+func (e *foreign) Error() string { return e.text }
+
+// Detail is what an error is about, for whoever runs the operator. It says what text for
+// users does not: what answers where no PostgreSQL server does. It is empty if there is
+// no more to say.
+func Detail(err error) string {
+	var said *foreign
+	if errors.As(err, &said) {
+		return said.detail
+	}
+	return ""
+}
+
+// hearing is how what a server says is made fit to be shown. All of it passes here.
+type hearing struct {
+	// hidden are words that are taken out: those of a connection Secret, which a server's
+	// errors repeat.
+	hidden []string
+	// told says that users may know what answers there, even if it is no PostgreSQL
+	// server.
+	told bool
+}
+
+// words makes text of at most maxForeign bytes of what a server says, on one line.
+func (h hearing) words(said string) string {
+	said = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(said, " "))
+	hidden := slices.SortedFunc(slices.Values(h.hidden), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, word := range hidden {
+		said = hide(said, word)
+	}
+	if len(said) <= maxForeign {
+		return said
+	}
+	const more = "…"
+	end := maxForeign - len(more)
+	for !utf8.RuneStart(said[end]) {
+		end--
+	}
+	return said[:end] + more
+}
+
+// hide takes a word out of a text. One of less than four bytes tells something only if it
+// stands alone: as a part of other words it is left.
+func hide(text, word string) string {
+	const instead, short = "(hidden)", 4
+	if len(word) >= short {
+		return strings.ReplaceAll(text, word, instead)
+	}
+	var out strings.Builder
+	from := 0
+	for word != "" {
+		at := strings.Index(text[from:], word)
+		if at < 0 {
+			break
+		}
+		at += from
+		end := at + len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		out.WriteString(text[from:at])
+		if inWord(before) || inWord(after) {
+			out.WriteString(word)
+		} else {
+			out.WriteString(instead)
+		}
+		from = end
+	}
+	return out.String() + text[from:]
+}
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// reported is the error that a server reported. Its code is five letters and digits.
+func (h hearing) reported(pg *pgconn.PgError) *foreign {
+	code := pg.Code
+	if len(code) != 5 || strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || !inWord(r) }) {
+		code = "XX000" // an internal error
+	}
+	return &foreign{class: classOfCode(code), code: code, text: h.words(pg.Message) + " (SQLSTATE " + code + ")", detail: h.words(pg.Detail)}
+}
+
+// also is a sentence with a detail that not everybody may know.
+func (h hearing) also(class Class, text, detail string) *foreign {
+	detail = h.words(detail)
+	if h.told && detail != "" {
+		text += ": " + detail
+	}
+	return &foreign{class: class, text: text, detail: detail}
+}
+
+// answer is the error of a statement or query.
+func (h hearing) answer(ctx context.Context, err error, limit time.Duration) error {
+	var (
+		pg    *pgconn.PgError
+		known *classified
+	)
+	switch {
+	case errors.As(err, &pg):
+		return h.reported(pg)
+	case errors.As(context.Cause(ctx), &known): // the gate has ended it
+		return known
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return NewError(Silent, "the server does not answer within %s", limit)
+	}
+	return h.also(Other, "the connection to the server was lost", causeOf(err))
+}
+
+// login is the error of an attempt to log in, by a connection if there was one. What is
+// neither the server's word, nor about trust, nor about the login, was not said by a
+// PostgreSQL server: nothing tells one such error from another but the detail.
+func (h hearing) login(ctx context.Context, err error, by *limited) error {
+	var (
+		pg          *pgconn.PgError
+		known       *classified
+		certificate *tls.CertificateVerificationError
+		operation   *net.OpError
+		network     net.Error
+	)
+	cause := causeOf(err)
+	failed := func(step string) bool { return strings.Contains(err.Error(), step) }
+	switch {
+	case errors.As(err, &pg):
+		return h.reported(pg)
+	case errors.As(context.Cause(ctx), &known): // the gate has ended it
+		return known
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &certificate):
+		return h.also(Untrusted, "the server does not show that it is who it shall be: "+flaw(certificate), cause)
+	case failed("server refused TLS connection") && by != nil && by.first == 'N':
+		return &foreign{class: Untrusted, text: "the server has no TLS"}
+	case h.told && errors.As(err, &operation) && operation.Op == "remote error": // a TLS alert
+		return h.also(Untrusted, "the server refuses TLS", cause)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errTooMuch):
+	case failed("require_auth check failed"):
+		return &foreign{class: Refused, text: "the server asks for the password as it is, which only a server gets that shows who it is: by sslmode verify-full or verify-ca"}
+	case failed("failed SASL auth"), failed("failed GSS auth"):
+		return h.also(Refused, "the server asks for a login that is not known here, or does not know the password itself", cause)
+	}
+	return h.also(Silent, "no PostgreSQL server answers", cause)
+}
+
+// flaw says what is wrong with a certificate, and nothing that is in it.
+func flaw(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "its certificate is of no authority that is trusted here"
+	case errors.As(err, &name):
+		return "its certificate is for another name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired, or is not valid yet"
+	}
+	return "its certificate is not valid"
+}
+
+// causeOf is what the network or crypto/tls says in an error, without addresses and
+// ports, which are in the connection Secret or differ from one attempt to the next.
+func causeOf(err error) string {
+	var (
+		attempt   *pgconn.ConnectError
+		name      *net.DNSError
+		operation *net.OpError
+		number    syscall.Errno
+		inner     = err
+	)
+	if errors.As(err, &attempt) {
+		inner = attempt.Unwrap()
+	}
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return "there is no such host"
+	case errors.As(err, &name) && name.IsTimeout:
+		return "looking up the host timed out"
+	case errors.As(err, &name):
+		return "the name server could not be asked"
+	case errors.As(err, &operation) && operation.Timeout(), pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded):
+		return "it timed out"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE): // by what was asked last
+		return "the connection was reset"
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &operation) && operation.Err != nil:
+		return operation.Err.Error()
+	}
+	// pgconn names the address in parentheses first.
+	text := inner.Error()
+	if _, rest, found := strings.Cut(text, "): "); found {
+		text = rest
+	}
+	return text
+}

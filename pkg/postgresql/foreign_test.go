@@ -1,0 +1,190 @@
+package postgresql
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"windlass.dev/windlass/test/postgres"
+)
+
+// plays plays a script on this machine, and returns how to get there.
+func plays(t *testing.T, script postgres.Script) (*postgres.Scripted, Settings) {
+	t.Helper()
+	s, err := postgres.Play("127.0.0.1", script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	port, _ := strconv.ParseUint(s.Port, 10, 16) // it is a number
+	return s, Settings{Host: "127.0.0.1", Port: uint16(port), Username: "admin-of-secret", Password: "canary-of-secret", Database: "base-of-secret", Mode: Disable}
+}
+
+// asks has a new Connector look for a database.
+func asks(t *testing.T, as Settings, allowed ...string) error {
+	t.Helper()
+	hosts, err := ParseAllowedHosts(allowed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector, err := NewConnector(Options{Allowed: hosts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := connector.Open("team", as)
+	defer server.Close()
+	_, err = server.Exists(t.Context(), Want{Mark: Mark{"team", "shop", "uid"}, Database: "shop", Owner: "clerk", Password: "canary-of-clerk"})
+	if err == nil {
+		t.Fatal("it is believed")
+	}
+	return err
+}
+
+func TestForeignTextIsCutAndClean(t *testing.T) {
+	for name, words := range map[string]string{
+		"long":            strings.Repeat("x", 1<<16),
+		"long, in runes":  strings.Repeat("ä€", 1<<14),
+		"not UTF-8":       strings.Repeat("\xff\xfe", 900),
+		"several lines":   "a\nb\r\n\x1b[31mred\x00\u2028\u202etxet",
+		"a million lines": strings.Repeat("\n", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := hearing{}.words(words)
+			if len(got) > maxForeign || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("it is %d bytes: %q", len(got), got)
+			}
+		})
+	}
+}
+
+func TestWhatIsInASecretIsTakenOut(t *testing.T) {
+	h := hearing{hidden: []string{"db.example.com", "admin", "s3", "secret-of-admin", "x", ""}}
+	for said, want := range map[string]string{
+		`password authentication failed for user "admin"`: `password authentication failed for user "(hidden)"`,
+		`no pg_hba.conf entry for host "db.example.com"`:  `no pg_hba.conf entry for host "(hidden)"`,
+		"secret-of-admin":              "(hidden)",
+		"admin:s3@db.example.com/x,xx": "(hidden):(hidden)@(hidden)/(hidden),xx",
+		"extension xml is missing":     "extension xml is missing",
+		"x":                            "(hidden)",
+		"äxä":                          "äxä",
+	} {
+		if got := h.words(said); got != want {
+			t.Errorf("of %q it is said %q, and not %q", said, got, want)
+		}
+	}
+}
+
+func TestAServerWithManyWordsIsHeardForAWhile(t *testing.T) {
+	for name, script := range map[string]postgres.Script{
+		"in one message":           postgres.Refuses("28000", strings.Repeat("x", 4<<20)),
+		"in one that is not long":  postgres.Refuses("28000", strings.Repeat("x\n", 9<<10)),
+		"in rows without an end":   postgres.Flood(),
+		"with a code of its own":   postgres.Refuses(strings.Repeat("8", 9<<10), "no"),
+		"in bytes without meaning": postgres.Says("N" + strings.Repeat("\xff", 1<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, as := plays(t, script)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := asks(t, as, "127.0.0.1")
+			runtime.ReadMemStats(&after)
+			if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 100 {
+				t.Errorf("%d MiB were taken", grown) // by the script as well
+			}
+			const ours = 300
+			if n := len(err.Error()); n > maxForeign+ours {
+				t.Errorf("the error has %d bytes", n)
+			}
+		})
+	}
+}
+
+// TestNoErrorNamesWhatIsInTheSecret is of servers that repeat what they are told.
+func TestNoErrorNamesWhatIsInTheSecret(t *testing.T) {
+	for name, script := range map[string]postgres.Script{
+		"a login that is refused":  postgres.Refuses("28P01", `password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, database "base-of-secret"`),
+		"a connection that is cut": postgres.Hangup,
+		"another service":          postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\nadmin-of-secret"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, as := plays(t, script)
+			err := asks(t, as, "127.0.0.1")
+			for _, hidden := range []string{"127.0.0.1", strconv.Itoa(int(as.Port)), "-of-secret"} {
+				if strings.Contains(err.Error(), hidden) || strings.Contains(Detail(err), hidden) {
+					t.Errorf("%s is in: %v, %s", hidden, err, Detail(err))
+				}
+			}
+		})
+	}
+}
+
+// TestAnErrorIsTheSameEachTime has connections be reset: a status that tells of that is not
+// written again and again.
+func TestAnErrorIsTheSameEachTime(t *testing.T) {
+	_, as := plays(t, postgres.Hangup)
+	for range 20 {
+		err := asks(t, as, "127.0.0.1")
+		if ClassOf(err) != Silent || err.Error() != "no PostgreSQL server answers: the connection was reset" {
+			t.Errorf("got %v of class %s", err, ClassOf(err))
+		}
+	}
+}
+
+// TestNothingTellsWhatAnswers is of hosts that nobody has listed: whoever may name one must
+// not find out what is there, but for PostgreSQL servers.
+func TestNothingTellsWhatAnswers(t *testing.T) {
+	was := special
+	special = nil // so that this machine is as any other
+	defer func() { special = was }()
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nobody.Close()
+	told := map[string]bool{}
+	try := func(name string, as Settings) {
+		for _, mode := range []TLSMode{Disable, Require, VerifyFull} {
+			if as.Mode = mode; name == "silence" && mode != Disable {
+				continue // the same once more, for seconds
+			}
+			err := asks(t, as)
+			told[ClassOf(err).String()+": "+err.Error()] = true
+			t.Logf("%s, %s: %v (%s)", name, mode, err, Detail(err))
+		}
+	}
+	try("nobody", Settings{Host: "127.0.0.1", Port: netip.MustParseAddrPort(nobody.Addr().String()).Port(), Username: "admin"})
+	try("no name", Settings{Host: "no-such-host.invalid", Port: 5432, Username: "admin"})
+	for name, script := range map[string]postgres.Script{
+		"silence":  postgres.Silence,
+		"a reset":  postgres.Hangup,
+		"the end":  func(net.Conn) {},
+		"HTTP":     postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\n"),
+		"SSH":      postgres.Says("SSH-2.0-OpenSSH_9.2\r\n"),
+		"Redis":    postgres.Says("-ERR unknown command\r\n"),
+		"TLS":      postgres.Says("\x15\x03\x01\x00\x02\x02\x46"),
+		"an error": postgres.Says("E\x00\x00\x00\x01"),
+	} {
+		_, as := plays(t, script)
+		try(name, as)
+	}
+	if len(told) != 1 || !told["Silent: no PostgreSQL server answers"] {
+		t.Errorf("it is told: %v", told)
+	}
+}
+
+func TestALoginThatCostsTooMuchIsRefused(t *testing.T) {
+	for iterations, taken := range map[int]bool{4096: true, 100_000: true, 100_001: false, 10_000_000: false} {
+		var proofs atomic.Int32
+		_, as := plays(t, postgres.Bomb(iterations, func() { proofs.Add(1) }))
+		err := asks(t, as, "127.0.0.1")
+		if taken != (proofs.Load() > 0) || !taken && (ClassOf(err) != Rejected || !strings.Contains(err.Error(), "iterations of SCRAM, and 100000 are computed at most")) {
+			t.Errorf("of %d iterations: %d logins went on, and the error is %v of class %s", iterations, proofs.Load(), err, ClassOf(err))
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package postgresql
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// visit is a caller whom the gate has let in.
+type visit struct {
+	gate   *gate
+	server *known
+	tenant *tenant
+	began  time.Time
+	slot   bool
+	left   bool
+	// ctx ends with the visit, by end, which says why.
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	timer *time.Timer
+}
+
+var errSlow = NewError(Silent, "the server is too slow: what is asked of it takes longer than the operator waits")
+
+// within returns a context that also ends when the gate ends the visit.
+func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if v.ctx.Err() != nil {
+		cancel(context.Cause(v.ctx))
+	}
+	stop := context.AfterFunc(v.ctx, func() { cancel(context.Cause(v.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// asked notes what came of asking the server: an answer, whatever it says, or silence.
+func (v *visit) asked(err error) {
+	g, server := v.gate, v.server
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	server.since, server.answers, server.until, server.silence = now, true, time.Time{}, nil
+	if isSilent(err) {
+		server.answers, server.until, server.silence = false, now.Add(awayFor), silenceOf(err)
+	}
+}
+
+// silenceOf is what silence is called to others, without who met it.
+func silenceOf(err error) error {
+	var (
+		said  *foreign
+		known *classified
+	)
+	switch {
+	case errors.As(err, &said):
+		return said
+	case errors.As(err, &known):
+		return known
+	}
+	return err
+}
+
+// overdue is called when a visit takes longer than it may. One to a server that is known to
+// answer fast goes on if there is a slot for it.
+func (v *visit) overdue() {
+	g := v.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v.left {
+		return
+	}
+	if !v.slot {
+		now := time.Now()
+		v.server.proven, v.tenant.struck = false, now.Add(struckFor)
+		if g.take(v, now) == nil {
+			v.timer.Reset(longest - slowAfter)
+			return
+		}
+	}
+	v.server.cut = true
+	v.end(errSlow)
+}
+
+// leave ends the visit.
+func (v *visit) leave() {
+	g, server, who := v.gate, v.server, v.tenant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v.left = true
+	v.timer.Stop()
+	v.end(nil)
+	now := time.Now()
+	server.callers--
+	who.callers--
+	server.used = now
+	server.proven = server.answers && now.Sub(v.began) <= slowAfter
+	server.cut = server.cut && !server.answers
+	if v.slot {
+		g.taken--
+		who.slots--
+		who.bad = !server.proven
+	}
+}

@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// Scripted is what listens where a user says that a PostgreSQL server is. It does what a
+// Script says, and counts its callers.
+type Scripted struct {
+	// Port is where it listens.
+	Port string
+
+	listener net.Listener
+	mu       sync.Mutex
+	open     map[net.Conn]bool
+	most     int
+	total    int
+	playing  sync.WaitGroup
+}
+
+// Script is what happens on one connection, which is closed after it.
+type Script func(conn net.Conn)
+
+// Play plays a script on a host's address until Close.
+func Play(host string, script Script) (*Scripted, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	s := &Scripted{Port: port, listener: listener, open: map[net.Conn]bool{}}
+	s.playing.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.enter(conn)
+			s.playing.Go(func() {
+				defer s.leave(conn)
+				script(conn)
+			})
+		}
+	})
+	return s, nil
+}
+
+func (s *Scripted) enter(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[conn] = true
+	s.total++
+	s.most = max(s.most, len(s.open))
+}
+
+func (s *Scripted) leave(conn net.Conn) {
+	_ = conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, conn)
+}
+
+// Connections are how many were open at once, and how many there were.
+func (s *Scripted) Connections() (most, total int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most, s.total
+}
+
+// Close ends it, and all connections.
+func (s *Scripted) Close() {
+	_ = s.listener.Close()
+	s.mu.Lock()
+	for conn := range s.open {
+		_ = conn.Close()
+	}
+	s.mu.Unlock()
+	s.playing.Wait()
+}
+
+// Silence accepts connections, and says nothing.
+func Silence(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+// Hangup resets connections.
+func Hangup(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }
+
+// Says says some bytes to whatever comes first, as another service than PostgreSQL does.
+func Says(words string) Script {
+	return func(conn net.Conn) {
+		first := make([]byte, 1)
+		_, _ = conn.Read(first)
+		_, _ = io.WriteString(conn, words)
+		Silence(conn)
+	}
+}
+
+// loggedIn logs anybody in.
+func loggedIn(then func(backend *pgproto3.Backend)) Script {
+	return func(conn net.Conn) {
+		backend := pgproto3.NewBackend(conn, conn)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		backend.Send(&pgproto3.AuthenticationOk{})
+		backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		if backend.Flush() == nil {
+			then(backend)
+		}
+	}
+}
+
+// Flood logs anybody in, and answers without an end.
+func Flood() Script {
+	return loggedIn(func(backend *pgproto3.Backend) {
+		backend.Send(&pgproto3.RowDescription{})
+		row := &pgproto3.DataRow{Values: [][]byte{make([]byte, 60<<10)}}
+		for {
+			backend.Send(row)
+			if backend.Flush() != nil {
+				return
+			}
+		}
+	})
+}
+
+// Refuses refuses logins with many words.
+func Refuses(code, words string) Script {
+	return func(conn net.Conn) {
+		backend := pgproto3.NewBackend(conn, conn)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: words, Detail: words, Hint: words})
+		_ = backend.Flush()
+	}
+}
+
+// Slow logs anybody in after some time, and answers no query.
+func Slow(after time.Duration) Script {
+	return func(conn net.Conn) {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		<-timer.C
+		loggedIn(func(*pgproto3.Backend) { Silence(conn) })(conn)
+	}
+}
+
+// Bomb asks for a number of SCRAM's iterations, and tells proof if the login goes on.
+func Bomb(iterations int, proof func()) Script {
+	return func(conn net.Conn) {
+		backend := pgproto3.NewBackend(conn, conn)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		backend.Send(&pgproto3.AuthenticationSASL{AuthMechanisms: []string{"SCRAM-SHA-256"}})
+		if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeSASL) != nil {
+			return
+		}
+		message, err := backend.Receive()
+		initial, ok := message.(*pgproto3.SASLInitialResponse)
+		if err != nil || !ok {
+			return
+		}
+		_, nonce, _ := strings.Cut(string(initial.Data), "r=")
+		backend.Send(&pgproto3.AuthenticationSASLContinue{Data: []byte("r=" + nonce + "theirs,s=c2FsdA==,i=" + strconv.Itoa(iterations))})
+		if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeSASLContinue) != nil {
+			return
+		}
+		if message, err := backend.Receive(); err == nil {
+			if _, ok := message.(*pgproto3.SASLResponse); ok {
+				proof()
+			}
+		}
+	}
+}
