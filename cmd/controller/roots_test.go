@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// systemless is the variable by which this process knows that it is the one started by
+// TestThereAreRootsWhereTheSystemHasNone.
+const systemless = "WINDLASS_TEST_SYSTEMLESS"
+
+// TestThereAreRootsWhereTheSystemHasNone verifies a certificate without roots of its own in a
+// process that finds no certificates on its system, as one in the image.
+func TestThereAreRootsWhereTheSystemHasNone(t *testing.T) {
+	if os.Getenv(systemless) != "" {
+		roots, err := x509.SystemCertPool()
+		if err != nil || roots.Equal(x509.NewCertPool()) {
+			t.Fatalf("there are no roots: %v", err)
+		}
+		_, err = new(x509.Certificate).Verify(x509.VerifyOptions{})
+		var none x509.SystemRootsError
+		if errors.As(err, &none) {
+			t.Fatal(err)
+		}
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	nothing := t.TempDir()
+	command.Env = append(os.Environ(), systemless+"=1", "SSL_CERT_FILE="+nothing+"/none", "SSL_CERT_DIR="+nothing)
+	output, err := command.CombinedOutput()
+	if err != nil || !bytes.Contains(output, []byte("PASS")) {
+		t.Errorf("%v: %s", err, output)
+	}
+}
