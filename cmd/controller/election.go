@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,16 @@ func (e *election) run(ctx context.Context, work func()) error {
 	return nil
 }
 
+// announce logs who holds the lease now, and what that means for this process.
+func (e *election) announce(ctx context.Context, leader string) {
+	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.namespace, leaseName), "leader", leader)
+	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.identity, other+"/") {
+		logger.Info("Another installation of Windlass works in this cluster; this one stands by until that one ends", "namespace", other)
+		return
+	}
+	logger.Info("Leader elected", "self", leader == e.identity)
+}
+
 // What becomes of an attempt is decided once: whoever leaves standing does so.
 const (
 	standing int32 = iota
@@ -96,9 +107,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 				}
 			},
 			OnStoppedLeading: func() {},
-			OnNewLeader: func(leader string) {
-				klog.FromContext(ctx).Info("Leader elected", "leader", leader, "self", leader == e.identity)
-			},
+			OnNewLeader:      func(leader string) { e.announce(ctx, leader) },
 		},
 	})
 	if err != nil {

@@ -55,17 +55,23 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// lease is the lease as the server has it.
+// lease is the installation's lease as the server has it.
 func lease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
 	t.Helper()
-	got, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "windlass-system", leaseName)
+	return leaseIn(t, client, "windlass-system")
+}
+
+// leaseIn is the lease of a namespace as the server has it.
+func leaseIn(t *testing.T, client *fake.Clientset, namespace string) *coordinationv1.Lease {
+	t.Helper()
+	got, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace, leaseName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got.(*coordinationv1.Lease)
 }
 
-// holder is who holds it, or empty.
+// holder is who holds the installation's lease, or empty.
 func holder(t *testing.T, client *fake.Clientset) string {
 	t.Helper()
 	return ptr.Deref(lease(t, client).Spec.HolderIdentity, "")

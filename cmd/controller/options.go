@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
@@ -26,8 +27,9 @@ type options struct {
 	// allowedHosts are as the flag says them.
 	allowedHosts []string
 
-	leaderElect       bool
-	electionNamespace string
+	leaderElect           bool
+	electionNamespace     string
+	clusterLeaseNamespace string
 
 	bindAddress string
 	pprof       bool
@@ -70,8 +72,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At that names none.")
 	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere but loopback, link-local and other special addresses, and the API server.")
 	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Lease windlass-controller, so that several replicas may run.")
-	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Leases named windlass-controller: the installation's, so that several replicas may run, and the cluster's, so that several installations may. False disables both.")
+	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the installation's Lease. Defaults to --namespace, else to the Pod's, or out of cluster to the kubeconfig's.")
+	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the cluster's Lease, which only one of several installations holds. It must be the same for all. Without effect with --namespace.")
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
 	flags.BoolVar(&o.pprof, "pprof", false, "Serve /debug/pprof on --bind-address too.")
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address for the conversion webhook.")
@@ -105,6 +108,9 @@ func (o *options) validate() error {
 	}
 	if o.kinds.AtImage == "" {
 		return fmt.Errorf("--at-image must not be empty")
+	}
+	if o.clusterLeaseNamespace == "" {
+		return fmt.Errorf("--cluster-lease-namespace must not be empty")
 	}
 	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
 		if flag == "--bind-address" && address == "0" {

@@ -16,6 +16,7 @@ func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 		"workers that are no number":     {"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`},
 		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
 		"no image":                       {"--at-image=", "--at-image must not be empty"},
+		"no namespace for the Lease":     {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
 		"an address without a port":      {"--bind-address=localhost", `--bind-address must be HOST:PORT or :PORT, not "localhost"`},
 		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must be HOST:PORT or :PORT, not "0"`},
 		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must be like https://HOST:PORT/convert, not "http://localhost:9443/convert"`},

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -62,10 +62,13 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
+	var elections []*election
+	if o.leaderElect {
+		elections = newElections(c.Clients, o, c.namespace, identity)
+	}
 	var stopped <-chan struct{}
 	if o.bindAddress != "0" {
-		if stopped, err = serve(lasting, o.bindAddress, endpoints(watchdog.Check, readiness(served.Unconverted, converter), o.pprof), p.failed); err != nil {
+		if stopped, err = serve(lasting, o.bindAddress, endpoints(watched(elections), readiness(served.Unconverted, conversions(converter, o)), o.pprof), p.failed); err != nil {
 			return err
 		}
 	}
@@ -75,15 +78,23 @@ func run(ctx context.Context, o *options) error {
 	checkCRDs(ctx, c)
 	caches.Start(lasting.Done())
 	err = p.live(func(leading context.Context) error {
-		if !p.warm(leading) {
+		if !warm(leading, served.Unconverted) {
 			return nil
 		}
-		if !o.leaderElect {
+		work := func() {
+			// Of all installations in a cluster, only the one that works in all namespaces
+			// and holds the cluster's Lease may take the conversion from another one.
+			if converter != nil && o.kinds.Namespace == "" {
+				converter.Lead()
+			}
 			p.work()
+		}
+		if !o.leaderElect {
+			work()
 			<-leading.Done()
 			return nil
 		}
-		return newElection(c.Lease, cmp.Or(o.electionNamespace, c.namespace), identity, watchdog).run(leading, p.work)
+		return elect(leading, elections, work)
 	})
 	if err != nil {
 		return err // at once: another process may lead by now
@@ -151,10 +162,11 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// warm waits until all caches are filled: a process that cannot work yet must not
-// lead. It is false if ctx ends before.
-func (p *process) warm(ctx context.Context) bool {
-	for _, c := range p.controllers {
+// warm waits until the caches of controllers are filled: a process that cannot work yet must
+// not lead. It is false if ctx ends before. A cache that takes conversions is none of
+// them: the conversion may have to be taken over first, and that takes the lease.
+func warm(ctx context.Context, controllers []*controller.Controller) bool {
+	for _, c := range controllers {
 		if !c.WaitForSync(ctx) {
 			return false
 		}
@@ -208,17 +220,29 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 }
 
 // readiness tells whether this process can work, or stand by.
-func readiness(controllers []*controller.Controller, converter *webhook.Server) func() error {
+func readiness(controllers []*controller.Controller, conversions func() error) func() error {
 	return func() error {
 		for _, c := range controllers {
 			if !c.HasSynced() {
 				return fmt.Errorf("the caches of controller %s are not filled yet", c.Name())
 			}
 		}
-		if converter != nil {
-			return converter.Ready()
+		return conversions()
+	}
+}
+
+// conversions tells whether this process does its part of the conversions. That of an operator
+// that is limited to a namespace is none where another installation converts.
+func conversions(converter *webhook.Server, o *options) func() error {
+	return func() error {
+		if converter == nil {
+			return nil
 		}
-		return nil
+		err := converter.Ready()
+		if o.kinds.Namespace != "" && errors.Is(err, certificate.ErrForeign) {
+			return nil
+		}
+		return err
 	}
 }
 

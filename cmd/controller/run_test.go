@@ -134,7 +134,7 @@ func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	defer queue.ShutDown()
 	toy := controller.New("toy", queue, nil)
 	toy.Watch(informer, controller.Self(queue, controller.NewGuard()))
-	ready := readiness([]*controller.Controller{toy}, nil)
+	ready := readiness([]*controller.Controller{toy}, func() error { return nil })
 	if ready() == nil {
 		t.Error("ready before the caches are filled")
 	}

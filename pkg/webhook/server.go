@@ -84,6 +84,10 @@ func (s *Server) Ready() error {
 	return s.certificates.Ready()
 }
 
+// Lead tells the Server that its installation is the one that works in this cluster, so that it
+// may take the conversion over from another one. It may be called before Run.
+func (s *Server) Lead() { s.certificates.Lead() }
+
 // Run serves until ctx ends and ShutdownDelay has passed, then finishes the requests
 // in flight. It fails if it cannot listen. It is called once.
 func (s *Server) Run(ctx context.Context) error {

@@ -74,10 +74,12 @@ func grantedRights(ctx context.Context) (map[string]bool, error) {
 		}
 		add(role.Rules)
 	}
-	role, err := shared.Kube.RbacV1().Roles("windlass-system").Get(ctx, "windlass-controller", metav1.GetOptions{})
-	if err != nil {
-		return nil, err
+	for namespace, name := range map[string]string{"windlass-system": "windlass-controller", metav1.NamespaceSystem: "windlass-controller-cluster-lease"} {
+		role, err := shared.Kube.RbacV1().Roles(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		add(role.Rules)
 	}
-	add(role.Rules)
 	return rights, nil
 }

@@ -43,6 +43,32 @@ const allowedHosts = "--external-database-allowed-hosts="
 // each other, so that the servers of ExternalDatabases may be on this machine unless flags
 // say where they may be. Two on one cluster need one webhook URL.
 func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (*Process, error) {
+	p, err := begin(ctx, c, flags)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, world.Patience, true, func(context.Context) (bool, error) {
+		return p.Ready(), nil
+	})
+	if err != nil {
+		p.Terminate()
+		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.Log.String())
+	}
+	return p, nil
+}
+
+// Begin starts a controller, with further flags, and does not wait until it is ready.
+func Begin(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
+	t.Helper()
+	p, err := begin(t.Context(), c, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// begin starts the process.
+func begin(ctx context.Context, c *cluster.Cluster, flags []string) (*Process, error) {
 	root, err := cluster.Root()
 	if err != nil {
 		return nil, err
@@ -70,19 +96,17 @@ func startController(ctx context.Context, root string, c *cluster.Cluster, flags
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the controller (`make build` makes it): %w", err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, world.Patience, true, func(context.Context) (bool, error) {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return false, nil
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK, nil
-	})
-	if err != nil {
-		p.Terminate()
-		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.Log.String())
-	}
 	return p, nil
+}
+
+// Ready reports whether the controller says that it is ready.
+func (p *Process) Ready() bool {
+	response, err := http.Get("http://" + p.Health + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 // Get asks one of the controller's endpoints.

@@ -15,5 +15,8 @@
 //	Secret: ca.crt = new
 //	CustomResourceDefinition: caBundle = new
 //
+// Of several installations in one cluster one converts, and the others leave the
+// CustomResourceDefinition alone: owner.go.
+//
 // plan.go decides on the step, and is the place to start reading.
 package certificate

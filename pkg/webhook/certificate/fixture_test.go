@@ -47,7 +47,8 @@ type replica struct {
 
 func (h *house) replica(options Options) *replica {
 	h.t.Helper()
-	options.Namespace, options.Clock = namespace, h.clock
+	setDefault(&options.Namespace, namespace)
+	options.Clock = h.clock
 	source, err := New(h.api.Kube, h.api.CRD, options)
 	if err != nil {
 		h.t.Fatal(err)
@@ -59,7 +60,7 @@ func (h *house) replica(options Options) *replica {
 func (r *replica) watch() {
 	r.house.t.Helper()
 	var seen []any
-	if secret := r.house.secret(); secret != nil && ours(secret) {
+	if secret := r.house.api.Secret(r.options.Namespace, DefaultSecretName); secret != nil && ours(secret) {
 		seen = append(seen, secret)
 	}
 	if err := r.kubeInformers.Core().V1().Secrets().Informer().GetStore().Replace(seen, ""); err != nil {

@@ -14,6 +14,7 @@ type view struct {
 	secret    *corev1.Secret // nil: there is none
 	crd       *apiextensionsv1.CustomResourceDefinition
 	announced announcement
+	leads     bool // whether this installation is the one that works in this cluster
 	now       time.Time
 }
 
@@ -42,6 +43,8 @@ type step struct {
 	patch map[string]any
 	// next is when to look again if there is nothing to write.
 	next time.Time
+	// foreign is whether nothing is written since another installation converts.
+	foreign bool
 }
 
 // writes is whether there is anything to do.
@@ -55,14 +58,23 @@ func (o *Options) plan(v view) (step, error) {
 		return step{}, err
 	}
 	trusted := parseBundle(config.CABundle, v.now)
-	if v.secret == nil {
-		return o.create(trusted, v.now)
-	}
-	if !ours(v.secret) {
+	if v.secret != nil && !ours(v.secret) {
 		return step{}, fmt.Errorf("a Secret %s/%s exists that is not Windlass's (it has no label %s=%s): delete it, or rename it",
 			v.secret.Namespace, v.secret.Name, managedByLabel, managedBy)
 	}
-	c := parseContent(v.secret.Data, v.now)
+	var c content
+	if v.secret != nil {
+		c = parseContent(v.secret.Data, v.now)
+	}
+	if !v.leads && o.foreign(config, c, trusted) {
+		return step{foreign: true, next: v.now.Add(recheck)}, nil
+	}
+	if !o.addressed(config) {
+		trusted = nil // those are the CAs of whoever is called until now
+	}
+	if v.secret == nil {
+		return o.create(trusted, v.now)
+	}
 	due := o.due(c, v)
 	if reached(due.authority, v.now) {
 		return o.renewAuthority(c, trusted, v.now)

@@ -141,6 +141,7 @@ func TestTheCustomResourceDefinitionIsPutRight(t *testing.T) {
 	tests := []struct {
 		name    string
 		options Options
+		leads   bool
 		spoil   func(*apiextensionsv1.WebhookClientConfig)
 		url     *string
 		service bool
@@ -180,8 +181,8 @@ func TestTheCustomResourceDefinitionIsPutRight(t *testing.T) {
 			url:     &url,
 		},
 		{
-			name:    "when the URL is another",
-			options: Options{URL: url},
+			name:    "when the URL is another on this host, where somebody else may serve, once it leads",
+			options: Options{URL: url}, leads: true,
 			spoil: func(c *apiextensionsv1.WebhookClientConfig) {
 				other := "https://example.com/other"
 				c.URL, c.Service = &other, nil
@@ -193,6 +194,9 @@ func TestTheCustomResourceDefinitionIsPutRight(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHouse(t)
 			r := h.replica(tt.options)
+			if tt.leads {
+				r.Lead()
+			}
 			r.rest()
 			crd := webhooktest.NewCRD()
 			crd.Spec.Conversion.Webhook.ClientConfig.CABundle = h.secret().Data["ca.crt"]
@@ -258,7 +262,11 @@ func TestReplicasWithOtherHostsShareACertificate(t *testing.T) {
 	h := newHouse(t)
 	inside, outside := h.replica(Options{}), h.replica(Options{URL: "https://192.0.2.1:9443"})
 	inside.rest()
+	h.want(outside.rest()) // the API server calls the other one
+	outside.Lead()
 	h.want(outside.rest(), "Secret: CA 1; certificate 2 by CA 1", "CRD: CA 1")
+	h.want(inside.rest())
+	inside.Lead()
 	h.want(inside.rest(), "CRD: CA 1") // the Service again
 	h.clock.Step(61 * day)
 	h.want(inside.rest(), "Secret: CA 1; certificate 3 by CA 1")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,10 @@ type Source struct {
 	writes    flowcontrol.PassiveRateLimiter
 	announced announcement // only the worker uses it
 	serving   atomic.Pointer[tls.Certificate]
+
+	leads     atomic.Bool
+	led       chan struct{}          // has an item when leads has become true
+	elsewhere atomic.Pointer[string] // the host of another installation that converts, or nil
 }
 
 // New returns a Source that has no certificate until it runs. It fails if the
@@ -60,7 +65,7 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	s := &Source{options: options, kube: kube, crd: crd}
+	s := &Source{options: options, kube: kube, crd: crd, led: make(chan struct{}, 1)}
 	s.writes = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesAtOnce, options.Clock)
 	s.kubeInformers = informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithNamespace(options.Namespace),
@@ -99,8 +104,12 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("there is no serving certificate yet that the API server trusts")
 }
 
-// Ready fails as long as there is no valid certificate to serve with.
+// Ready fails as long as there is no valid certificate to serve with, and with ErrForeign
+// while another installation converts.
 func (s *Source) Ready() error {
+	if err := s.elsewhereError(); err != nil {
+		return err
+	}
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
 		return err
@@ -129,6 +138,15 @@ func (s *Source) Run(ctx context.Context) error {
 		return nil // ctx has ended
 	}
 	queue.Add(s.options.SecretName)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		select {
+		case <-s.led:
+			queue.Add(s.options.SecretName)
+		case <-ctx.Done():
+		}
+	})
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	for s.work(ctx, queue) {

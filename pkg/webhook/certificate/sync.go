@@ -24,6 +24,7 @@ func (s *Source) sync(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	s.note(ctx, step.foreign, v.crd)
 	if step.writes() {
 		return recheck, s.write(ctx)
 	}
@@ -40,7 +41,7 @@ func (s *Source) cached() (view, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return view{}, fmt.Errorf("looking for Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
 	}
-	v := view{secret: secret, crd: crd, now: s.options.Clock.Now()}
+	v := view{secret: secret, crd: crd, leads: s.leads.Load(), now: s.options.Clock.Now()}
 	s.announced = s.announced.follow(v)
 	v.announced = s.announced
 	return v, nil
@@ -114,7 +115,7 @@ func (s *Source) live(ctx context.Context) (view, error) {
 	} else if err != nil {
 		return view{}, fmt.Errorf("reading Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
 	}
-	return view{secret: secret, crd: crd, announced: s.announced, now: s.options.Clock.Now()}, nil
+	return view{secret: secret, crd: crd, announced: s.announced, leads: s.leads.Load(), now: s.options.Clock.Now()}, nil
 }
 
 // apply writes what a step says.

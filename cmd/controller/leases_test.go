@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/cmd/controller/operator"
+)
+
+func TestWhichLeasesAreHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags []string
+		want  []string
+	}{
+		"of its own namespace and of the cluster":         {nil, []string{"ops/self", "kube-system/ops/self"}},
+		"of the namespace that it is limited to":          {[]string{"--namespace=shop"}, []string{"shop/self"}},
+		"of the one that a flag names":                    {[]string{"--leader-election-namespace=here"}, []string{"here/self", "kube-system/here/self"}},
+		"of the one that a flag names, though limited":    {[]string{"--namespace=shop", "--leader-election-namespace=here"}, []string{"here/self"}},
+		"of the cluster, wherever a flag says":            {[]string{"--cluster-lease-namespace=all"}, []string{"ops/self", "all/ops/self"}},
+		"of the cluster alone if both are the same Lease": {[]string{"--cluster-lease-namespace=ops"}, []string{"ops/self"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(c.flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range newElections(operator.Clients{}, o, "ops", "self") {
+				got = append(got, e.namespace+"/"+e.identity)
+			}
+			if !slices.Equal(c.want, got) {
+				t.Errorf("wanted %q, got %q", c.want, got)
+			}
+		})
+	}
+}
+
+// installation is one that stands for both Leases, with times so long that nothing happens
+// because they have passed.
+type installation struct {
+	elections []*election
+	working   atomic.Bool
+	stop      context.CancelFunc
+	result    chan error
+}
+
+func install(t *testing.T, client *fake.Clientset, namespace string, adjust func(*election)) *installation {
+	t.Helper()
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	i := &installation{elections: newElections(operator.Clients{Lease: client}, o, namespace, "self"), stop: stop, result: make(chan error, 1)}
+	for _, e := range i.elections {
+		adjust(e)
+	}
+	go func() { i.result <- elect(ctx, i.elections, func() { i.working.Store(true) }) }()
+	return i
+}
+
+func patiently(e *election) {
+	e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour
+}
+
+func TestOnlyOneInstallationWorks(t *testing.T) {
+	client := fake.NewClientset()
+	first := install(t, client, "one", patiently)
+	eventually(t, "the first to work", first.working.Load)
+	second := install(t, client, "two", patiently)
+	eventually(t, "the second to find the cluster's Lease held", func() bool {
+		gets := 0
+		for _, a := range client.Actions() {
+			if a.Matches("get", "leases") && a.GetNamespace() == metav1.NamespaceSystem {
+				gets++
+			}
+		}
+		return gets > 1
+	})
+	if got := ptr.Deref(leaseIn(t, client, "two").Spec.HolderIdentity, ""); got != "self" {
+		t.Errorf("the second one's own Lease is held by %q", got)
+	}
+	if second.working.Load() {
+		t.Error("both work at once")
+	}
+	if err := watched(second.elections)(nil); err != nil {
+		t.Errorf("the one that waits is not healthy: %v", err)
+	}
+	first.stop()
+	if err := <-first.result; err != nil {
+		t.Errorf("the first ended with: %v", err)
+	}
+	eventually(t, "the second to work", second.working.Load)
+	second.stop()
+	if err := <-second.result; err != nil {
+		t.Errorf("the second ended with: %v", err)
+	}
+	for _, namespace := range []string{"one", "two", metav1.NamespaceSystem} {
+		if got := ptr.Deref(leaseIn(t, client, namespace).Spec.HolderIdentity, ""); got != "" {
+			t.Errorf("the Lease in %s was left to %q", namespace, got)
+		}
+	}
+}
+
+func TestOneThatWaitsForTheClusterGivesItsOwnLeaseBack(t *testing.T) {
+	client := fake.NewClientset()
+	first := install(t, client, "one", patiently)
+	eventually(t, "the first to work", first.working.Load)
+	second := install(t, client, "two", patiently)
+	eventually(t, "the second to hold its own Lease", func() bool {
+		_, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "two", leaseName)
+		return err == nil
+	})
+	second.stop()
+	if err := <-second.result; err != nil {
+		t.Errorf("it ended with: %v", err)
+	}
+	if got := ptr.Deref(leaseIn(t, client, "two").Spec.HolderIdentity, ""); got != "" {
+		t.Errorf("its own Lease was left to %q", got)
+	}
+	if got := ptr.Deref(leaseIn(t, client, metav1.NamespaceSystem).Spec.HolderIdentity, ""); got != "one/self" {
+		t.Errorf("the cluster's Lease went to %q", got)
+	}
+	first.stop()
+	<-first.result
+}
+
+func TestTheLossOfEitherLeaseEndsTheProcess(t *testing.T) {
+	for _, namespace := range []string{"one", metav1.NamespaceSystem} {
+		t.Run("of the one in "+namespace, func(t *testing.T) {
+			var refuse atomic.Bool
+			client := fake.NewClientset()
+			client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return refuse.Load() && action.GetNamespace() == namespace, nil, errors.New("no answer")
+			})
+			i := install(t, client, "one", func(e *election) {
+				patiently(e)
+				if e.namespace == namespace {
+					e.duration, e.deadline, e.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
+				}
+			})
+			eventually(t, "it to work", i.working.Load)
+			refuse.Store(true)
+			if err := <-i.result; !errors.Is(err, errLeaseLost) {
+				t.Errorf("it ended with: %v", err)
+			}
+			i.stop()
+			refuse.Store(false)
+			for in, want := range map[string]string{"one": "self", metav1.NamespaceSystem: "one/self"} {
+				if got := ptr.Deref(leaseIn(t, client, in).Spec.HolderIdentity, ""); got != want {
+					t.Errorf("while work may still go on the Lease in %s was given to %q", in, got)
+				}
+			}
+		})
+	}
+}

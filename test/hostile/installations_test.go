@@ -1,0 +1,166 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// renewals is how often each of two installations renews its Lease while the tests look on.
+const renewals = 5
+
+// atDefinition is the CustomResourceDefinition that names the webhook.
+const atDefinition = "ats.cnat.programming-kubernetes.info"
+
+// renewed waits until a Lease has been renewed a number of times from now on.
+func renewed(t *testing.T, on *place.Place, namespace string) {
+	t.Helper()
+	count := func() int {
+		requests, err := on.Requests(func(r cluster.Request) bool {
+			return r.Verb == "update" && r.ObjectRef.Resource == "leases" && r.ObjectRef.Namespace == namespace &&
+				r.ObjectRef.Name == "windlass-controller" && r.ResponseStatus.Code == 200
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(requests)
+	}
+	before := count()
+	world.Eventually(t, "the Lease in "+namespace+" to be renewed", func(context.Context) (bool, error) { return count() >= before+renewals, nil })
+}
+
+// generation is how often the CustomResourceDefinition of At has been changed.
+func generation(t *testing.T, on *place.Place) string {
+	t.Helper()
+	text, err := on.Kubectl(t.Context(), "", "get", "crd", atDefinition, "-o", "jsonpath={.metadata.generation}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// secondInstallation gives the account of another namespace the rights of artifacts/rbac, and
+// returns its kubeconfig.
+func secondInstallation(t *testing.T, on *place.Place, namespace string) string {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := on.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"serviceaccount.yaml", "role.yaml", "clusterrole.yaml"} {
+		text, err := os.ReadFile(filepath.Join(root, "artifacts", "rbac", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := strings.NewReplacer("windlass-system", namespace, "name: windlass-controller-cluster-lease", "name: second-cluster-lease",
+			"name: windlass-controller", "name: second").Replace(string(text))
+		if _, err := on.Kubectl(t.Context(), second, "apply", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig, err := on.ServiceAccountKubeconfig(t.Context(), namespace, "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func TestOfTwoInstallationsInOneClusterOneWorks(t *testing.T) {
+	t.Parallel()
+	p := place.Own(t)
+	first := place.Launch(t, p.Cluster)
+	renewed(t, p, metav1.NamespaceSystem)
+	before := generation(t, p)
+
+	second := place.Begin(t, p.Cluster, "--kubeconfig", secondInstallation(t, p, "second-system"))
+	t.Cleanup(func() { second.Terminate() })
+	renewed(t, p, "second-system")
+	renewed(t, p, metav1.NamespaceSystem)
+	if after := generation(t, p); after != before {
+		t.Errorf("a second installation changed the CustomResourceDefinition from generation %s to %s", before, after)
+	}
+	if second.Ready() {
+		t.Error("a second installation, which converts nothing, is ready")
+	}
+	if log := second.Log.String(); strings.Count(log, "Another installation of Windlass works in this cluster") != 1 ||
+		strings.Count(log, "Another installation of Windlass converts") != 1 {
+		t.Errorf("its log does not say once that it stands by:\n%s", log)
+	}
+	writes, err := p.Requests(func(r cluster.Request) bool {
+		return r.User.Username == "system:serviceaccount:second-system:second" && r.ObjectRef.Resource != "leases" &&
+			(r.Verb == "create" || r.Verb == "update" || r.Verb == "patch" || r.Verb == "delete")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range writes {
+		t.Errorf("the one that stands by writes: %s", write)
+	}
+
+	first.Kill()
+	world.Eventually(t, "the second to be ready", func(context.Context) (bool, error) { return second.Ready(), nil })
+	p.Create(t, "default", "example", "echo Hello", nil)
+	p.InPhase(t, "default", "example", v1.AtDone)
+	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", "default"); err != nil || !strings.Contains(text, "example") {
+		t.Errorf("the second does not convert: %v: %s", err, text)
+	}
+	taken := generation(t, p)
+	third := place.Begin(t, p.Cluster)
+	t.Cleanup(func() { third.Terminate() })
+	renewed(t, p, "windlass-system")
+	if after := generation(t, p); after != taken {
+		t.Errorf("the first, started again, changed the CustomResourceDefinition from generation %s to %s", taken, after)
+	}
+}
+
+func TestTwoOperatorsOfOneNamespaceEachBothWork(t *testing.T) {
+	t.Parallel()
+	p := place.Own(t)
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"delete", "clusterrolebinding", "windlass-controller"},
+		{"delete", "rolebinding", "-n", "kube-system", "windlass-controller-cluster-lease"},
+		{"create", "namespace", "one"}, {"create", "namespace", "two"},
+		{"apply", "-n", "one", "-f", filepath.Join(root, "artifacts", "rbac", "namespaced")},
+		{"apply", "-n", "two", "-f", filepath.Join(root, "artifacts", "rbac", "namespaced")},
+	} {
+		if _, err := p.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := place.Launch(t, p.Cluster, "--namespace", "one")
+	t.Cleanup(func() { first.Terminate() })
+	second := place.Launch(t, p.Cluster, "--namespace", "two", "--webhook-url", first.WebhookURL)
+	t.Cleanup(func() { second.Terminate() })
+	for _, namespace := range []string{"one", "two"} {
+		p.Create(t, namespace, "example", "echo Hello", nil)
+		p.InPhase(t, namespace, "example", v1.AtDone)
+		renewed(t, p, namespace)
+	}
+	refused, err := p.Requests(func(r cluster.Request) bool { return r.User.Username == place.ControllerUser && r.Unauthorized() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(refused) > 0 {
+		t.Errorf("they were refused: %s", fmt.Sprint(refused))
+	}
+}
