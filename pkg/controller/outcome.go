@@ -80,10 +80,10 @@ func classify(result Result, err error) outcome {
 		return outcome{name: "canceled", retry: backoff, quiet: true}
 	case errors.As(err, &postponed):
 		return outcome{name: "postponed", quiet: true}.in(postponed.after)
-	case errors.As(err, &throttled):
-		return outcome{name: "throttled", quiet: true}.in(throttled.after)
 	case errors.As(err, &panicked):
 		return failed(outcomePanic, "Panic", err)
+	case errors.As(err, &throttled):
+		return outcome{name: "throttled", quiet: true}.in(throttled.after)
 	case errors.As(err, &stalled):
 		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
 		return o.in(stalled.after)

@@ -1,0 +1,217 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// tenantApp is an App as small as can be.
+var tenantApp = v1alpha1.AppSpec{Image: "registry.example.com/app:1"}
+
+// made returns how many requests the controller has sent, by verb and resource, in a namespace.
+func made(t *testing.T, on *place.Place, namespace, verb, resource string) int {
+	t.Helper()
+	requests, err := on.Requests(func(r cluster.Request) bool {
+		return r.User.Username == place.ControllerUser && r.ObjectRef.Namespace == namespace && r.Verb == verb &&
+			strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/") == resource
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(requests)
+}
+
+// waiting is an App that costs one write, of its status: it waits for a Secret.
+func waiting() v1alpha1.AppSpec {
+	spec := tenantApp
+	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}}
+	return spec
+}
+
+func TestATenantThatChangesThousandsOfObjectsDoesNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
+	const objects, creators = 2000, 10
+	p := place.Own(t)
+	greedy, modest := p.NewTenant(t), p.NewTenant(t)
+	var creating sync.WaitGroup
+	for c := range creators {
+		creating.Go(func() {
+			for i := range objects / creators {
+				greedy.CreateApp(t, greedy.Namespace, fmt.Sprintf("app-%d-%d", c, i), waiting())
+			}
+		})
+	}
+	creating.Wait()
+	place.Launch(t, p.Cluster) // finds them all in its first list, as so many changes
+	world.Eventually(t, "the first reconciles", func(context.Context) (bool, error) {
+		return made(t, p, greedy.Namespace, "update", "apps/status") > 0, nil
+	})
+	modest.CreateApp(t, modest.Namespace, "modest", tenantApp)
+	world.Eventually(t, "the Deployment of another tenant", func(ctx context.Context) (bool, error) {
+		_, err := modest.Kube.AppsV1().Deployments(modest.Namespace).Get(ctx, "modest", metav1.GetOptions{})
+		return err == nil, world.IgnoreNotFound(err)
+	})
+	requests, err := p.Requests(func(r cluster.Request) bool {
+		return r.String() == "create apps "+modest.Namespace+"/modest" || r.String() == "create deployments "+modest.Namespace+"/modest" ||
+			r.ObjectRef.Namespace == greedy.Namespace && r.User.Username == place.ControllerUser && r.ObjectRef.Subresource == "status"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "apps" && r.Verb == "create" })
+	answered := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "deployments" })
+	// Some are under way, and some end while the event travels: more than the number of workers,
+	// and far fewer than those that wait.
+	if between := answered - asked; between > 200 {
+		t.Errorf("another tenant's App came after %d reconciles of the %d objects of a greedy one", between, objects)
+	}
+	if left := objects - len(requests); left < objects/4 {
+		t.Logf("only %d reconciles were left, so that this shows little", left)
+	}
+}
+
+func TestAnAnnotationOnASecretCostsOneRead(t *testing.T) {
+	t.Parallel()
+	const apps = 50
+	tenant := shared.NewTenant(t)
+	tenant.MakeSecret(t, tenant.Namespace, "large", map[string]string{"a": strings.Repeat("x", 900<<10)})
+	spec := tenantApp
+	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}}}
+	for i := range apps {
+		tenant.CreateApp(t, tenant.Namespace, fmt.Sprint("app-", i), spec)
+	}
+	for i := range apps {
+		tenant.AppIn(t, tenant.Namespace, fmt.Sprint("app-", i), v1alpha1.AppReady)
+	}
+	reads, patches := made(t, shared, tenant.Namespace, "get", "secrets"), made(t, shared, tenant.Namespace, "patch", "deployments")
+	if reads > 1 {
+		t.Errorf("%d Apps read one version of a Secret %d times", apps, reads)
+	}
+	const changes = 3
+	for i := range changes {
+		before := made(t, shared, tenant.Namespace, "get", "secrets")
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i)
+		if _, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Patch(t.Context(), "large", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		world.Eventually(t, "the annotated Secret to be read", func(context.Context) (bool, error) {
+			return made(t, shared, tenant.Namespace, "get", "secrets") > before, nil
+		})
+	}
+	// What is made later is seen to later: all that the annotations cost was sent before.
+	tenant.CreateApp(t, tenant.Namespace, "last", tenantApp)
+	tenant.AppIn(t, tenant.Namespace, "last", v1alpha1.AppReady)
+	if n := made(t, shared, tenant.Namespace, "get", "secrets") - reads; n != changes {
+		t.Errorf("%d annotations cost %d reads", changes, n)
+	}
+	if n := made(t, shared, tenant.Namespace, "patch", "deployments") - patches; n != 0 {
+		t.Errorf("%d annotations cost %d writes", changes, n)
+	}
+}
+
+func TestALoopThatRevertsALabelIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	tenant.CreateApp(t, tenant.Namespace, "web", tenantApp)
+	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
+	services := tenant.Kube.CoreV1().Services(tenant.Namespace)
+	throttled := func() bool {
+		return strings.Contains(controller.Get(t, "/metrics"), `controller_runtime_reconcile_total{controller="app",result="throttled"}`)
+	}
+	began, revert := time.Now(), []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"reverted"}}}`)
+	const attempts = 10000 // to revert it; most of them find it reverted still
+	left := attempts
+	for i := range attempts {
+		if _, err := services.Patch(t.Context(), "web", types.MergePatchType, revert, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if left == attempts && i%100 == 0 && throttled() {
+			left = i + 500
+		}
+		if i == left {
+			break
+		}
+	}
+	if !throttled() {
+		t.Error("nothing was throttled")
+	}
+	// The budget is 250 at once and one a second.
+	if took, n := int(time.Since(began).Seconds()), made(t, shared, tenant.Namespace, "patch", "services"); n > 250+took+10 {
+		t.Errorf("a loop of %d s was answered by %d writes", took, n)
+	}
+	canary(t, shared)
+}
+
+// alternating is a server that hangs up on every second connection and says what is not
+// PostgreSQL to the others.
+func alternating(t *testing.T) (address string, connections func() int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	var mu sync.Mutex
+	n := 0
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			n++
+			odd := n%2 == 1
+			mu.Unlock()
+			if odd {
+				_, _ = connection.Write([]byte("HTTP/1.1 200 OK\r\n\r\n"))
+			}
+			_ = connection.Close()
+		}
+	}()
+	return listener.Addr().String(), func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+func TestAStatusWriteOfItsOwnWakesNoExternalDatabase(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	address, connections := alternating(t)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant.MakeSecret(t, tenant.Namespace, "server", map[string]string{
+		"host": host, "port": port, "username": "admin", "password": "secret", "sslmode": "disable",
+	})
+	spec := world.EverythingOfExternalDatabase()
+	tenant.CreateExternalDatabase(t, tenant.Namespace, "shop", spec)
+	world.Eventually(t, "the server to be asked", func(context.Context) (bool, error) { return connections() > 0, nil })
+	// Meanwhile the operator does for another tenant what takes many reconciles.
+	for range 5 {
+		canary(t, shared)
+	}
+	if n := made(t, shared, tenant.Namespace, "update", "externaldatabases/status"); n > 10 {
+		t.Errorf("a server that alternates its answers was told of in %d status writes", n)
+	}
+}
