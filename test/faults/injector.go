@@ -135,6 +135,7 @@ func (i *injector) hold(p *process) {
 	i.first, i.stage, i.held = p, holding, make(chan struct{})
 	held := i.held
 	i.mu.Unlock()
+	p.run.wake() // the request may be of a pass that a timer began, while time passes
 	<-held
 }
 
