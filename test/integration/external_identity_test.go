@@ -144,7 +144,9 @@ func TestADatabaseThatIsDroppedIsNotMadeAgainUnasked(t *testing.T) {
 	if n := e.ask(t, "postgres", "select count(*) from pg_database where datname = 'database'"); n != "0" {
 		t.Error("an empty one is made")
 	}
-	e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Annotations = map[string]string{"windlass.dev/recreate": before} })
+	e.update(t, func(db *v1alpha1.ExternalDatabase) {
+		db.Annotations = map[string]string{"windlass.dev/recreate": before}
+	})
 	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "another one", func(db *v1alpha1.ExternalDatabase) bool {
 		return db.Status.Phase == v1alpha1.ExternalDatabaseReady && db.Status.ExternalID != before
 	})
