@@ -27,6 +27,8 @@ const (
 	// Callers that are busy come again after busyBase, and after longer the longer they have
 	// waited, up to busyLimit. A tenant that has not come for ticketLife does not wait.
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
+	// turnBase is between callers of a tenant that wait for a slot.
+	turnBase = 250 * time.Millisecond
 )
 
 // gate keeps servers that are slow or do not answer from holding up those that wait for
@@ -71,6 +73,7 @@ type tenant struct {
 	// waits is since when it waits for a slot, zero if it does not, and came is when it last
 	// asked for one.
 	waits, came time.Time
+	next        time.Time // when the last of its callers comes again that wait for a slot
 }
 
 func newGate(slots int) *gate {
@@ -141,12 +144,22 @@ func (g *gate) take(v *visit, now time.Time) error {
 		}
 	}
 	if g.taken+ahead >= g.slots {
-		return busy(now.Sub(who.waits))
+		return who.nextTurn(now, ahead)
 	}
 	g.taken++
 	who.slots++
 	who.took, who.waits, v.slot = now, time.Time{}, true
 	return nil
+}
+
+// nextTurn has a caller come again the sooner the fewer tenants are ahead, but not all callers
+// of a tenant at once: a slot that waits for somebody is lost to all.
+func (t *tenant) nextTurn(now time.Time, ahead int) error {
+	if t.next.Before(now) {
+		t.next = now
+	}
+	t.next = t.next.Add(turnBase)
+	return &classified{Busy, &busyError{min(max(t.next.Sub(now), time.Duration(ahead)*turnBase/slotsOfTenant), busyLimit)}}
 }
 
 func (t *tenant) limit() int {

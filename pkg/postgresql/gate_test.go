@@ -2,6 +2,8 @@ package postgresql
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,6 +308,35 @@ func TestWhoIsBusyComesAgainLater(t *testing.T) {
 			if after := RetryAfter(err); after < want*3/4 || after > want*7/4 {
 				t.Errorf("after %s it comes again in %s", waited, after)
 			}
+		}
+	})
+}
+
+// TestManyTenantsGetTheirTurnSoon is of a start: all servers answer at once, and none is known.
+func TestManyTenantsGetTheirTurnSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		const tenants = 300
+		var done sync.WaitGroup
+		var tries atomic.Int32
+		for n := range tenants {
+			done.Go(func() {
+				for {
+					tries.Add(1)
+					v, err := c.gate.enter(place{fmt.Sprint(n), address})
+					if err == nil {
+						<-time.After(50 * time.Millisecond)
+						v.asked(nil)
+						v.leave()
+						return
+					}
+					<-time.After(RetryAfter(err))
+				}
+			})
+		}
+		done.Wait()
+		if n := tries.Load(); n > 10*tenants {
+			t.Errorf("%d tenants tried %d times", tenants, n)
 		}
 	})
 }
