@@ -39,6 +39,7 @@ func (r reference) String() string { return r.kind + "/" + r.name }
 const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
+	kindDatabase  = "Database" // what databaseRef names unless it says otherwise
 )
 
 // referencesOf are the Secrets and ConfigMaps that decide what the Pods see, each

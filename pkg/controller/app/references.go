@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 )
@@ -78,6 +81,10 @@ func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	}
 	if len(missing) > 0 {
 		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+	} else {
+		p.waiting = checkDatabase(p.app, present)
+	}
+	if p.waiting != nil {
 		if p.before == nil || !p.owner.Owns(p.before) {
 			return p.waiting
 		}
@@ -123,4 +130,28 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 		in = last
 	}
 	return in, err == nil, err
+}
+
+// checkDatabase refuses the Secret of another database than the one that the App names: a
+// Database and an ExternalDatabase of one name call their Secrets alike. A Secret that neither
+// controls is a user's own, and is taken.
+func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
+	wanted := app.Spec.DatabaseRef
+	if wanted == nil {
+		return nil
+	}
+	secret, ok := present[reference{kind: kindSecret, name: credentials(app)}].(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil
+	}
+	is := metav1.GetControllerOfNoCopy(secret.GetObjectMeta())
+	if is == nil || schema.FromAPIVersionAndKind(is.APIVersion, is.Kind).Group != v1alpha1.GroupName {
+		return nil
+	}
+	if kind := cmp.Or(wanted.Kind, kindDatabase); is.Kind != kind || is.Name != wanted.Name {
+		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
+			"Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
+			credentials(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
+	}
+	return nil
 }

@@ -15,10 +15,12 @@ import (
 
 // Reasons of conditions. Of a rollout that fails they are the Deployment's own.
 const (
-	reasonMissing     = "DependencyMissing"
-	reasonRollingOut  = "RollingOut"
-	reasonUnavailable = "PodsUnavailable"
-	reasonAvailable   = "Available"
+	reasonMissing = "DependencyMissing"
+	// reasonOtherDatabase is that of an App whose databaseRef.kind is not the Secret's.
+	reasonOtherDatabase = "DatabaseKindMismatch"
+	reasonRollingOut    = "RollingOut"
+	reasonUnavailable   = "PodsUnavailable"
+	reasonAvailable     = "Available"
 )
 
 // Reasons of a Deployment's conditions (k8s.io/kubernetes, deployment controller).
