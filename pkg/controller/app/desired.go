@@ -63,6 +63,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 			},
 		},
 	}
+	addLater(app, &d.Spec.Template)
 	if app.Spec.Autoscaling != nil {
 		d.Spec.Replicas = nil
 	}

@@ -133,10 +133,12 @@ func (r *reconciler) deployment(ctx context.Context, p *pass) error {
 	}
 	want := desiredDeployment(p.app, p.inputs)
 	deployments, first := r.deployments, func(*appsv1.Deployment) {}
+	deployments.Keep = keepTemplate
 	if p.app.Spec.Autoscaling != nil {
 		first = func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(least(p.app)) }
 		// An autoscaler does not begin at 0. What it has made of that since p.before stays.
 		deployments.Keep = func(want, live *appsv1.Deployment) {
+			keepTemplate(want, live)
 			if ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				first(want)
 			}
@@ -151,7 +153,12 @@ func (r *reconciler) deployment(ctx context.Context, p *pass) error {
 }
 
 func (r *reconciler) service(ctx context.Context, p *pass) error {
-	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.app), nil)
+	services, want := r.services, desiredService(p.app)
+	want.Spec.Selector = podSelector(p.app, p.deployment, nil)
+	services.Keep = func(want, live *corev1.Service) {
+		want.Spec.Selector = podSelector(p.app, p.deployment, live.Spec.Selector)
+	}
+	_, err := services.Ensure(ctx, p.owner, want, nil)
 	return err
 }
 
@@ -178,6 +185,11 @@ func (r *reconciler) disruptionBudget(ctx context.Context, p *pass) error {
 	if want == nil {
 		return r.budgets.Prune(ctx, p.owner, p.app.Name)
 	}
-	_, err := r.budgets.Ensure(ctx, p.owner, want, nil)
+	budgets := r.budgets
+	want.Spec.Selector.MatchLabels = podSelector(p.app, p.deployment, nil)
+	budgets.Keep = func(want, live *policyv1.PodDisruptionBudget) {
+		want.Spec.Selector.MatchLabels = podSelector(p.app, p.deployment, labelsOf(live.Spec.Selector))
+	}
+	_, err := budgets.Ensure(ctx, p.owner, want, nil)
 	return err
 }

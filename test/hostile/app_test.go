@@ -1,0 +1,135 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// helmLabels are those of a Pod that a Helm chart called app makes for a release called web.
+var helmLabels = labels.Set{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": "web", "app.kubernetes.io/managed-by": "Helm"}
+
+// TestAHelmPodGetsNoTrafficOfAnApp is of a Pod of others that has the labels name=app and
+// instance=web.
+func TestAHelmPodGetsNoTrafficOfAnApp(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	two := int32(2)
+	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1", Replicas: &two})
+	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
+	service, err := tenant.Kube.CoreV1().Services(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if labels.SelectorFromSet(service.Spec.Selector).Matches(helmLabels) {
+		t.Errorf("the Service selects it: %v", service.Spec.Selector)
+	}
+	budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if labels.SelectorFromSet(budget.Spec.Selector.MatchLabels).Matches(helmLabels) {
+		t.Errorf("the budget selects it: %v", budget.Spec.Selector)
+	}
+	deployment, err := tenant.Kube.AppsV1().Deployments(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod := deployment.Spec.Template; !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+		t.Errorf("the Service selects %v, which the Pods are not: %v", service.Spec.Selector, pod.Labels)
+	} else if token := pod.Spec.AutomountServiceAccountToken; token == nil || *token {
+		t.Error("the Pods mount a token")
+	}
+}
+
+// TestAnUpgradeReplacesNoPodOfAnApp puts Deployment and Service as an earlier version has made
+// them, and then changes the App.
+func TestAnUpgradeReplacesNoPodOfAnApp(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
+	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
+	pause(t, tenant.World, tenant.Namespace, "true")
+	deployments, services := tenant.Kube.AppsV1().Deployments(tenant.Namespace), tenant.Kube.CoreV1().Services(tenant.Namespace)
+	d, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := map[string]any{}
+	if err := json.Unmarshal([]byte(d.Annotations["windlass.dev/last-applied"]), &record); err != nil {
+		t.Fatal(err)
+	}
+	template := record["spec"].(map[string]any)["template"].(map[string]any)
+	delete(template["metadata"].(map[string]any)["labels"].(map[string]any), "windlass.dev/app")
+	delete(template["spec"].(map[string]any), "automountServiceAccountToken")
+	text, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"windlass.dev/last-applied": string(text)}},
+		"spec": map[string]any{"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"windlass.dev/app": nil}}, "spec": map[string]any{"automountServiceAccountToken": nil},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = deployments.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"windlass.dev/app":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pause(t, tenant.World, tenant.Namespace, "false")
+	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) {
+		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "web.example.com"}
+	})
+	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
+	now, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Generation != d.Generation {
+		t.Errorf("its Deployment was changed: generation %d after %d, Pods with %v", now.Generation, d.Generation, now.Spec.Template.Labels)
+	}
+	if service, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || service.Spec.Selector["windlass.dev/app"] != "" {
+		t.Errorf("the Service selects what no Pod has: %v (%v)", service.Spec.Selector, err)
+	}
+	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) { app.Spec.Image = "registry.example.com/web:2" })
+	world.Eventually(t, "the Service to select the new Pods alone", func(ctx context.Context) (bool, error) {
+		service, err := services.Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && service.Spec.Selector["windlass.dev/app"] == "web", err
+	})
+}
+
+func pause(t *testing.T, w *world.World, namespace, value string) {
+	t.Helper()
+	w.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) {
+		metav1.SetMetaDataAnnotation(&app.ObjectMeta, "windlass.dev/paused", value)
+	})
+}
+
+// TestAnAppGetsTheDatabaseOfTheKindThatItNames has a Database whose Secret is called as that of
+// an ExternalDatabase would be.
+func TestAnAppGetsTheDatabaseOfTheKindThatItNames(t *testing.T) {
+	t.Parallel()
+	tenant := shared.NewTenant(t)
+	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())
+	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
+	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{
+		Image: "registry.example.com/web:1", DatabaseRef: &v1alpha1.DatabaseReference{Kind: "ExternalDatabase", Name: "orders"},
+	})
+	tenant.AppReason(t, tenant.Namespace, "web", "DatabaseKindMismatch")
+	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) { app.Spec.DatabaseRef.Kind = "Database" })
+	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
+}
