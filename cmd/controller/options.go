@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller/at"
+	"windlass.dev/windlass/pkg/controller/database"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -70,6 +72,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Requests a second to the API server. Negative means as many as its priority and fairness lets through.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
 	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At that names none.")
+	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database that names none, without the tag, which is the version: for example registry.example.com/library/postgres. Another one restarts these Databases.")
 	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere but loopback, link-local and other special addresses, and the API server.")
 	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Leases named windlass-controller: the installation's, so that several replicas may run, and the cluster's, so that several installations may. False disables both.")
@@ -88,6 +91,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 // highestVerbosity is the last at which client-go logs no bodies of requests, in which
 // Secrets are.
 const highestVerbosity = 7
+
+// repository is the name of an image without tag and digest: its last part has no colon.
+var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
 
 func (o *options) validate() error {
 	verbosity := uint32(o.logging.Verbosity)
@@ -111,6 +117,9 @@ func (o *options) validate() error {
 	}
 	if o.clusterLeaseNamespace == "" {
 		return fmt.Errorf("--cluster-lease-namespace must not be empty")
+	}
+	if !repository.MatchString(o.kinds.PostgreSQLImage) {
+		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not %q", o.kinds.PostgreSQLImage)
 	}
 	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
 		if flag == "--bind-address" && address == "0" {

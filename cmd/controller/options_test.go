@@ -17,6 +17,8 @@ func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
 		"no image":                       {"--at-image=", "--at-image must not be empty"},
 		"no namespace for the Lease":     {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
+		"an image with a tag":            {"--postgresql-image=registry:5000/postgres:17", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "registry:5000/postgres:17"`},
+		"an image with a digest":         {"--postgresql-image=postgres@sha256:00", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "postgres@sha256:00"`},
 		"an address without a port":      {"--bind-address=localhost", `--bind-address must be HOST:PORT or :PORT, not "localhost"`},
 		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must be HOST:PORT or :PORT, not "0"`},
 		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must be like https://HOST:PORT/convert, not "http://localhost:9443/convert"`},

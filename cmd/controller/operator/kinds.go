@@ -28,7 +28,10 @@ type Options struct {
 	// Namespace is the one that the caches are of. Empty means all.
 	Namespace string
 	// AtImage is the image of an At that names none. Empty means at.DefaultImage.
-	AtImage           string
+	AtImage string
+	// PostgreSQLImage is the image of a Database that names none, without the tag. Empty means
+	// database.DefaultImage.
+	PostgreSQLImage   string
 	ExternalDatabases postgresql.Options
 	// OwnNamespaces are those of the operator itself, which no Platform may use.
 	OwnNamespaces []string
@@ -62,7 +65,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
 	}
 	databases, err := database.New(database.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		database.Informers{Kube: caches.kube, Windlass: caches.windlass}, events, o.Clock)
+		database.Informers{Kube: caches.kube, Windlass: caches.windlass}, events, database.Options{Image: o.PostgreSQLImage, Clock: o.Clock})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Database: %w", err)
 	}

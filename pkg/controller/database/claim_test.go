@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -89,5 +90,29 @@ func asRecorded(t *testing.T, labels map[string]string) func(string) string {
 			t.Fatal(err)
 		}
 		return strings.ReplaceAll(string(text), `"creationTimestamp":null,`, "")
+	}
+}
+
+func TestTheImageOfADatabase(t *testing.T) {
+	for name, c := range map[string]struct{ flag, spec, want string }{
+		"is Docker's":                       {want: "postgres:17"},
+		"is from the registry of the flag":  {flag: "registry.example.com:5000/library/postgres", want: "registry.example.com:5000/library/postgres:17"},
+		"is the spec's, whatever flag says": {flag: "mirror/postgres", spec: "postgres@sha256:0123", want: "postgres@sha256:0123"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, example(func(db *v1alpha1.Database) { db.Spec.Image = c.spec }))
+			pipeline := w.fill()
+			if c.flag != "" {
+				pipeline.Reconciler.(*reconciler).image = c.flag
+			}
+			if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			set, err := w.kube.AppsV1().StatefulSets("default").Get(t.Context(), "shop", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "image", c.want, set.Spec.Template.Spec.Containers[0].Image)
+		})
 	}
 }

@@ -4,6 +4,7 @@
 package database
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,15 +41,23 @@ type Informers struct {
 	Windlass externalversions.SharedInformerFactory
 }
 
+// Options are what the operator's flags say of Databases.
+type Options struct {
+	// Image is that of a Database that names none, without the tag. Empty means DefaultImage.
+	Image string
+	// Clock is required.
+	Clock clock.WithTicker
+}
+
 // New returns the controller of Database.
-func New(clients Clients, in Informers, events controller.EventRecorder, clk clock.WithTicker) (*controller.Controller, error) {
+func New(clients Clients, in Informers, events controller.EventRecorder, o Options) (*controller.Controller, error) {
 	watched, err := pods.Watched(in.Kube)
 	if err != nil {
 		return nil, err
 	}
 	databases := in.Windlass.Windlass().V1alpha1().Databases()
-	queue := controller.NewQueue("database", clk)
-	pipeline := newPipeline(clients, in, events, clk)
+	queue := controller.NewQueue("database", o.Clock)
+	pipeline := newPipeline(clients, in, events, o)
 	c := controller.New("database", queue, pipeline.Sync)
 	c.Watch(databases.Informer(), controller.Self(queue, pipeline.Guard))
 	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("Database").GroupKind(), meta.RESTScopeNameNamespace)
@@ -61,11 +70,11 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 }
 
 // newPipeline returns what does a pass.
-func newPipeline(clients Clients, in Informers, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.Database] {
+func newPipeline(clients Clients, in Informers, events controller.EventRecorder, o Options) *controller.Pipeline[*v1alpha1.Database] {
 	databases, guard := in.Windlass.Windlass().V1alpha1().Databases(), controller.NewGuard()
 	r := newReconciler(clients.Kube, in.Kube, guard)
 	r.databases, r.pods = clients.Windlass.WindlassV1alpha1(), clients.Kube.CoreV1()
-	r.refusals, r.clock = newRefusals(clk), clk
+	r.refusals, r.clock, r.image = newRefusals(o.Clock), o.Clock, cmp.Or(o.Image, DefaultImage)
 	return &controller.Pipeline[*v1alpha1.Database]{
 		Get: func(key controller.Key) (*v1alpha1.Database, error) {
 			return databases.Lister().Databases(key.Namespace).Get(key.Name)
@@ -79,7 +88,7 @@ func newPipeline(clients Clients, in Informers, events controller.EventRecorder,
 		RecheckAfter:  recheckAfter,
 		Guard:         guard,
 		Events:        events,
-		Clock:         clk,
+		Clock:         o.Clock,
 	}
 }
 

@@ -337,7 +337,7 @@ func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
 // comes of events.
 func TestNew(t *testing.T) {
 	w := newWorld(t, example())
-	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 
 // desiredStatefulSet runs one Pod. Parallel lets a Pod that does not start be replaced
 // by one of a later template, for which OrderedReady would wait for ever.
-func desiredStatefulSet(db *v1alpha1.Database, passwordDigest string) *appsv1.StatefulSet {
+func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),
 		Spec: appsv1.StatefulSetSpec{
@@ -130,7 +130,7 @@ func desiredStatefulSet(db *v1alpha1.Database, passwordDigest string) *appsv1.St
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(db), Annotations: map[string]string{digestAnnotation: passwordDigest}},
-				Spec:       desiredPod(db),
+				Spec:       desiredPod(db, image),
 			},
 		},
 	}

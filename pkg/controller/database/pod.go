@@ -17,8 +17,7 @@ import (
 
 const (
 	containerName = "postgresql"
-	defaultImage  = "postgres:" // and the version
-	postgresUser  = 999         // of Docker's official Debian images
+	postgresUser  = 999 // of Docker's official Debian images
 
 	dataVolume        = "data"
 	dataPath          = "/var/lib/postgresql/data"
@@ -64,8 +63,13 @@ IFS= read -r taken <"$TAKEN_FILE"
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
 )
 
-// desiredPod passes Pod Security "restricted".
-func desiredPod(db *v1alpha1.Database) corev1.PodSpec {
+// DefaultImage is the image of a Database that names none, without the tag, which is the
+// version. It has no digest: the tag is that of the newest minor version, and another digest
+// in a new version of the operator would restart every server.
+const DefaultImage = "postgres"
+
+// desiredPod passes Pod Security "restricted". image is what Options.Image says.
+func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
 	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
 	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // or each mount would touch every file
@@ -73,7 +77,7 @@ func desiredPod(db *v1alpha1.Database) corev1.PodSpec {
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
 		AutomountServiceAccountToken:  ptr.To(false),
 		SecurityContext:               security,
-		Containers:                    []corev1.Container{desiredContainer(db)},
+		Containers:                    []corev1.Container{desiredContainer(db, image)},
 		Volumes: []corev1.Volume{
 			{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name}}},
 			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -86,12 +90,12 @@ func desiredPod(db *v1alpha1.Database) corev1.PodSpec {
 	}
 }
 
-func desiredContainer(db *v1alpha1.Database) corev1.Container {
+func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	security := pods.RestrictedContainer()
 	security.ReadOnlyRootFilesystem = ptr.To(true)
-	image := db.Spec.Image
-	if image == "" {
-		image = defaultImage + db.Spec.Version
+	image += ":" + db.Spec.Version
+	if db.Spec.Image != "" {
+		image = db.Spec.Image
 	}
 	return corev1.Container{
 		Name:    containerName,

@@ -38,7 +38,9 @@ type reconciler struct {
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
 	refusals  *refusals
-	clock     clock.PassiveClock
+	// image is that of Options.
+	image string
+	clock clock.PassiveClock
 }
 
 // pass is what the steps of one pass hand on.
@@ -144,7 +146,7 @@ func (r *reconciler) checkVolume(p *pass) error {
 
 // server has PostgreSQL run, and start anew when the password is another.
 func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
-	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, passwordDigest(p.secret)), nil)
+	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
 	return err
 }
 

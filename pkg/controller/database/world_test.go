@@ -86,7 +86,7 @@ func (w *world) pass() (controller.Result, error) {
 // fill fills the caches with what the servers have, and returns what does a pass.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.Database] {
 	w.t.Helper()
-	pipeline := newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	pipeline := newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
 	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Databases().Informer().GetStore(), w.db())
 	core, opts := w.kube.CoreV1(), metav1.ListOptions{LabelSelector: controller.ManagedByLabel + "=" + controller.ManagedByWindlass}
 	secrets, err1 := core.Secrets("default").List(w.t.Context(), opts)
