@@ -72,6 +72,8 @@ func New(clients Clients, in Informers, events controller.EventRecorder, opts Op
 			image:  opts.DefaultImage,
 			clock:  opts.Clock,
 			starts: newStarts(),
+
+			refusals: newRefusals(),
 		},
 		Guard:  guard,
 		Events: events,

@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/cnat"
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
 const (
@@ -20,6 +22,9 @@ const (
 	// attemptAnnotation on a Pod tells how many Pods of its At had failed before
 	// it was made, so that a failure is counted once however often it is seen.
 	attemptAnnotation = cnat.GroupName + "/attempt"
+	// nobody is the user that a restricted command runs as: most small images name no user,
+	// and the kubelet refuses to run those as one that is not root.
+	nobody int64 = 65534
 )
 
 // podName is the name that cnat gives to the Pod of an At. It is fixed, so that
@@ -32,7 +37,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	if image == "" {
 		image = defaultImage
 	}
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: at.Namespace,
 			Name:      podName(at),
@@ -61,6 +66,15 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			}},
 		},
 	}
+	if at.Spec.ServiceAccountName == "" {
+		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+	}
+	if restricted(at) {
+		pod.Spec.SecurityContext = pods.Restricted()
+		pod.Spec.SecurityContext.RunAsUser = ptr.To(nobody)
+		pod.Spec.Containers[0].SecurityContext = pods.RestrictedContainer()
+	}
+	return pod
 }
 
 // labelValue makes a name a label's value: names may be longer than labels, and

@@ -28,6 +28,8 @@ type reconciler struct {
 	image  string
 	clock  clock.PassiveClock
 	starts *starts
+	// refusals are those of Pods.
+	refusals *refusals
 }
 
 // clockCheck is the longest wait at a time. A timer runs by a clock that does not

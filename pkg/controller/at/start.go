@@ -30,6 +30,9 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
+	if last, ok := r.refusals.recent(at, now); ok {
+		return controller.Result{}, r.refused(at, last)
+	}
 	if err := r.confirm(ctx, at); err != nil {
 		return controller.Result{}, err
 	}
@@ -37,6 +40,9 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desiredPod(at, r.image), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return r.taken(ctx, at)
+	}
+	if isRefusal(err) {
+		return controller.Result{}, r.refused(at, r.refusals.note(at, err, now))
 	}
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)

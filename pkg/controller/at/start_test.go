@@ -28,7 +28,7 @@ func TestAStart(t *testing.T) {
 	}
 	const earlier = "Pod example-pod of an earlier At of this name is still being deleted."
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "example-pod", errors.New("exceeded quota"))
-	const refusal = `creating Pod default/example-pod: pods "example-pod" is forbidden: exceeded quota`
+	const failure = `creating Pod default/example-pod: no answer`
 	const relabelling = `labelling Pod default/example-pod again: pods "example-pod" is forbidden: exceeded quota`
 	tell(t, map[string]story{
 		"that this process has stored reads nothing": {
@@ -55,10 +55,10 @@ func TestAStart(t *testing.T) {
 				"Ready=False ReconcileError: reading At default/example before its Pod is created: no answer",
 			}, next: []string{writePod, status},
 		},
-		"that the server refuses is shown and tried again": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": forbidden}, err: refusal,
-			writes: []string{writePod, status}, status: isRunnow, events: []string{"Warning Forbidden default/example: " + refusal},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False Forbidden: " + refusal},
+		"that fails is shown and tried again": {
+			at: example(running), begun: true, refuse: map[string]error{"create pods": errNoAnswer}, err: failure,
+			writes: []string{writePod, status}, status: isRunnow, events: []string{"Warning ReconcileError default/example: " + failure},
+			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False ReconcileError: " + failure},
 			next:       []string{writePod, status},
 		},
 		"whose Pod's name nobody's Pod has leaves that alone": {
@@ -153,8 +153,8 @@ func TestThePodIsWhatTheSpecSays(t *testing.T) {
 		}
 	}
 	plain := corev1.PodSpec{
-		RestartPolicy: "Never",
-		Containers:    []corev1.Container{{Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"}}},
+		RestartPolicy: "Never", AutomountServiceAccountToken: ptr.To(false),
+		Containers: []corev1.Container{{Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"}}},
 	}
 	for name, test := range map[string]struct {
 		change func(*v1.At)

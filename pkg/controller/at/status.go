@@ -17,6 +17,7 @@ const (
 	reasonRunning         = "Running"
 	reasonRetrying        = "Retrying"
 	reasonNotStarting     = "PodNotStarting"
+	reasonRefused         = "PodRefused"
 	reasonSucceeded       = "CommandSucceeded"
 	reasonBackoffLimit    = "BackoffLimitExceeded"
 	reasonDeadline        = "DeadlineExceeded"
@@ -112,6 +113,8 @@ func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
 }
 
 func suspended(at *v1.At) bool { return at.Spec.Suspend != nil && *at.Spec.Suspend }
+
+func restricted(at *v1.At) bool { return at.Spec.Restricted != nil && *at.Spec.Restricted }
 
 func backoffLimit(at *v1.At) int32 {
 	if at.Spec.BackoffLimit == nil {

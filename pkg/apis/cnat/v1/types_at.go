@@ -92,11 +92,19 @@ type AtSpec struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// serviceAccountName is the account the Pod runs as. Defaults to the
-	// namespace's default account.
+	// namespace's default account, whose token is then not mounted; a command that
+	// needs it names the account: default.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// restricted runs the command as namespaces demand that enforce the Pod Security
+	// standard "restricted": as user 65534, not as root, without capabilities and
+	// without a way to get any. Defaults to false: the image decides.
+	//
+	// +optional
+	Restricted *bool `json:"restricted,omitempty"`
 
 	// startingDeadlineSeconds is how late the command may start, in seconds
 	// after the schedule. Past it the command is not started: the At is Done and

@@ -105,6 +105,11 @@ func (in *AtSpec) DeepCopyInto(out *AtSpec) {
 		*out = make([]corev1.LocalObjectReference, len(*in))
 		copy(*out, *in)
 	}
+	if in.Restricted != nil {
+		in, out := &in.Restricted, &out.Restricted
+		*out = new(bool)
+		**out = **in
+	}
 	if in.StartingDeadlineSeconds != nil {
 		in, out := &in.StartingDeadlineSeconds, &out.StartingDeadlineSeconds
 		*out = new(int64)

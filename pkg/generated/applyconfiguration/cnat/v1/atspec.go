@@ -36,8 +36,13 @@ type AtSpecApplyConfiguration struct {
 	// is pulled.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// serviceAccountName is the account the Pod runs as. Defaults to the
-	// namespace's default account.
+	// namespace's default account, whose token is then not mounted; a command that
+	// needs it names the account: default.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
+	// restricted runs the command as namespaces demand that enforce the Pod Security
+	// standard "restricted": as user 65534, not as root, without capabilities and
+	// without a way to get any. Defaults to false: the image decides.
+	Restricted *bool `json:"restricted,omitempty"`
 	// startingDeadlineSeconds is how late the command may start, in seconds
 	// after the schedule. Past it the command is not started: the At is Done and
 	// Failed with reason DeadlineExceeded. Without it there is no limit. The same
@@ -147,6 +152,14 @@ func (b *AtSpecApplyConfiguration) WithImagePullSecrets(values ...corev1.LocalOb
 // If called multiple times, the ServiceAccountName field is set to the value of the last call.
 func (b *AtSpecApplyConfiguration) WithServiceAccountName(value string) *AtSpecApplyConfiguration {
 	b.ServiceAccountName = &value
+	return b
+}
+
+// WithRestricted sets the Restricted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restricted field is set to the value of the last call.
+func (b *AtSpecApplyConfiguration) WithRestricted(value bool) *AtSpecApplyConfiguration {
+	b.Restricted = &value
 	return b
 }
 

@@ -1,0 +1,102 @@
+package at
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// A Pod that is refused is tried again after the time for which it has been refused so far,
+// within these bounds.
+const (
+	shortestRefusal = time.Second
+	longestRefusal  = 5 * time.Minute
+)
+
+// maxRefusal is how many bytes of what the API server says are kept.
+const maxRefusal = 1 << 10
+
+// isRefusal reports whether admission refuses the Pod: Pod Security, a quota, or a policy. A
+// namespace that is being deleted refuses everything, and the At goes with it.
+func isRefusal(err error) bool {
+	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// refusals remembers whose Pods were refused, so that no event makes the request come again
+// before its time. It is lost with the process, and costs one more request then.
+type refusals struct {
+	mu    sync.Mutex
+	known map[types.UID]refusal
+}
+
+type refusal struct {
+	generation   int64
+	first, until time.Time
+	err          error // of the API server
+}
+
+func newRefusals() *refusals { return &refusals{known: map[types.UID]refusal{}} }
+
+// note remembers a refusal, and returns it.
+func (r *refusals) note(at *v1.At, err error, now time.Time) refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.known, func(_ types.UID, old refusal) bool { return now.Sub(old.until) > longestRefusal })
+	last, again := r.known[at.UID]
+	if !again || last.generation != at.Generation {
+		last = refusal{generation: at.Generation, first: now}
+	}
+	last.err = err
+	last.until = now.Add(min(max(now.Sub(last.first), shortestRefusal), longestRefusal))
+	r.known[at.UID] = last
+	return last
+}
+
+// recent returns the refusal because of which the Pod of at is not made yet.
+func (r *refusals) recent(at *v1.At, now time.Time) (last refusal, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok = r.known[at.UID]
+	return last, ok && last.generation == at.Generation && now.Before(last.until)
+}
+
+// refused sets the conditions of an At whose Pod is refused, and returns the error of the
+// reconcile. The phase stays Running, since a phase only goes forward.
+func (r *reconciler) refused(at *v1.At, last refusal) error {
+	now := r.clock.Now()
+	after := last.until.Sub(now)
+	if left, limited := remaining(at, now); limited {
+		after = min(after, left)
+	}
+	message := refusalMessage(at, last.err)
+	setUnderWay(at, reasonRefused, message)
+	if strings.Contains(last.err.Error(), "exceeded quota") {
+		return controller.WaitFor(reasonRefused, message, after) // the end of other Pods makes room
+	}
+	return controller.Stalled(controller.WithReason(reasonRefused, fmt.Errorf("%s", message)), after)
+}
+
+// refusalMessage says what the API server said, and what to do.
+func refusalMessage(at *v1.At, err error) string {
+	said := err.Error()
+	if len(said) > maxRefusal {
+		said = strings.ToValidUTF8(said[:maxRefusal], "") + "…"
+	}
+	advice := "Ask the administrator of the namespace which Pods it admits"
+	switch {
+	case strings.Contains(said, "violates PodSecurity") && !restricted(at):
+		advice = "Set spec.restricted to true"
+	case strings.Contains(said, "exceeded quota"):
+		advice = "Raise the quota, or wait until other Pods have ended"
+	}
+	return fmt.Sprintf("The API server refuses Pod %s: %s. %s; it is tried again within %v.", podName(at), said, advice, longestRefusal)
+}
