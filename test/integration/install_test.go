@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,6 +44,21 @@ func TestTheKustomizationHasAllThatIsInstalledHere(t *testing.T) {
 	}
 	if _, err := shared.Kubectl(t.Context(), "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join(root, "artifacts")); err != nil {
 		t.Error(err)
+	}
+	kustomization, err := os.ReadFile(filepath.Join(root, "artifacts", "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, directory := range []string{"crds", "deploy", "rbac"} {
+		files, err := filepath.Glob(filepath.Join(root, "artifacts", directory, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("there is nothing in artifacts/%s: %v", directory, err)
+		}
+		for _, file := range files {
+			if entry := "- " + directory + "/" + filepath.Base(file); !strings.Contains(string(kustomization), entry+"\n") {
+				t.Errorf("the kustomization has no line %q", entry)
+			}
+		}
 	}
 }
 
