@@ -17,19 +17,6 @@ go -C hack/tools mod download k8s.io/code-generator
 source "$(go -C hack/tools list -m -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.sh"
 KUBE_CODEGEN_ROOT="${root}/hack/tools"
 
-# add_conversion FILE inserts hack/crd-conversion.yaml at the head of a CRD's
-# spec if it has several versions: controller-gen has no marker for it.
-add_conversion() {
-  local crd="$1"
-  if (($(grep -c '^    served: ' "${crd}") < 2)); then return; fi
-  awk -v stanza=hack/crd-conversion.yaml '
-    { print }
-    /^spec:$/ { while ((getline line < stanza) > 0) if (line !~ /^#/) print line; found = 1 }
-    END { exit !found }
-  ' "${crd}" >"${crd}.tmp"
-  mv "${crd}.tmp" "${crd}"
-}
-
 mkdir -p pkg/generated/{applyconfiguration,clientset,informers,listers} artifacts/crds
 kube::codegen::gen_helpers --boilerplate "${boilerplate}" pkg/apis
 kube::codegen::gen_register --boilerplate "${boilerplate}" pkg/apis
@@ -39,9 +26,7 @@ kube::codegen::gen_client --with-watch --with-applyconfig \
   pkg/apis
 
 echo "Generating CRDs"
-go -C hack/tools install sigs.k8s.io/controller-tools/cmd/controller-gen
+go -C hack/tools install sigs.k8s.io/controller-tools/cmd/controller-gen ./crdlimits
 rm -f artifacts/crds/*_*.yaml
 "${GOBIN}/controller-gen" crd paths=./pkg/apis/... output:crd:dir=artifacts/crds
-for crd in artifacts/crds/*_*.yaml; do
-  add_conversion "${crd}"
-done
+"${GOBIN}/crdlimits" hack/crd-conversion.yaml artifacts/crds/*_*.yaml

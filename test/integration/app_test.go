@@ -126,6 +126,9 @@ func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
 		"a minimum above the maximum": {func(a *v1alpha1.App) {
 			a.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}
 		}, "minReplicas may not be above"},
+		"files that are too large together": {func(a *v1alpha1.App) {
+			a.Spec.Config = map[string]string{"large": strings.Repeat("x", 512<<10), "more": "x"}
+		}, "524288 characters in total"},
 		"a file with a slash":           {func(a *v1alpha1.App) { a.Spec.Config = map[string]string{"a/b": ""} }, "the name of a file"},
 		"a name too long for a Service": {func(a *v1alpha1.App) { a.Name = strings.Repeat("a", 64) }, "63 characters"},
 		"a name with a dot":             {func(a *v1alpha1.App) { a.Name = "a.b" }, "the name must be one of a Service"},
@@ -151,9 +154,9 @@ func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
 	if _, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), huge, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("wanted 4 MiB of config refused as too large, but got %v", err)
 	}
-	// What a ConfigMap does not take, but an App does.
+	// What a ConfigMap does not take, but an App does: these characters have three bytes each.
 	spec := smallest()
-	spec.Config = map[string]string{"large": strings.Repeat("x", 1<<20), "more": "x"}
+	spec.Config = map[string]string{"large": strings.Repeat("€", 400<<10), "more": "x"}
 	shared.CreateApp(t, namespace, "large", spec)
 	large := shared.AppReason(t, namespace, "large", "Invalid")
 	if ready := meta.FindStatusCondition(large.Status.Conditions, "Ready"); large.Status.Phase != v1alpha1.AppFailed || !strings.Contains(ready.Message, "1048576") {

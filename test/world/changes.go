@@ -44,7 +44,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) {
 			s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
 		},
-		func(s *v1alpha1.AppSpec) { s.Resources = corev1.ResourceRequirements{} },
+		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
 	},
 	"probe":              {func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) { s.Probe = nil }},
 	"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},

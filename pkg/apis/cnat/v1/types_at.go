@@ -49,12 +49,16 @@ type AtSpec struct {
 	//
 	// +required
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	// +listType=atomic
 	Command []string `json:"command"`
 
 	// args are the arguments of the command.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 
@@ -62,11 +66,13 @@ type AtSpec struct {
 	// that the controller's --at-image flag names, which is a small busybox.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
 	// env are environment variables for the command.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
 	// +listType=map
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
@@ -75,6 +81,7 @@ type AtSpec struct {
 	// variables.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
@@ -87,6 +94,7 @@ type AtSpec struct {
 	// is pulled.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
@@ -167,6 +175,7 @@ type AtStatus struct {
 	// Stalled (only while True), and at the end Complete or Failed.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -189,6 +198,7 @@ type AtStatus struct {
 	// podName is the Pod that runs the command.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
 	// failed counts the Pods that ended with a failure.
@@ -217,7 +227,7 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Exit",type=integer,JSONPath=`.status.exitCode`
 // +kubebuilder:printcolumn:name="Pod",type=string,priority=1,JSONPath=`.status.podName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 249",message="the name may have 249 characters at most, since its Pod is called <name>-pod"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have 249 characters at most, since its Pod is called <name>-pod"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status may not be removed"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -29,6 +29,7 @@ type AtSpec struct {
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=131072
 	Command string `json:"command"`
 }
 
@@ -54,6 +55,7 @@ type AtStatus struct {
 	// Stalled (only while True), and at the end Complete or Failed.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -76,6 +78,7 @@ type AtStatus struct {
 	// podName is the Pod that runs the command.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
 	// failed counts the Pods that ended with a failure.
@@ -100,7 +103,7 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 249",message="the name may have 249 characters at most, since its Pod is called <name>-pod"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have 249 characters at most, since its Pod is called <name>-pod"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status may not be removed"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -24,7 +24,7 @@ const (
 
 // AppSpec says what to run and how it is reached.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.minReplicas) || self.autoscaling.minReplicas <= self.autoscaling.maxReplicas",message="autoscaling.minReplicas may not be above autoscaling.maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, since it aims at a share of that: set it, or resources.limits.cpu, from which Kubernetes takes it"
 type AppSpec struct {
 	// image is the container image. It must run as a user other than root.
 	//
@@ -54,12 +54,16 @@ type AppSpec struct {
 	// command is the entry point. Defaults to the image's.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
 
 	// args are the arguments of the entry point. Defaults to the image's.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=131072
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 
@@ -68,6 +72,7 @@ type AppSpec struct {
 	// content replaces the Pods.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
 	// +listType=map
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
@@ -76,15 +81,17 @@ type AppSpec struct {
 	// variables. What holds for those that env names holds for these.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=1024
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// config are files, by name, that the container finds in /etc/app. A change
-	// replaces the Pods.
+	// config are files, by name, that the container finds in /etc/app, with 524288
+	// characters in total at most. A change replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[-._a-zA-Z0-9]+$') && name.size() <= 253 && name != '.' && !name.startsWith('..'))",message="the name of a file may have letters, digits, '-', '_' and '.', 253 characters at most, and not begin with '..'"
+	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 524288",message="the files of config may have 524288 characters in total: put larger ones into the image or on a volume"
 	Config map[string]string `json:"config,omitempty"`
 
 	// ingress makes the App reachable from outside of the cluster.
@@ -93,7 +100,8 @@ type AppSpec struct {
 	Ingress *AppIngress `json:"ingress,omitempty"`
 
 	// autoscaling lets the number of Pods follow their use of CPU. It needs
-	// resources.requests.cpu.
+	// resources.requests.cpu, or resources.limits.cpu, which then counts as the
+	// request.
 	//
 	// +optional
 	Autoscaling *AppAutoscaling `json:"autoscaling,omitempty"`
@@ -169,30 +177,6 @@ type AppIngress struct {
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
-// AppAutoscaling bounds the number of Pods.
-type AppAutoscaling struct {
-	// minReplicas is the lowest number of Pods.
-	//
-	// +optional
-	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
-	MinReplicas *int32 `json:"minReplicas,omitempty"`
-
-	// maxReplicas is the highest number of Pods.
-	//
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	MaxReplicas int32 `json:"maxReplicas"`
-
-	// targetCPUUtilizationPercentage is the use of CPU to aim at, in percent of
-	// resources.requests.cpu.
-	//
-	// +optional
-	// +kubebuilder:default=80
-	// +kubebuilder:validation:Minimum=1
-	TargetCPUUtilizationPercentage *int32 `json:"targetCPUUtilizationPercentage,omitempty"`
-}
-
 // AppProbe asks by HTTP.
 type AppProbe struct {
 	// path is what is asked for, on spec.port. An answer from 200 to 399 means
@@ -221,6 +205,7 @@ type AppStatus struct {
 	// Progressing, Degraded, and Stalled (only while True).
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -242,12 +227,14 @@ type AppStatus struct {
 	// selector selects the Pods, for the scale subresource.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
 	// url is where the App is reached: from outside if it has an ingress, else in
 	// the cluster.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 }
 
@@ -262,11 +249,11 @@ type AppStatus struct {
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:path=apps,singular=app,scope=Namespaced,categories=windlass
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
-// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be one of a Service: 63 characters at most, lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one of a Service: 63 characters at most, lower-case letters, digits and '-', beginning with a letter"
 type App struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -146,6 +146,7 @@ type DatabaseStorage struct {
 	// that, and never shrinks.
 	//
 	// +required
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[+]?[0-9.]*[1-9]')",message="storage.size must be above 0"
 	Size resource.Quantity `json:"size"`
 
 	// storageClassName is the StorageClass of the volume. Defaults to the cluster's.
@@ -173,6 +174,7 @@ type DatabaseStatus struct {
 	// Progressing, Degraded, and Stalled (only while True).
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -195,6 +197,7 @@ type SecretBinding struct {
 	// name is the Secret's.
 	//
 	// +required
+	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
@@ -205,16 +208,15 @@ type SecretBinding struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=databases,singular=database,scope=Namespaced,categories=windlass
+// +kubebuilder:resource:path=databases,singular=database,scope=Namespaced,shortName=db,categories=windlass
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Storage",type=string,JSONPath=`.status.storage`
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be one of a Service and of a StatefulSet: 52 characters at most, lower-case letters, digits and '-', beginning with a letter"
-// +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",message="storage.size cannot shrink, since a volume does not: make another Database with less storage, and copy the data with pg_dump and psql"
-// +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.storage.size)).isGreaterThan(quantity('0'))",message="storage.size must be above 0",fieldPath=".spec.storage.size"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one of a Service and of a StatefulSet: 52 characters at most, lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="string(self.spec.storage.size) == string(oldSelf.spec.storage.size) || [self.spec.storage.size, oldSelf.spec.storage.size].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",message="storage.size cannot shrink, since a volume does not: make another Database with less storage, and copy the data with pg_dump and psql"
 type Database struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -23,7 +23,7 @@ const (
 
 // ExternalDatabaseSpec says which role and database to keep on which server.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",message="owner must be said, since a role may not have the name of this database"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",optionalOldSelf=true,message="owner must be said, since a role may not have the name of this database"
 // +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, since what it owns is not handed over: make another ExternalDatabase, and copy the data with pg_dump and psql"
 type ExternalDatabaseSpec struct {
 	// connectionSecretRef names the Secret, in the same namespace, to reach the server
@@ -94,6 +94,7 @@ type ExternalDatabaseStatus struct {
 	// Progressing, Degraded, and Stalled (only while True).
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -108,6 +109,7 @@ type ExternalDatabaseStatus struct {
 	// a slash, and the database's OID there.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	ExternalID string `json:"externalID,omitempty"`
 }
 
@@ -119,14 +121,14 @@ type ExternalDatabaseStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=externaldatabases,singular=externaldatabase,scope=Namespaced,categories=windlass
+// +kubebuilder:resource:path=externaldatabases,singular=externaldatabase,scope=Namespaced,shortName=extdb,categories=windlass
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Database",type=string,JSONPath=`.spec.databaseName`
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 241",message="the name may have 241 characters at most, since that of its Secret has 12 more"
-// +kubebuilder:validation:XValidation:rule="self.spec.connectionSecretRef.name != self.metadata.name + '-credentials'",message="connectionSecretRef must name another Secret than the one that is made for the owner, <name>-credentials"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 241",optionalOldSelf=true,message="the name may have 241 characters at most, since that of its Secret has 12 more"
+// +kubebuilder:validation:XValidation:rule="self.spec.connectionSecretRef.name != self.metadata.name + '-credentials' || (oldSelf.hasValue() && oldSelf.value().spec.connectionSecretRef.name == self.spec.connectionSecretRef.name)",optionalOldSelf=true,message="connectionSecretRef must name another Secret than the one that is made for the owner, <name>-credentials"
 type ExternalDatabase struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

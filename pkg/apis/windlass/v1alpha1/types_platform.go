@@ -140,6 +140,7 @@ type PlatformStatus struct {
 	// gone), Progressing, Degraded, and Stalled (only while True).
 	//
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -170,6 +171,7 @@ type PlatformStatus struct {
 	//
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
 	Components []PlatformComponentStatus `json:"components,omitempty"`
 }
 
@@ -211,12 +213,14 @@ type PlatformComponentStatus struct {
 	// that.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 
 	// message is that of the child's condition Ready, or says for what the component
 	// waits.
 	//
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
@@ -229,14 +233,14 @@ type PlatformComponentStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=platforms,singular=platform,scope=Cluster,categories=windlass
+// +kubebuilder:resource:path=platforms,singular=platform,scope=Cluster,shortName=plat,categories=windlass
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
-// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyComponents`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.readyComponents`
 // +kubebuilder:printcolumn:name="Managed",type=integer,JSONPath=`.status.managedComponents`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.namespace`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 61 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be one with which that of a Service may begin: 61 characters at most, lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 61 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one with which that of a Service may begin: 61 characters at most, lower-case letters, digits and '-', beginning with a letter"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.components) || self.spec.components.all(c, self.metadata.name.size() + c.name.size() < (has(c.database) ? 52 : 63))",message="a component is called <platform>-<component>, which may have 63 characters at most, and 52 for a database"
 type Platform struct {
 	metav1.TypeMeta   `json:",inline"`

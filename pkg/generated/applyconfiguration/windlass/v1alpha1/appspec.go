@@ -30,13 +30,14 @@ type AppSpecApplyConfiguration struct {
 	// envFrom are ConfigMaps and Secrets all of whose keys become environment
 	// variables. What holds for those that env names holds for these.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
-	// config are files, by name, that the container finds in /etc/app. A change
-	// replaces the Pods.
+	// config are files, by name, that the container finds in /etc/app, with 524288
+	// characters in total at most. A change replaces the Pods.
 	Config map[string]string `json:"config,omitempty"`
 	// ingress makes the App reachable from outside of the cluster.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
 	// autoscaling lets the number of Pods follow their use of CPU. It needs
-	// resources.requests.cpu.
+	// resources.requests.cpu, or resources.limits.cpu, which then counts as the
+	// request.
 	Autoscaling *AppAutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
 	// resources are the container's requests and limits.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`

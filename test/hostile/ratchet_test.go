@@ -1,0 +1,229 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	gvr "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/schema"
+	"windlass.dev/windlass/test/world"
+)
+
+// stored are specs that no kind takes any more, with a change of something else in them.
+var stored = []struct {
+	name, resource string
+	spec           schema.Node
+	change         string
+}{
+	{"quantities", "apps", schema.Node{"resources": schema.Node{"requests": schema.Node{"cpu": "1e5.5"}, "limits": schema.Node{"memory": "1e-9999"}},
+		"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{"resourceFieldRef": schema.Node{"resource": "limits.cpu", "divisor": "1e.5"}}}}}, `{"port":81}`},
+	{"sizes", "apps", schema.Node{"args": []any{strings.Repeat("a", 200_000)}, "config": schema.Node{"a": strings.Repeat("a", 400_000), "b": strings.Repeat("b", 200_000)},
+		"image": strings.Repeat("i", 2000), "ingress": schema.Node{"host": strings.Repeat("h", 300)}}, `{"port":81}`},
+	{"useless", "apps", schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "a"}}}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
+		"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{"fileKeyRef": schema.Node{"volumeName": "a", "path": "b", "key": "c"}}}}}, `{"port":81}`},
+	{"name.of-no-service", "apps", schema.Node{}, `{"port":81}`},
+	{"times", "ats", schema.Node{"schedule": []any{nil, "2026"}, "command": []any{strings.Repeat("a", 200_000)}}, `{"suspend":true}`},
+	{"quantities", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}, "owner": "pg_a", "parameters": schema.Node{"port": "1"}}, `{"image":"a"}`},
+	{"negative", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "-1"}}, `{"image":"a"}`},
+	{"itself", "externaldatabases", schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": "itself-credentials"}, "extensions": []any{strings.Repeat("e", 99)}}, `{"deletionPolicy":"Delete"}`},
+	{"platform", "platforms", schema.Node{"namespace": "elsewhere", "components": []any{
+		schema.Node{"name": "a", "app": schema.Node{"image": "a", "autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"memory": "1e5.5"}}}},
+		schema.Node{"name": "b", "at": schema.Node{"command": []any{"a"}, "schedule": []any{}}},
+		schema.Node{"name": "c", "database": schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}}},
+		schema.Node{"name": "d", "externalDatabase": schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": ""}}}}}, ""},
+}
+
+// loosened are the CustomResourceDefinitions without any limit, as if they were those of a version
+// before all limits.
+func loosened(t *testing.T) string {
+	t.Helper()
+	var loosen func(of schema.Node)
+	loosen = func(of schema.Node) {
+		if of["type"] == "string" && of["allOf"] != nil {
+			of["format"] = "date-time" // as it was for a schedule
+		}
+		for _, limit := range []string{"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf", "x-kubernetes-validations"} {
+			delete(of, limit)
+		}
+		for _, child := range schema.Children(of) {
+			loosen(child)
+		}
+	}
+	all := schema.Definitions(t)
+	for _, definition := range all {
+		for _, version := range definition["spec"].(schema.Node)["versions"].([]any) {
+			loosen(version.(schema.Node)["schema"].(schema.Node)["openAPIV3Schema"].(schema.Node))
+		}
+	}
+	return string(encoded(t, schema.Node{"apiVersion": "v1", "kind": "List", "items": all}))
+}
+
+// upgraded is a place in which objects were stored before there were limits.
+type upgraded struct {
+	*place.Place
+	objects dynamic.Interface
+}
+
+// before installs CustomResourceDefinitions without limits, and upgrade those of today.
+func before(t *testing.T) *upgraded {
+	t.Helper()
+	p := &upgraded{Place: place.Own(t)}
+	var err error
+	if p.objects, err = dynamic.NewForConfig(p.Config()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Kubectl(t.Context(), loosened(t), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *upgraded) upgrade(t *testing.T) {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Kubectl(t.Context(), "", "apply", "-f", filepath.Join(root, "artifacts", "crds")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// of are the objects of a resource in the namespace default, or of the cluster.
+func (p *upgraded) of(resource string) dynamic.ResourceInterface {
+	switch resource {
+	case "platforms":
+		return p.objects.Resource(gvr.GroupVersionResource{Group: "windlass.dev", Version: "v1alpha1", Resource: resource})
+	case "ats":
+		return p.objects.Resource(gvr.GroupVersionResource{Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: resource}).Namespace("default")
+	}
+	return p.objects.Resource(gvr.GroupVersionResource{Group: "windlass.dev", Version: "v1alpha1", Resource: resource}).Namespace("default")
+}
+
+// object is one of stored, under a name.
+func object(t *testing.T, resource, name string, spec schema.Node) *unstructured.Unstructured {
+	t.Helper()
+	for _, v := range schema.Versions(t) {
+		if v.Plural != resource {
+			continue
+		}
+		whole := v.Smallest(name)
+		for field, value := range spec {
+			whole["spec"].(schema.Node)[field] = value
+		}
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(encoded(t, whole)); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	t.Fatalf("there is no resource %s", resource)
+	return nil
+}
+
+func TestObjectsThatAreBeyondTheLimitsCanStillBeChangedAndDeleted(t *testing.T) {
+	t.Parallel()
+	p := before(t)
+	for _, s := range stored {
+		o := object(t, s.resource, s.name, s.spec)
+		world.Eventually(t, s.resource+"/"+s.name+" to be stored", func(ctx context.Context) (bool, error) {
+			_, err := p.of(s.resource).Create(ctx, o, metav1.CreateOptions{})
+			return err == nil, ignoreInvalid(err) // the API server takes its time to learn a schema
+		})
+	}
+	p.upgrade(t)
+	for _, s := range stored {
+		t.Run(s.resource+"/"+s.name, func(t *testing.T) {
+			o := object(t, s.resource, s.name, s.spec)
+			world.Eventually(t, "its like to be refused", func(ctx context.Context) (bool, error) {
+				again := o.DeepCopy()
+				again.SetName(strings.Replace(s.name, s.name[:1], "n", 1))
+				if s.name == "itself" {
+					again.SetName("itself")
+				}
+				_, err := p.of(s.resource).Create(ctx, again, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return apierrors.IsInvalid(err), nil
+			})
+			patch := func(kind types.PatchType, what, text string, subresources ...string) {
+				t.Helper()
+				if _, err := p.of(s.resource).Patch(t.Context(), s.name, kind, []byte(text), metav1.PatchOptions{}, subresources...); err != nil {
+					t.Errorf("%s: %.1000v", what, err)
+				}
+			}
+			patch(types.MergePatchType, "a label", `{"metadata":{"labels":{"a":"b"}}}`)
+			patch(types.MergePatchType, "a finalizer", `{"metadata":{"finalizers":["example.com/a"]}}`)
+			if s.change != "" {
+				patch(types.MergePatchType, "another field", `{"spec":`+s.change+`}`)
+			} else {
+				patch(types.JSONPatchType, "another component", `[{"op":"add","path":"/spec/components/-","value":{"name":"new","app":{"image":"a"}}}]`)
+				patch(types.JSONPatchType, "a component's field", `[{"op":"add","path":"/spec/components/0/app/port","value":81}]`)
+			}
+			patch(types.MergePatchType, "the status", `{"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"False","reason":"A","message":"","lastTransitionTime":"2026-02-10T20:30:00Z"}]}}`, "status")
+			if err := p.of(s.resource).Delete(t.Context(), s.name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			patch(types.MergePatchType, "no finalizer", `{"metadata":{"finalizers":null}}`)
+			if _, err := p.of(s.resource).Get(t.Context(), s.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("it is still there: %v", err)
+			}
+		})
+	}
+}
+
+func ignoreInvalid(err error) error {
+	if apierrors.IsInvalid(err) {
+		return nil
+	}
+	return err
+}
+
+func TestAnUpgradeToLimitsRestartsNothing(t *testing.T) {
+	t.Parallel()
+	p := before(t)
+	old := place.Launch(t, p.Cluster)
+	spec := schema.Node{"image": "registry.example.com/" + strings.Repeat("i", 1500), "autoscaling": schema.Node{"maxReplicas": 3}}
+	world.Eventually(t, "the App to be stored", func(ctx context.Context) (bool, error) {
+		_, err := p.of("apps").Create(ctx, object(t, "apps", "large", spec), metav1.CreateOptions{})
+		return err == nil, ignoreInvalid(err)
+	})
+	p.AppIn(t, "default", "large", v1alpha1.AppReady)
+	template := func() int64 {
+		deployment, err := p.Kube.AppsV1().Deployments("default").Get(t.Context(), "large", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deployment.Generation
+	}
+	generation := template()
+	if code := old.Terminate(); code != 0 {
+		t.Fatalf("the controller ended with exit code %d", code)
+	}
+	p.upgrade(t)
+	renewed := place.Launch(t, p.Cluster)
+	defer renewed.Terminate()
+	canary(t, p.Place)
+	p.AppIn(t, "default", "large", v1alpha1.AppReady)
+	if again := template(); again != generation {
+		t.Errorf("the Deployment has generation %d, want %d", again, generation)
+	}
+	if err := p.of("apps").Delete(t.Context(), "large", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+	world.Eventually(t, "the App to be gone", func(ctx context.Context) (bool, error) {
+		_, err := p.of("apps").Get(ctx, "large", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}

@@ -1,0 +1,116 @@
+package schema
+
+import (
+	"regexp"
+	"slices"
+)
+
+// Object is the smallest object that has a value at a field and that the API server takes, if
+// it takes the value.
+func (f Field) Object(name string, value any) Node {
+	return f.Of.named(name, filled(f.Of.Root, f.Path, value).(Node))
+}
+
+// Smallest is the smallest object of a version.
+func (v Version) Smallest(name string) Node { return v.named(name, smallest(v.Root).(Node)) }
+
+// Status is the smallest status that has a value at a field.
+func (f Field) Status(value any) Node {
+	return Node{"status": filled(Children(f.Of.Root)["status"], f.Path[1:], value)}
+}
+
+func (v Version) named(name string, object Node) Node {
+	object["apiVersion"], object["kind"] = v.Group+"/"+v.Name, v.Kind
+	object["metadata"] = Node{"name": name}
+	return object
+}
+
+// filled is the smallest value that a schema takes and that has a value at a path.
+func filled(schema Node, path []string, value any) any {
+	if len(path) == 0 {
+		return value
+	}
+	child := filled(Children(schema)[path[0]], path[1:], value)
+	switch path[0] {
+	case "[]":
+		return []any{child}
+	case "{}":
+		return Node{"key": child}
+	}
+	object := required(schema)
+	object[path[0]] = child
+	return whole(schema, object)
+}
+
+// smallest is a value that a schema takes, without anything that may be left out.
+func smallest(schema Node) any {
+	if values, ok := schema["enum"].([]any); ok {
+		return values[0]
+	}
+	if IsQuantity(schema) {
+		return "1"
+	}
+	switch schema["type"] {
+	case "string":
+		return text(schema)
+	case "integer":
+		least, _ := Number(schema["minimum"])
+		return max(least, 1)
+	case "boolean":
+		return true
+	case "array":
+		least, _ := Number(schema["minItems"])
+		items := []any{}
+		for range least {
+			items = append(items, smallest(schema["items"].(Node)))
+		}
+		return items
+	}
+	return whole(schema, required(schema))
+}
+
+// required is an object with the fields that a schema requires.
+func required(schema Node) Node {
+	object, below := Node{}, Children(schema)
+	names, _ := schema["required"].([]any)
+	for _, name := range names {
+		object[name.(string)] = smallest(below[name.(string)])
+	}
+	return object
+}
+
+// text is a string that a schema takes, or none.
+func text(schema Node) string {
+	pattern, _ := schema["pattern"].(string)
+	for _, candidate := range []string{"a", "/", "2026-02-10T20:30:00Z"} {
+		if regexp.MustCompile(pattern).MatchString(candidate) {
+			return candidate
+		}
+	}
+	return ""
+}
+
+// whole adds what a rule of the kind asks for: one kind of component, and a request for CPU where
+// the autoscaler aims at a share of it.
+func whole(schema, object Node) Node {
+	below := Children(schema)
+	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool { return object[name] != nil })
+	if below["externalDatabase"] != nil && !named {
+		object["app"] = smallest(below["app"])
+	}
+	if object["autoscaling"] != nil && below["resources"] != nil {
+		object["resources"] = Node{"requests": Node{"cpu": "1"}}
+	}
+	return object
+}
+
+// Number is an integer of a schema, such as its maxLength.
+func Number(value any) (n int, ok bool) {
+	switch value := value.(type) {
+	case float64:
+		return int(value), true
+	case int64:
+		return int(value), true
+	}
+	return 0, false
+}
