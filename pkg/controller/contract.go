@@ -82,6 +82,7 @@ type Deterministic[T Object] interface {
 // Client is the part of a generated client for one namespace (or for the
 // cluster) with which the engine writes the object itself.
 type Client[T Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	UpdateStatus(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -27,6 +28,9 @@ type Controller struct {
 	// watches are begun by Run: a process that stands by fills its caches, but no
 	// queue that nobody works on.
 	watches []watch
+
+	mu         sync.Mutex
+	unreadable sets.Set[Key]
 }
 
 // watch is an informer and what makes keys of its events.
@@ -38,7 +42,7 @@ type watch struct {
 // New returns a controller whose workers call sync for the keys of queue once the
 // caches of all watches are filled. Its metrics and logs bear the name.
 func New(name string, queue *Queue, sync Sync) *Controller {
-	return &Controller{name: name, queue: queue, sync: sync}
+	return &Controller{name: name, queue: queue, sync: sync, unreadable: sets.New[Key]()}
 }
 
 // Name is the name given to New.
@@ -141,6 +145,7 @@ func (c *Controller) processNextItem(ctx context.Context) bool {
 
 func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took time.Duration) {
 	observe(c.name, o, took)
+	c.count(key, o)
 	logger := klog.FromContext(ctx)
 	if o.err != nil {
 		logger.Error(o.err, "Pass failed", append([]any{"result", o.name, "reason", o.reason}, stackOf(o.err)...)...)
@@ -157,6 +162,21 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	case quickly:
 		c.queue.AddQuickly(key)
 	}
+}
+
+// count keeps the number of objects that are not reconciled.
+func (c *Controller) count(key Key, o outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case o.name == outcomeUnreadable:
+		c.unreadable.Insert(key)
+	case o.quiet || !c.unreadable.Has(key):
+		return
+	default:
+		c.unreadable.Delete(key)
+	}
+	unreadableObjects.WithLabelValues(c.name).Set(float64(c.unreadable.Len()))
 }
 
 // recovered turns a panic of pass into an error.

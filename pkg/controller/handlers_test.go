@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	"windlass.dev/windlass/pkg/packed"
@@ -123,7 +124,7 @@ func (p ofPacked) OnDelete(obj any) {
 
 func (p ofPacked) pack(obj any) any {
 	p.t.Helper()
-	o, err := packed.Transform()(obj)
+	o, err := packed.Transform(&budget.Budget{})(obj)
 	if _, ok := o.(*packed.Object); !ok || err != nil {
 		p.t.Fatalf("it is a %T (%v)", o, err)
 	}

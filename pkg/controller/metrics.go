@@ -13,7 +13,7 @@ import (
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_total",
-		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, postponed, throttled, invalid, terminal, degraded, terminating, canceled or panic.",
+		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, postponed, throttled, invalid, unreadable, terminal, degraded, terminating, canceled or panic.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -42,6 +42,11 @@ var (
 		Help:           "Workers, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
+	unreadableObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "windlass_unreadable_objects",
+		Help:           "Objects that are not reconciled, since they cannot be read or exceed a limit, by controller. The log and their status name them.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name:           "windlass_events_dropped_total",
 		Help:           "Events for users that were not written, since too many waited, too many were about one object or the API server refused them.",
@@ -50,7 +55,7 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, eventsDropped)
+	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, eventsDropped)
 }
 
 // observe counts one pass.
@@ -71,6 +76,7 @@ func observe(controller string, o outcome, took time.Duration) {
 func introduce(controller string, workers int) {
 	maxWorkers.WithLabelValues(controller).Set(float64(workers))
 	activeWorkers.WithLabelValues(controller).Set(0)
+	unreadableObjects.WithLabelValues(controller).Set(0)
 	reconcileErrors.WithLabelValues(controller).Add(0)
 	reconcilePanics.WithLabelValues(controller).Add(0)
 	for _, name := range []string{"success", "requeue_after", "error"} {

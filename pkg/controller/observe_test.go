@@ -64,6 +64,7 @@ func TestMetrics(t *testing.T) {
 		"stuck":    func() (controller.Result, error) { return controller.Result{}, controller.Terminal(broken) },
 		"cancels":  func() (controller.Result, error) { return controller.Result{}, context.Canceled },
 		"panics":   panics,
+		"unread":   func() (controller.Result, error) { return controller.Result{}, &unreadable },
 		"working0": func() (controller.Result, error) { return controller.Result{}, nil },
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -85,6 +86,7 @@ func TestMetrics(t *testing.T) {
 			`controller_runtime_reconcile_total{controller="toys",result="error"} 0`,
 			`controller_runtime_reconcile_total{controller="toys",result="requeue_after"} 0`,
 			`controller_runtime_reconcile_total{controller="toys",result="success"} 0`,
+			`windlass_unreadable_objects{controller="toys"} 0`,
 		}, samplesOf(name))
 
 		for key := range outcomes {
@@ -104,7 +106,7 @@ func TestMetrics(t *testing.T) {
 			`controller_runtime_max_concurrent_reconciles{controller="toys"} 2`,
 			`controller_runtime_reconcile_errors_total{controller="toys"} 4`,
 			`controller_runtime_reconcile_panics_total{controller="toys"} 1`,
-			`controller_runtime_reconcile_time_seconds_count{controller="toys"} 10`,
+			`controller_runtime_reconcile_time_seconds_count{controller="toys"} 11`,
 			`controller_runtime_reconcile_total{controller="toys",result="canceled"} 1`,
 			`controller_runtime_reconcile_total{controller="toys",result="conflict"} 1`,
 			`controller_runtime_reconcile_total{controller="toys",result="error"} 1`,
@@ -113,7 +115,9 @@ func TestMetrics(t *testing.T) {
 			`controller_runtime_reconcile_total{controller="toys",result="requeue_after"} 1`,
 			`controller_runtime_reconcile_total{controller="toys",result="success"} 2`,
 			`controller_runtime_reconcile_total{controller="toys",result="terminal"} 1`,
+			`controller_runtime_reconcile_total{controller="toys",result="unreadable"} 1`,
 			`controller_runtime_reconcile_total{controller="toys",result="wait"} 1`,
+			`windlass_unreadable_objects{controller="toys"} 1`,
 		}, samplesOf(name))
 	})
 }

@@ -22,6 +22,9 @@ const invalidRetry = 5 * time.Minute
 // outcomePanic names the outcome that has a counter of its own.
 const outcomePanic = "panic"
 
+// outcomeUnreadable names the outcome whose objects a gauge counts.
+const outcomeUnreadable = "unreadable"
+
 // retry says when the next pass comes.
 type retry int
 
@@ -58,6 +61,7 @@ func classify(result Result, err error) outcome {
 		throttled *throttledError
 		stalled   *stalledError
 		wait      *waitError
+		unread    *Unreadable
 	)
 	switch {
 	case err == nil && result.RequeueAfter > 0:
@@ -80,6 +84,8 @@ func classify(result Result, err error) outcome {
 		return outcome{name: "canceled", retry: backoff, quiet: true}
 	case errors.As(err, &postponed):
 		return outcome{name: "postponed", quiet: true}.in(postponed.after)
+	case errors.As(err, &unread):
+		return outcome{name: outcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message}
 	case errors.As(err, &panicked):
 		return failed(outcomePanic, "Panic", err)
 	case errors.As(err, &throttled):

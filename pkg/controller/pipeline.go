@@ -75,6 +75,9 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if wait := p.Guard.writing.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, throttle(wait)
 	}
+	if why := UnreadableIn(cached); why != nil {
+		return p.refuse(ctx, key, cached, why)
+	}
 	current, err := p.ensureFinalizer(ctx, key, cached)
 	if err != nil {
 		return Result{}, err
@@ -136,9 +139,18 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Guard.IsFinished(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
-	obj, result, err := p.pass(ctx, key, cached, finalizer.Finalize)
-	if err != nil || result.RequeueAfter > 0 {
-		return result, err
+	obj, ok, err := p.readable(ctx, key, cached)
+	if apierrors.IsNotFound(err) {
+		return Result{}, AwaitDeletion()
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("reading %s before it is finalized: %w", key, err)
+	}
+	if ok {
+		var result Result
+		if obj, result, err = p.pass(ctx, key, obj, finalizer.Finalize); err != nil || result.RequeueAfter > 0 {
+			return result, err
+		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {

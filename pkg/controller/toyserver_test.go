@@ -165,6 +165,15 @@ type toyClient struct {
 	namespace string
 }
 
+// Get returns the stored Toy, with the mark that a client sets if what is stored cannot be read.
+func (c *toyClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*Toy, error) {
+	key := controller.Key{Namespace: c.namespace, Name: name}
+	if toy := c.server.get(key); toy != nil {
+		return toy, nil
+	}
+	return &Toy{}, apierrors.NewNotFound(toyResource, name)
+}
+
 func (c *toyClient) UpdateStatus(_ context.Context, toy *Toy, _ metav1.UpdateOptions) (*Toy, error) {
 	key := controller.Key{Namespace: c.namespace, Name: toy.Name}
 	return c.server.write("status "+key.String(), key, func(stored *Toy) (types.UID, string) {

@@ -32,12 +32,19 @@ type Object struct {
 	packing *packing
 	// whole is the object itself while it is among the latest.
 	whole atomic.Pointer[Whole]
+	// left is why only the identity of the object is there, or nil.
+	left error
 }
 
 type ownerKind struct{ apiVersion, kind string }
 
-// Unpack returns the object, which is not changed: it may be the one that others get too.
+// Unpack returns the object, which is not changed: it may be the one that others get too. Of
+// one that nobody here has made it returns the identity alone. Its error is an ExceededError
+// for one that is too large to be cached.
 func (o *Object) Unpack() (Whole, error) {
+	if o.left != nil {
+		return nil, o.left
+	}
 	if whole := o.whole.Load(); whole != nil {
 		return *whole, nil
 	}

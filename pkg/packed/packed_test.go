@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/packed"
 )
 
@@ -96,13 +97,14 @@ func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
 		&networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
 	} {
 		t.Run(fmt.Sprintf("%T", of), func(t *testing.T) {
-			transform := packed.Transform()
+			transform := packed.Transform(&budget.Budget{})
 			var objects []*packed.Object
 			var want [][]byte
 			for range enough {
 				filled := of.DeepCopyObject().(packed.Whole)
 				fuzz.Fill(filled)
 				filled.SetManagedFields(nil)
+				filled.SetOwnerReferences(deployment(1).OwnerReferences)
 				object := of.DeepCopyObject().(packed.Whole) // as a client gets it
 				if err := object.Unmarshal(marshalled(t, filled)); err != nil {
 					t.Fatal(err)
@@ -124,7 +126,7 @@ func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
 	free.OwnerReferences = nil
 	for _, d := range []*appsv1.Deployment{controlled, free} {
 		want := &metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, OwnerReferences: d.OwnerReferences}
-		o := pack(t, packed.Transform(), d)
+		o := pack(t, packed.Transform(&budget.Budget{}), d)
 		if diff := cmp.Diff(metav1.Object(want), o.GetObjectMeta()); diff != "" {
 			t.Errorf("it tells (-want +got):\n%s", diff)
 		}
@@ -139,7 +141,7 @@ func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
 }
 
 func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	size, plain := 0, 0
 	for n := range enough {
 		d := deployment(n)
@@ -153,10 +155,10 @@ func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
 }
 
 func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	size, plain := 0, 0
 	for n := range enough {
-		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n)}, Data: map[string]string{}}
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n), OwnerReferences: deployment(n).OwnerReferences}, Data: map[string]string{}}
 		sort := rand.New(rand.NewPCG(7, uint64(n%4)))
 		for range 20 {
 			c.Data[fmt.Sprint(sort.Uint64())] = fmt.Sprint(sort.Uint64(), sort.Uint64())
@@ -170,7 +172,7 @@ func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
 }
 
 func TestTheLatestAreNotUnpacked(t *testing.T) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	first := deployment(0)
 	o := pack(t, transform, first)
 	if unpack(t, o) != packed.Whole(first) {
@@ -188,11 +190,11 @@ func TestWhatCannotBePackedStaysAsItIs(t *testing.T) {
 	for _, object := range []any{
 		cache.DeletedFinalStateUnknown{Key: "a/b", Obj: deployment(1)},
 		&v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		pack(t, packed.Transform(), deployment(1)),
-		&corev1.Secret{Data: map[string][]byte{"password": []byte("canary")}},
-		unwritable{},
+		pack(t, packed.Transform(&budget.Budget{}), deployment(1)),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}, Data: map[string][]byte{"password": []byte("canary")}},
+		unwritable{&corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}}},
 	} {
-		if got, err := packed.Transform()(object); err != nil || !reflect.DeepEqual(object, got) {
+		if got, err := packed.Transform(&budget.Budget{})(object); err != nil || !reflect.DeepEqual(object, got) {
 			t.Errorf("of a %T it makes %v (%v)", object, got, err)
 		}
 	}
@@ -204,7 +206,7 @@ func (unwritable) SetManagedFields([]metav1.ManagedFieldsEntry) {}
 func (unwritable) Marshal() ([]byte, error)                     { return nil, errors.New("no") }
 
 func TestObjectsAreReadWhileOthersArePacked(t *testing.T) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	var objects []*packed.Object
 	for n := range enough {
 		objects = append(objects, pack(t, transform, deployment(n)))
@@ -226,7 +228,7 @@ func TestObjectsAreReadWhileOthersArePacked(t *testing.T) {
 }
 
 func BenchmarkPack(b *testing.B) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	d := deployment(1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -235,7 +237,7 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	transform := packed.Transform()
+	transform := packed.Transform(&budget.Budget{})
 	o := pack(b, transform, deployment(0))
 	for n := range enough {
 		pack(b, transform, deployment(n))

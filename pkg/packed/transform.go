@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/budget"
 )
 
 // Whole is an object of a type that can be packed, as all built-in types can.
@@ -33,8 +35,9 @@ const (
 
 // Transform returns what packs objects for informers. Managed fields are left out. What
 // cannot be packed stays as it is, and so do Secrets: the data of one that is gone would be
-// kept to unpack others.
-func Transform() cache.TransformFunc {
+// kept to unpack others. Of an object that nobody here has made, and of one that exceeds a
+// limit, the identity is left: see Object.Unpack.
+func Transform(limit *budget.Budget) cache.TransformFunc {
 	var packers sync.Map // by type
 	return func(obj any) (any, error) {
 		whole, ok := obj.(Whole)
@@ -42,15 +45,29 @@ func Transform() cache.TransformFunc {
 			return obj, nil
 		}
 		whole.SetManagedFields(nil)
-		if _, secret := obj.(*corev1.Secret); secret {
+		if !isClaimed(whole) {
+			return identityOf(whole, nil)
+		}
+		if secret, ok := obj.(*corev1.Secret); ok {
+			size := secret.Size()
+			if size > budget.Small && (size > budget.Owned || !budget.Charge(limit, secret, secret.Namespace, secret.UID, size)) {
+				return identityOf(whole, errExceeded)
+			}
 			return obj, nil
 		}
 		data, err := whole.Marshal()
 		if err != nil {
 			return obj, nil // which takes more memory, and nothing else
 		}
+		if len(data) > budget.Owned {
+			return identityOf(whole, errExceeded)
+		}
 		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
-		return all.(*packer).pack(whole, data), nil
+		o := all.(*packer).pack(whole, data)
+		if len(o.packed) > budget.Small && !budget.Charge(limit, o, o.namespace, o.uid, len(o.packed)) {
+			return identityOf(whole, errExceeded)
+		}
+		return o, nil
 	}
 }
 

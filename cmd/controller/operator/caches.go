@@ -1,13 +1,14 @@
 package operator
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata/metadatainformer"
 
+	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/lenient"
 	"windlass.dev/windlass/pkg/packed"
 )
 
@@ -21,18 +22,20 @@ type Caches struct {
 
 // NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
 // built-in types, only what is made here, packed, beside the metadata of what users may
-// name, and of nothing the managed fields, which no code reads.
+// name, and of nothing the managed fields, which no code reads. What they hold of a namespace
+// is bounded: see package budget.
 func NewCaches(c Clients, namespace string) Caches {
+	limit := &budget.Budget{}
 	return Caches{
 		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
 			informers.WithNamespace(namespace),
-			informers.WithTransform(packed.Transform()),
+			informers.WithTransform(packed.Transform(limit)),
 			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
 				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
 			})),
-		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Windlass, 0,
+		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Watched, 0,
 			externalversions.WithNamespace(namespace),
-			externalversions.WithTransform(dropManagedFields)),
+			externalversions.WithTransform(lenient.Transform(limit))),
 		metadata: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, nil),
 		others: metadatainformer.NewFilteredSharedInformerFactory(c.Metadata, 0, namespace, func(opts *metav1.ListOptions) {
 			opts.LabelSelector = controller.ManagedByLabel + "!=" + controller.ManagedByWindlass
@@ -54,11 +57,4 @@ func (c Caches) Shutdown() {
 	c.windlass.Shutdown()
 	c.metadata.Shutdown()
 	c.others.Shutdown()
-}
-
-func dropManagedFields(obj any) (any, error) {
-	if accessor, err := meta.Accessor(obj); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return obj, nil
 }

@@ -20,7 +20,11 @@ type Clients struct {
 	CRDs   apiextensions.Interface
 	// Metadata is of objects whose content stays where it is.
 	Metadata metadata.Interface
+	// Windlass is of Windlass' own kinds. What cannot be read of an object is left out, and the
+	// object is marked: see pkg/lenient.
 	Windlass versioned.Interface
+	// Watched fills the caches of them. Of what is too large it returns the identity alone.
+	Watched versioned.Interface
 }
 
 // NewClients returns clients for the API server that config leads to. Their requests fail
@@ -42,7 +46,7 @@ func NewClients(config *rest.Config) (c Clients, err error) {
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("making a client for metadata: %w", err)
 	}
-	if c.Windlass, err = versioned.NewForConfig(config); err != nil {
+	if c.Windlass, c.Watched, err = newWindlass(config); err != nil {
 		return c, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
 	}
 	return c, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // errTooLarge refuses a write that would lose what could not be carried.
-var errTooLarge = errors.New("its v1 fields are too large for an annotation: it can be read as v1alpha1, but changed or deleted only as v1")
+var errTooLarge = errors.New("its v1 fields do not fit into an annotation: it can be read as v1alpha1, but changed or deleted only as v1")
 
 // renamed are the phases of each version in terms of the other. It is its own
 // inverse, so that no phase is lost, not even one that its version does not know.
@@ -26,6 +26,7 @@ var renamed = map[string]string{
 // at is an At of either version.
 type at struct {
 	whole       object
+	readable    bool // whether its fields have the types of v1
 	metadata    object
 	annotations map[string]string
 	spec        object // nil if absent

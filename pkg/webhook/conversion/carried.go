@@ -7,6 +7,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/cnat"
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/lenient"
 )
 
 // Annotation is where an At of v1alpha1 carries what v1 says beyond it, as JSON.
@@ -22,8 +23,8 @@ type carried struct {
 	// Annotation is the annotation of that name which the At itself bears in v1.
 	Annotation *string `json:"annotation,omitempty"`
 	// TooLarge stands in place of all else if that does not fit into an
-	// annotation. Such an At can be read as v1alpha1, but changed and deleted
-	// only as v1: the API server converts for both.
+	// annotation, or would not be taken out of it again. Such an At can be read as
+	// v1alpha1, but changed and deleted only as v1: the API server converts for both.
 	TooLarge bool `json:"tooLarge,omitempty"`
 }
 
@@ -48,7 +49,7 @@ func parseCarried(text string) (c carried, ok bool) {
 			return carried{}, false
 		}
 	}
-	if json.Unmarshal([]byte(text), &c) != nil || checkTypes[cnatv1.AtSpec, any]([]byte(text)) != nil {
+	if json.Unmarshal([]byte(text), &c) != nil || lenient.Check[typed[cnatv1.AtSpec, any]]([]byte(text)) != nil {
 		return carried{}, false
 	}
 	if !c.says() || !c.belongs() {
@@ -85,12 +86,17 @@ func (a *at) carry(c carried) error {
 			c.Annotation = &old
 		}
 	}
-	if !c.says() {
+	if !c.says() && a.readable {
 		return nil
 	}
-	if err := a.annotate(c); err == nil {
+	if a.readable && a.annotate(c) == nil {
 		return nil
 	}
+	if a.annotate(carried{TooLarge: true}) == nil {
+		return nil
+	}
+	// One At must not fail a list. Nothing is lost: it cannot be written as v1alpha1.
+	a.annotations = nil
 	return a.annotate(carried{TooLarge: true})
 }
 

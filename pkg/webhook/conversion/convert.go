@@ -9,6 +9,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
+	"windlass.dev/windlass/pkg/lenient"
 )
 
 const kind = "At"
@@ -24,8 +25,8 @@ var (
 // returned as it is. The errors speak of what is wrong within the object; the
 // caller adds which object it is.
 func Convert(raw []byte, desired string) ([]byte, error) {
-	if err := checkVersion(desired); err != nil {
-		return nil, fmt.Errorf("desired %w", err)
+	if err := CheckDesired(desired); err != nil {
+		return nil, err
 	}
 	a, version, err := parse(raw)
 	if err != nil {
@@ -34,14 +35,13 @@ func Convert(raw []byte, desired string) ([]byte, error) {
 	if version == desired {
 		return raw, nil
 	}
-	check, translate := checkTypes[cnatv1alpha1.AtSpec, cnatv1.AtStatus], a.toV1
 	if desired == versionV1alpha1 {
-		check, translate = checkTypes[cnatv1.AtSpec, cnatv1.AtStatus], a.toV1alpha1
+		a.readable = lenient.Check[typed[cnatv1.AtSpec, cnatv1.AtStatus]](raw) == nil
+		err = a.toV1alpha1()
+	} else if err = lenient.Check[typed[cnatv1alpha1.AtSpec, cnatv1.AtStatus]](raw); err == nil {
+		err = a.toV1()
 	}
-	if err := check(raw); err != nil {
-		return nil, err
-	}
-	if err := translate(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return a.encode(desired)
@@ -111,6 +111,14 @@ func (a *at) encodeAnnotations() error {
 		return nil
 	}
 	return a.metadata.set("annotations", a.annotations)
+}
+
+// CheckDesired refuses a version that nothing is converted to.
+func CheckDesired(version string) error {
+	if err := checkVersion(version); err != nil {
+		return fmt.Errorf("desired %w", err)
+	}
+	return nil
 }
 
 // checkVersion refuses an apiVersion that is not converted here.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-
-	apijson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // object is a JSON object whose values keep the bytes they came in.
@@ -60,14 +58,10 @@ func merge(under, over object) object {
 	return merged
 }
 
-// checkTypes is whether the spec and status in raw have the types that Go clients
-// expect, read as those clients read them.
-func checkTypes[Spec, Status any](raw []byte) error {
-	var typed struct {
-		Spec   Spec   `json:"spec"`
-		Status Status `json:"status"`
-	}
-	return apijson.Unmarshal(raw, &typed)
+// typed is what Go clients read of an At.
+type typed[Spec, Status any] struct {
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status"`
 }
 
 // encode writes JSON in which && and > in a shell line stay readable.

@@ -2,6 +2,7 @@ package children
 
 import (
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -9,6 +10,13 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/packed"
+)
+
+// reasonExceeded is the reason of an owner whose child is too large to be cached, and
+// exceededRecheck is how often that child is looked at again.
+const (
+	reasonExceeded  = "NamespaceBudgetExceeded"
+	exceededRecheck = 5 * time.Minute
 )
 
 // Cache is where children of one type are read, which nobody changes.
@@ -44,7 +52,10 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 		return child, s.missing
 	}
 	if o, ok := object.(*packed.Object); ok {
-		if object, err = o.Unpack(); err != nil {
+		if object, err = o.Unpack(); packed.IsExceeded(err) {
+			return child, controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
+		}
+		if err != nil {
 			return child, err
 		}
 	}

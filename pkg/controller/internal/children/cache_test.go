@@ -10,13 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/packed"
 )
 
 func TestAChildIsReadAsItIsCached(t *testing.T) {
-	child, transform := made(t), packed.Transform()
-	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil // which no cache has
+	child, transform := made(t), packed.Transform(&budget.Budget{})
+	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil  // which no cache has
+	child.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // which makes it one of ours
 	packedChild, err := transform(child.DeepCopy())
 	if err != nil {
 		t.Fatal(err)

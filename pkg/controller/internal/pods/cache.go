@@ -2,9 +2,11 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -41,16 +43,12 @@ func Trim(obj any) (any, error) {
 			ResourceVersion:   pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp,
-			Labels:            pod.Labels,
-			OwnerReferences:   pod.OwnerReferences,
+			Labels:            bounded(pod.Labels, "app.kubernetes.io/", appsv1.ControllerRevisionHashLabelKey),
+			OwnerReferences:   controllerOf(pod),
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message},
 	}
-	for name, value := range pod.Annotations {
-		if slices.ContainsFunc(ownDomains, func(domain string) bool { return strings.HasPrefix(name, domain) }) {
-			metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, name, value)
-		}
-	}
+	trimmed.Annotations = bounded(pod.Annotations, ownDomains...)
 	for _, condition := range pod.Status.Conditions {
 		switch condition.Type {
 		case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget:
@@ -63,4 +61,35 @@ func Trim(obj any) (any, error) {
 		})
 	}
 	return trimmed, nil
+}
+
+// maxNames is how many labels or annotations are cached of a Pod, and maxValue how many bytes
+// of each: anyone may make a Pod that looks like one of ours.
+const (
+	maxNames = 16
+	maxValue = 256
+)
+
+// bounded are the entries whose names begin with one of the prefixes.
+func bounded(all map[string]string, prefixes ...string) map[string]string {
+	var kept map[string]string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		own := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if !own || len(all[name]) > maxValue || len(kept) == maxNames {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[name] = all[name]
+	}
+	return kept
+}
+
+// controllerOf is the owner that decides whose a Pod is.
+func controllerOf(pod *corev1.Pod) []metav1.OwnerReference {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return []metav1.OwnerReference{*owner}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
 
+	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/packed"
@@ -27,7 +28,7 @@ func TestOfWhatIsNamedOneCacheKnowsWhatIsMadeHereAndOneTheOthers(t *testing.T) {
 	of := func(name, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid", ResourceVersion: version}
 	}
-	small, err := packed.Transform()(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
+	small, err := packed.Transform(&budget.Budget{})(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
 	if err != nil {
 		t.Fatal(err)
 	}

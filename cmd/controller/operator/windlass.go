@@ -1,0 +1,82 @@
+package operator
+
+import (
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
+	typedcnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
+	typedv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/lenient"
+)
+
+// lenientClients are generated clients that are lenient with objects which cannot be read: the
+// generated ones choose their decoder themselves.
+type lenientClients struct {
+	versioned.Interface
+	cnat     typedcnatv1.CnatV1Interface
+	windlass typedv1alpha1.WindlassV1alpha1Interface
+}
+
+// CnatV1 implements versioned.Interface.
+func (c *lenientClients) CnatV1() typedcnatv1.CnatV1Interface { return c.cnat }
+
+// WindlassV1alpha1 implements versioned.Interface.
+func (c *lenientClients) WindlassV1alpha1() typedv1alpha1.WindlassV1alpha1Interface {
+	return c.windlass
+}
+
+// newWindlass returns clients for Windlass' own kinds, and those with which caches are filled:
+// they leave out what exceeds a limit. All share one limit of requests.
+func newWindlass(config *rest.Config) (direct, watched versioned.Interface, err error) {
+	config = rest.CopyConfig(config)
+	if config.RateLimiter == nil && config.QPS > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
+	}
+	if direct, err = newLenient(config, false); err != nil {
+		return nil, nil, err
+	}
+	watched, err = newLenient(config, true)
+	return direct, watched, err
+}
+
+func newLenient(config *rest.Config, limited bool) (versioned.Interface, error) {
+	connections, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	generated, err := versioned.NewForConfigAndClient(config, connections)
+	if err != nil {
+		return nil, err
+	}
+	cnat, err := lenientREST(config, connections, cnatv1.SchemeGroupVersion, limited)
+	if err != nil {
+		return nil, err
+	}
+	windlass, err := lenientREST(config, connections, v1alpha1.SchemeGroupVersion, limited)
+	if err != nil {
+		return nil, err
+	}
+	return &lenientClients{generated, typedcnatv1.New(cnat), typedv1alpha1.New(windlass)}, nil
+}
+
+func lenientREST(config *rest.Config, connections *http.Client, version schema.GroupVersion, limited bool) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &version, "/apis"
+	config.NegotiatedSerializer = lenient.Serializer(rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), scheme.Scheme, limited)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	client, err := rest.RESTClientForConfigAndClient(config, connections)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", version, err)
+	}
+	return client, nil
+}

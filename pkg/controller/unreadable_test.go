@@ -1,0 +1,109 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/conditions"
+)
+
+// unreadable is why a Toy is not in the cache as it is stored.
+var unreadable = controller.Unreadable{Reason: "Unreadable", Message: "Field spec.colour cannot be read."}
+
+// deliverMarked brings the cache up to date, as of a Toy that is not there as it is stored.
+func (b *bench) deliverMarked(why controller.Unreadable) {
+	b.t.Helper()
+	b.deliver()
+	toy, err := b.cached(theToy)
+	if err == nil {
+		toy = toy.copy()
+		err = errors.Join(why.Mark(toy), b.cache.Update(toy))
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// isUnreadable reports whether a reconcile ended since the object cannot be read.
+func isUnreadable(err error) bool {
+	var why *controller.Unreadable
+	return errors.As(err, &why)
+}
+
+func TestAnUnreadableObjectSaysSoAndIsNotReconciled(t *testing.T) {
+	kind := &cleaner{}
+	b := newBench(t, kind)
+	ctx, logged := logTo(t.Context())
+	for range 4 {
+		b.deliverMarked(unreadable)
+		if _, err := b.pipeline.Sync(ctx, theToy); !isUnreadable(err) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	b.wantWrites("status default/a")
+	ready := conditions.Find(b.get(theToy).Status.Conditions, conditions.Ready)
+	if ready == nil || ready.Reason != unreadable.Reason || ready.Message != unreadable.Message || !conditions.IsTrue(b.get(theToy).Status.Conditions, conditions.Stalled) {
+		t.Errorf("its conditions are %v", b.get(theToy).Status.Conditions)
+	}
+	if kind.calls > 0 || len(b.get(theToy).Finalizers) > 0 {
+		t.Error("it was reconciled")
+	}
+	if n := strings.Count(logged.String(), unreadable.Message); n != 2 { // of the version as found, and of that with the status
+		t.Errorf("it is logged %d times:\n%s", n, logged.String())
+	}
+	b.mustPass()
+	if kind.calls != 1 {
+		t.Error("it is not reconciled once it can be read")
+	}
+}
+
+func TestAnUnreadableObjectWhoseStatusCannotBeWrittenIsRetriedWithBackoff(t *testing.T) {
+	b := newBench(t, &painter{})
+	refused := apierrors.NewInternalError(errors.New("no"))
+	b.refusal = refused
+	b.deliverMarked(unreadable)
+	if _, err := b.passAsIs(); !errors.Is(err, refused) {
+		t.Errorf("the error is %v, want %v", err, refused)
+	}
+	if _, err := b.passAsIs(); !isUnreadable(err) {
+		t.Errorf("the error of the second attempt is %v", err)
+	}
+	b.wantWrites("status default/a", "status default/a")
+}
+
+func TestAnUnreadableObjectCanBeDeleted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mark    controller.Unreadable
+		cleaned string // the colour that Finalize sees
+	}{
+		"with what can be read":                     {unreadable, "red"},
+		"without Finalize if there is no spec":      {controller.Unreadable{Reason: "Unreadable", Message: "m", Identity: true}, ""},
+		"with the spec that the API server returns": {controller.Unreadable{Reason: "TooLarge", Message: "m", Identity: true, Stored: true}, "red"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &cleaner{}
+			b := newBench(t, kind)
+			b.mustPass()
+			b.takeWrites()
+			b.delete(theToy)
+			seen := ""
+			kind.finalize = func(_ context.Context, toy *Toy) (controller.Result, error) {
+				seen = toy.Spec.Colour
+				return controller.Result{}, nil
+			}
+			b.deliverMarked(tt.mark)
+			if _, err := b.passAsIs(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantWrites("finalizers default/a []")
+			if b.get(theToy) != nil || seen != tt.cleaned {
+				t.Errorf("it is there: %v; Finalize saw %q, want %q", b.get(theToy) != nil, seen, tt.cleaned)
+			}
+		})
+	}
+}

@@ -1,0 +1,21 @@
+package lenient
+
+import (
+	"errors"
+	"reflect"
+
+	apijson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Check reports whether JSON has the types that a T expects. It takes no long time, whatever
+// the quantities in it.
+func Check[T any](data []byte) error {
+	if isSlow(data) {
+		p := &pruner{}
+		if _, ok := p.prune(data, reflect.TypeFor[T](), ""); !ok || p.count > 0 {
+			return errors.New(p.first)
+		}
+	}
+	var typed T
+	return apijson.Unmarshal(data, &typed)
+}

@@ -1,0 +1,120 @@
+package lenient
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+const mark = controller.UnreadableAnnotation
+
+// ReasonUnreadable is the reason of the condition Stalled of an object that cannot be read.
+const ReasonUnreadable = "Unreadable"
+
+// lenient decodes what the strict decoder has refused, or what may be slow to decode. Its error
+// is that of the strict decoder if data is no object at all.
+func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, refused error) (runtime.Object, *schema.GroupVersionKind, error) {
+	fail := func(err error) (runtime.Object, *schema.GroupVersionKind, error) {
+		if refused == nil {
+			refused = err
+		}
+		return nil, nil, refused
+	}
+	parts, t, err := d.take(data, defaults, into)
+	if err != nil {
+		return fail(err)
+	}
+	p := &pruner{}
+	left, ok := p.object(data, fieldsOf(t), nil, "")
+	if refused == nil && p.count == 0 {
+		left = data // slow it is not, and nobody has refused it
+	}
+	reset(into)
+	obj, kind, err := d.strict.Decode(left, defaults, into)
+	identity := !ok || err != nil
+	if identity {
+		reset(into)
+		if obj, kind, err = d.strict.Decode(parts.identity(t), defaults, into); err != nil {
+			return fail(err)
+		}
+	}
+	unmark(obj)
+	if !identity && p.count == 0 && refused == nil {
+		return obj, kind, nil
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return fail(err)
+	}
+	why := &controller.Unreadable{Reason: ReasonUnreadable, Message: p.message(refused), Identity: identity}
+	return obj, kind, why.Mark(accessor)
+}
+
+// parts are those of an object.
+type parts struct {
+	APIVersion string          `json:"apiVersion,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Status     json.RawMessage `json:"status,omitempty"`
+}
+
+// take takes an object apart, and tells its type.
+func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (*parts, reflect.Type, error) {
+	p := &parts{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, nil, fmt.Errorf("decoding an object: %w", err)
+	}
+	if into != nil {
+		return p, reflect.TypeOf(into).Elem(), nil
+	}
+	kind := schema.FromAPIVersionAndKind(p.APIVersion, p.Kind)
+	if kind.Empty() && defaults != nil {
+		kind = *defaults
+	}
+	obj, err := d.scheme.New(kind)
+	if err != nil {
+		return nil, nil, fmt.Errorf("decoding an object: %w", err)
+	}
+	return p, reflect.TypeOf(obj).Elem(), nil
+}
+
+// identity is the object without its spec.
+func (p *parts) identity(t reflect.Type) []byte {
+	fields, left := fieldsOf(t), *p
+	for name, part := range map[string]*json.RawMessage{"metadata": &left.Metadata, "status": &left.Status} {
+		if *part == nil || fields[name] == nil {
+			continue
+		}
+		if pruned, ok := (&pruner{}).prune(*part, fields[name], name); ok {
+			*part = pruned
+		} else {
+			*part = nil
+		}
+	}
+	data, err := json.Marshal(left)
+	if err != nil {
+		return nil // which no decoder takes
+	}
+	return data
+}
+
+// message is what the status of the object says.
+func (p *pruner) message(refused error) string {
+	const todo = " Correct it, or delete the object: it is not reconciled."
+	switch {
+	case p.count > 1:
+		return fmt.Sprintf("%s There are %d more such fields. Correct them, or delete the object: it is not reconciled.", p.first, p.count-1)
+	case p.count == 1:
+		return p.first + todo
+	case refused != nil:
+		return fmt.Sprintf("The object cannot be read: %s.", cut(refused.Error(), maxPath)) + todo
+	default:
+		return "The object cannot be read." + todo
+	}
+}

@@ -1,0 +1,153 @@
+package lenient
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/budget"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Reasons of the condition Stalled of an object that takes too much memory.
+const (
+	ReasonTooLarge       = "TooLarge"
+	ReasonBudgetExceeded = "NamespaceBudgetExceeded"
+)
+
+// sizeAnnotation tells Transform how much memory an object takes that is not small. It is on
+// no object in a cache.
+const sizeAnnotation = "windlass.dev/size"
+
+// perObject is how many bytes a JSON object takes in memory beyond its text, at least: a
+// Volume of a few characters becomes a struct with a pointer for each of its sources.
+const perObject = 128
+
+// ownDomains are those of the annotations that code reads: the groups of Windlass' APIs.
+var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
+
+// limited decodes an object for a cache. Of one that is too large it decodes the identity and
+// the status alone.
+func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	parts, t, err := d.take(data, defaults, into)
+	if err != nil {
+		return d.single(data, defaults, into)
+	}
+	size := len(data) - len(parts.managedFields())
+	if size <= budget.Object {
+		obj, kind, err := d.single(data, defaults, into)
+		if size <= budget.Small || err != nil {
+			return obj, kind, err
+		}
+		if object, err := meta.Accessor(obj); err == nil {
+			metav1.SetMetaDataAnnotation(metaOf(object), sizeAnnotation, strconv.Itoa(size+perObject*bytes.Count(data, []byte("{"))))
+		}
+		return obj, kind, nil
+	}
+	obj, kind, err := d.strict.Decode(parts.identity(t), defaults, into)
+	if err != nil {
+		return nil, nil, err
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, kind, nil // such as a Status
+	}
+	shrink(object)
+	why := &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
+		"The object has %d bytes, and at most %d are allowed. Make it smaller, or delete it: it is not reconciled.", size, budget.Object)}
+	return obj, kind, why.Mark(object)
+}
+
+// managedFields are those in the metadata of an object.
+func (p *parts) managedFields() json.RawMessage {
+	var metadata struct {
+		ManagedFields json.RawMessage `json:"managedFields"`
+	}
+	if json.Unmarshal(p.Metadata, &metadata) != nil {
+		return nil
+	}
+	return metadata.ManagedFields
+}
+
+// metaOf returns the metadata of an object, to set annotations on.
+func metaOf(object metav1.Object) *metav1.ObjectMeta {
+	if m, ok := object.(metav1.ObjectMetaAccessor); ok {
+		if m, ok := m.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return m
+		}
+	}
+	return &metav1.ObjectMeta{}
+}
+
+// shrink leaves of an object's metadata what tells which object it is, whose, and whether it
+// is being deleted.
+func shrink(object metav1.Object) {
+	object.SetAnnotations(ownAnnotations(object.GetAnnotations(), 4*maxPath))
+	object.SetLabels(nil)
+	object.SetManagedFields(nil)
+	var owners []metav1.OwnerReference
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		owners = []metav1.OwnerReference{*owner}
+	}
+	object.SetOwnerReferences(owners)
+	if finalizers := object.GetFinalizers(); len(finalizers) > maxFinalizers {
+		object.SetFinalizers(finalizers[:maxFinalizers])
+	}
+}
+
+// maxFinalizers is how many finalizers are cached of an object that is not cached whole.
+const maxFinalizers = 64
+
+// ownAnnotations are those that code reads and that have at most longest bytes. kubectl alone
+// leaves another copy of the object.
+func ownAnnotations(annotations map[string]string, longest int) map[string]string {
+	var own map[string]string
+	for name, value := range annotations {
+		for _, domain := range ownDomains {
+			if strings.HasPrefix(name, domain) && len(value) <= longest {
+				if own == nil {
+					own = map[string]string{}
+				}
+				own[name] = value
+			}
+		}
+	}
+	return own
+}
+
+// Transform returns what prepares objects for the caches of informers, which are decoded with
+// limits: it leaves out managed fields and the annotations that no code reads, and of an
+// object that exceeds the budget of its namespace all but the identity and the status.
+func Transform(of *budget.Budget) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			return obj, nil
+		}
+		object.SetManagedFields(nil)
+		annotations := object.GetAnnotations()
+		text, counts := annotations[sizeAnnotation]
+		delete(annotations, sizeAnnotation)
+		object.SetAnnotations(ownAnnotations(annotations, budget.Object))
+		size, err := strconv.Atoi(text)
+		if !counts || err != nil || budget.Charge(of, metaOf(object), object.GetNamespace(), object.GetUID(), size) {
+			return obj, nil
+		}
+		if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
+			value.FieldByName("Spec").SetZero()
+		}
+		shrink(object)
+		why := &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Message: fmt.Sprintf(
+			"The large objects of the namespace exceed %d bytes together. Make some smaller or delete them, and then change this one, if only by an annotation: it is not reconciled.", budget.Namespace)}
+		return obj, why.Mark(object)
+	}
+}

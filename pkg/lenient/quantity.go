@@ -1,0 +1,73 @@
+package lenient
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Limits of a quantity, within which it takes no time to parse. No quantity that Kubernetes
+// writes has as many characters, or as large an exponent.
+const (
+	maxQuantity = 64 // characters
+	maxExponent = 3  // digits
+)
+
+// isSlow reports whether JSON may contain a quantity that is slow to parse. It takes a
+// nanosecond for each byte.
+func isSlow(data []byte) bool {
+	run := 0 // how many characters of a number end here
+	for i, c := range data {
+		switch {
+		case '0' <= c && c <= '9', c == '.', c == '+', c == '-':
+			if run++; run > maxQuantity {
+				return true
+			}
+		case run > 0 && (c == 'e' || c == 'E'):
+			if startsValue(data, i-run) && isHuge(data[i+1:]) {
+				return true
+			}
+			run = 0
+		default:
+			run = 0
+		}
+	}
+	return false
+}
+
+// startsValue reports whether a value of JSON may start at an offset.
+func startsValue(data []byte, at int) bool {
+	return at == 0 || strings.IndexByte("\" :,[\t\n\r", data[at-1]) >= 0
+}
+
+// isHuge reports whether text starts with an exponent that takes long to compute with.
+func isHuge[T string | []byte](text T) bool {
+	digits := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case i == 0 && (c == '+' || c == '-'), digits == 0 && c == '0':
+		case '0' <= c && c <= '9':
+			if digits++; digits > maxExponent {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// checkQuantity reports what is wrong with a quantity.
+func checkQuantity(text string) error {
+	if len(text) > maxQuantity {
+		return fmt.Errorf("a quantity has at most %d characters", maxQuantity)
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 && isHuge(text[i+1:]) {
+		return fmt.Errorf("the exponent of a quantity has at most %d digits", maxExponent)
+	}
+	if _, err := resource.ParseQuantity(text); err != nil {
+		return fmt.Errorf("it is no quantity such as 100m or 64Mi")
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+//go:build integration
+
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// poisoned are specs that an API server has stored whose CRDs were laxer, by the resource.
+var poisoned = map[schema.GroupVersionResource]map[string]string{
+	v1alpha1.SchemeGroupVersion.WithResource("apps"): {
+		"two-sorts": `{"image":"a","resources":{"requests":{"cpu":"1e5.5"}}}`,
+		"slow":      `{"image":"a","resources":{"requests":{"cpu":"1e-100000000"}}}`,
+		"divisor":   `{"image":"a","env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1e5.5"}}}]}`,
+	},
+	v1alpha1.SchemeGroupVersion.WithResource("databases"): {
+		"resources": `{"version":"17","deletionPolicy":"Delete","storage":{"size":"1Gi"},"resources":{"limits":{"memory":"1e5.5"}}}`,
+		"storage":   `{"version":"17","storage":{"size":"1e5.5"}}`,
+	},
+	v1alpha1.SchemeGroupVersion.WithResource("platforms"): {
+		"poisoned": `{"namespace":"poisoned","components":[{"name":"db","database":{"version":"17","storage":{"size":"1e5.5"}}}]}`,
+	},
+	cnatv1.SchemeGroupVersion.WithResource("ats"): {
+		"two-sorts": `{"schedule":"2020-01-01T00:00:00Z","command":["true"],"resources":{"requests":{"cpu":"1e5.5"}}}`,
+		"slow":      `{"schedule":"2020-01-01T00:00:00Z","command":["true"],"resources":{"requests":{"cpu":"1e-100000000"}}}`,
+	},
+}
+
+// kindOf are the kinds of resources.
+var kindOf = map[string]string{"apps": "App", "databases": "Database", "platforms": "Platform", "ats": "At"}
+
+// loosen takes all rules about quantities off the CRDs, as if they were of another version,
+// and returns what brings them back.
+func loosen(t *testing.T, on *place.Place, admin dynamic.Interface) (restore func()) {
+	t.Helper()
+	var before []unstructured.Unstructured
+	for _, resource := range []string{"apps.windlass.dev", "databases.windlass.dev", "platforms.windlass.dev", "ats.cnat.programming-kubernetes.info"} {
+		crd, err := admin.Resource(crds).Get(t.Context(), resource, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = append(before, *crd.DeepCopy())
+		withoutRules(crd.Object)
+		if _, err := admin.Resource(crds).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("loosening a CRD: %v", err)
+		}
+	}
+	return func() {
+		t.Helper()
+		for _, crd := range before {
+			patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/versions", "value": crd.Object["spec"].(map[string]any)["versions"]}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := admin.Resource(crds).Patch(t.Context(), crd.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Fatalf("restoring a CRD: %v", err)
+			}
+		}
+	}
+}
+
+// withoutRules takes from a schema what limits the values of quantities.
+func withoutRules(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, part := range node {
+			withoutRules(part)
+		}
+	case map[string]any:
+		delete(node, "x-kubernetes-validations")
+		if node["x-kubernetes-int-or-string"] == true {
+			delete(node, "pattern")
+			delete(node, "maxLength")
+			delete(node, "allOf")
+		}
+		for _, part := range node {
+			withoutRules(part)
+		}
+	}
+}
+
+// store creates an object, which the API server takes once it knows of the laxer CRD.
+func store(t *testing.T, in dynamic.ResourceInterface, kind, version, name, spec string) {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, version, kind, name, spec)
+	if err := object.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, kind+" "+name+" to be stored", func(ctx context.Context) (bool, error) {
+		_, err := in.Create(ctx, object, metav1.CreateOptions{})
+		return err == nil, ignoreInvalid(err)
+	})
+}
+
+func ignoreInvalid(err error) error {
+	if apierrors.IsInvalid(err) {
+		return nil
+	}
+	return err
+}
+
+// all are the poisoned objects, as what reads them.
+func all(tenant *place.Tenant, admin dynamic.Interface, do func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string)) {
+	for resource, objects := range poisoned {
+		var in dynamic.ResourceInterface = tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
+		if resource.Resource == "platforms" {
+			in = admin.Resource(resource)
+		}
+		for name, spec := range objects {
+			do(in, resource, name, spec)
+		}
+	}
+}
+
+// everyKind checks that an object of every kind becomes what it should.
+func everyKind(t *testing.T, on *place.Place, round string) {
+	t.Helper()
+	canary(t, on)
+	other := on.NewTenant(t)
+	other.CreateDatabase(t, other.Namespace, "canary", world.SmallestDatabase())
+	other.DatabaseIn(t, other.Namespace, "canary", v1alpha1.DatabaseReady)
+	other.Create(t, other.Namespace, "canary", "true", nil)
+	other.InPhase(t, other.Namespace, "canary", cnatv1.AtRunning)
+	other.CreateExternalDatabase(t, other.Namespace, "canary", world.EverythingOfExternalDatabase())
+	other.ExternalDatabaseReason(t, other.Namespace, "canary", "DependencyMissing")
+	on.CreatePlatform(t, "canary-"+round, v1alpha1.PlatformSpec{Namespace: "canary-" + round, Components: []v1alpha1.PlatformComponent{
+		{Name: "web", App: &v1alpha1.AppSpec{Image: "registry.example.com/canary:1"}},
+	}})
+	on.PlatformIn(t, "canary-"+round, v1alpha1.PlatformReady)
+}
+
+func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
+	t.Parallel()
+	on := place.Own(t)
+	admin, err := dynamic.NewForConfig(on.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	attacker := on.NewTenant(t)
+	restore := loosen(t, on, admin)
+	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string) {
+		store(t, in, kindOf[resource.Resource], resource.GroupVersion().String(), name, spec)
+	})
+	restore()
+
+	process := place.Launch(t, on.Cluster)
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = process.KeepLog("hostile-decode.log") // for who looks for the cause
+		}
+	})
+	everyKind(t, on, "first")
+	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
+		world.Eventually(t, resource.Resource+" "+name+" to say that it cannot be read", func(ctx context.Context) (bool, error) {
+			object, err := in.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+			text, err := json.Marshal(conditions)
+			return strings.Contains(string(text), `"reason":"Unreadable"`) && strings.Contains(string(text), "Field spec."), err
+		})
+	})
+	if metrics := process.Get(t, "/metrics"); !strings.Contains(metrics, `windlass_unreadable_objects{controller="app"} 3`) {
+		t.Error("the metric does not count the Apps that cannot be read")
+	}
+	old := on.Windlass.CnatV1alpha1().Ats(attacker.Namespace)
+	list, err := on.Windlass.CnatV1alpha1().Ats("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) < 3 {
+		t.Errorf("listing Ats as v1alpha1: %d, %v", len(list.Items), err)
+	}
+	if _, err := old.Get(t.Context(), "slow", metav1.GetOptions{}); err != nil {
+		t.Errorf("reading an At as v1alpha1: %v", err)
+	}
+
+	if code := process.Terminate(); code != 0 {
+		t.Errorf("the controller ended with %d; its log:\n%s", code, process.Log.String())
+	}
+	process = place.Launch(t, on.Cluster)
+	defer process.Terminate()
+	everyKind(t, on, "second")
+	all(attacker, admin, func(in dynamic.ResourceInterface, _ schema.GroupVersionResource, name, _ string) {
+		if err := in.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatalf("deleting %s: %v", name, err)
+		}
+	})
+	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
+		world.Eventually(t, resource.Resource+" "+name+" to be gone", func(ctx context.Context) (bool, error) {
+			_, err := in.Get(ctx, name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+		})
+	})
+}
