@@ -16,10 +16,14 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 )
 
-// Time-outs of the endpoints, which answer from memory.
+// Limits of the endpoints, which answer from memory. Anyone who reaches the port may ask.
 const (
 	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or what is asked for
+	idleTimeout     = time.Minute
 	shutdownTimeout = 5 * time.Second
+	maxHeader       = 16 << 10 // bytes
 )
 
 // endpoints answers /healthz, /readyz and /metrics.
@@ -54,7 +58,10 @@ func serve(ctx context.Context, address string, handler http.Handler, failed cha
 	if err != nil {
 		return nil, fmt.Errorf("listening for --bind-address: %w", err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serving %s: %w", address, err)
