@@ -61,6 +61,7 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	if err != nil {
 		return obj, kind, nil // such as a Status
 	}
+	unmark(obj)
 	shrink(object)
 	why := &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
 		"The object has %d bytes, and at most %d are allowed. Make it smaller, or delete it: it is not reconciled.", size, budget.Object)}
