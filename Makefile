@@ -15,11 +15,14 @@ LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
 
 # How long a fuzz target runs, and how long a run of tests may take.
 FUZZTIME ?= 30s
+# How many odd objects of each kind `make fuzz` creates.
+OBJECTS ?= 10000
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
 # How many tests on the real API server run at once: most of them wait for something.
 PARALLEL ?= 4
-# Which tenth of the plans of `make faults` is run as a test, and which plan alone.
+# Which tenth of the plans of `make faults` is run as a test, and which plan alone; SEED also
+# chooses the objects of `make fuzz`.
 SEED ?= 1
 PLAN ?=
 # From which commit or tag test-upgrade upgrades. Empty means the last release.
@@ -89,7 +92,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/postgres ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
@@ -124,8 +127,10 @@ bench: build bin/kubernetes ## Compare with controller-runtime, and with the lim
 	@$(STEP) "benchmarks" bin/bench $(BENCH)
 
 .PHONY: fuzz
-fuzz: prerequisites ## Run every fuzz target for FUZZTIME (30s).
+fuzz: postgresql build bin/kubernetes ## Run every fuzz target for FUZZTIME (30s), and create OBJECTS (10000) odd objects of each kind.
 	@$(STEP) "fuzz" hack/fuzz.sh $(FUZZTIME)
+	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsHarmNobody \
+		./test/odd -odd.objects $(OBJECTS) -odd.seed $(SEED) $(hide_steps)'
 
 ##@ Try
 

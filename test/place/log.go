@@ -27,3 +27,13 @@ func (l *Log) Bytes() []byte {
 	defer l.mu.Unlock()
 	return bytes.Clone(l.text.Bytes())
 }
+
+// Take returns what was written since the last Take, and forgets it: a process that runs for
+// hours writes more than a test should hold.
+func (l *Log) Take() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := bytes.Clone(l.text.Bytes())
+	l.text.Reset()
+	return text
+}

@@ -1,0 +1,246 @@
+//go:build integration
+
+package odd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/test/world"
+)
+
+// reasonOf is why the API server has refused an object: the rules, without the values.
+func reasonOf(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return cut(err.Error(), 160)
+	}
+	cause := status.Status().Details.Causes[0]
+	return cause.Field + ": " + cut(variable.ReplaceAllString(cause.Message, "…"), 200)
+}
+
+// variable is what differs between refusals for the same reason.
+var variable = regexp.MustCompile(`"(\\.|[^"\\])*"|\d+`)
+
+// rest waits until the operator has said something of every object of the batch. It says nothing
+// of one that is paused.
+func (c *campaign) rest(t *testing.T, kind Kind) {
+	t.Helper()
+	waiting := slices.Clone(c.alive[kind.Name])
+	world.Eventually(t, "the odd objects to have conditions", func(ctx context.Context) (bool, error) {
+		list, err := c.admin.Resource(kind.Resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		live := map[string]*unstructured.Unstructured{}
+		for _, object := range list.Items {
+			live[object.GetNamespace()+"/"+object.GetName()] = &object
+		}
+		waiting = slices.DeleteFunc(waiting, func(object *unstructured.Unstructured) bool {
+			now := live[object.GetNamespace()+"/"+object.GetName()]
+			return now == nil || now.GetAnnotations()[controller.PausedAnnotation] == "true" || hasConditions(now)
+		})
+		return len(waiting) == 0, nil
+	})
+}
+
+// hasConditions reports whether the status is of the newest generation and has conditions.
+func hasConditions(object *unstructured.Unstructured) bool {
+	conditions, _, err1 := unstructured.NestedSlice(object.Object, "status", "conditions")
+	generation, _, err2 := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	return err1 == nil && err2 == nil && len(conditions) > 0 && generation == object.GetGeneration()
+}
+
+// remove deletes the batch of a kind, and waits until it is gone.
+func (c *campaign) remove(t *testing.T, kind Kind) {
+	t.Helper()
+	for _, object := range c.alive[kind.Name] {
+		err := c.client(kind, object).Delete(t.Context(), object.GetName(), metav1.DeleteOptions{})
+		if world.IgnoreNotFound(err) != nil {
+			t.Errorf("deleting %s %s: %v\n%s", kind.Name, object.GetName(), err, manifest(object))
+		}
+	}
+	mine := map[string]bool{}
+	for _, object := range c.alive[kind.Name] {
+		mine[object.GetNamespace()+"/"+object.GetName()] = true
+	}
+	var left []string
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, world.Patience, true, func(ctx context.Context) (_ bool, err error) {
+		left, err = c.remaining(ctx, kind, mine)
+		return len(left) == 0, err
+	})
+	if err != nil {
+		t.Errorf("deleting objects of kind %s: %v; these are left:\n%s", kind.Name, err, strings.Join(left, "\n"))
+	}
+	c.alive[kind.Name] = nil
+	switch kind.Name {
+	case "Database":
+		c.tidyClaims(t)
+	case "ExternalDatabase":
+		c.tidyServer(t)
+	}
+}
+
+// remaining returns those of the objects of a kind that are still there, and takes away from all
+// objects that are being deleted what holds that up on purpose.
+func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]bool) (left []string, err error) {
+	for _, other := range c.kinds {
+		list, err := c.admin.Resource(other.Resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return left, err
+		}
+		for _, object := range list.Items {
+			if other.Name == kind.Name && mine[object.GetNamespace()+"/"+object.GetName()] {
+				left = append(left, manifest(&object))
+			}
+			if object.GetDeletionTimestamp() == nil {
+				continue
+			}
+			if err := c.yield(ctx, other, &object); err != nil {
+				return left, err
+			}
+		}
+	}
+	return left, nil
+}
+
+// ownFinalizers are those that the operator removes, by kind.
+var ownFinalizers = map[string]string{
+	"Database": "windlass.dev/database", "ExternalDatabase": "windlass.dev/externaldatabase", "Platform": "windlass.dev/platform",
+}
+
+// yield takes away what holds up the deletion of an object on purpose: a finalizer of somebody
+// else, a pause, and the wish to delete a database on a server that cannot be reached.
+func (c *campaign) yield(ctx context.Context, kind Kind, object *unstructured.Unstructured) error {
+	patch := map[string]any{}
+	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool {
+		return name == Finalizer || strings.HasPrefix(name, "windlass.dev/") && name != ownFinalizers[kind.Name]
+	})
+	if len(finalizers) != len(object.GetFinalizers()) || object.GetAnnotations()[controller.PausedAnnotation] == "true" {
+		patch["metadata"] = map[string]any{"finalizers": finalizers, "resourceVersion": object.GetResourceVersion(), "annotations": map[string]any{controller.PausedAnnotation: nil}}
+	}
+	if policy, _, _ := unstructured.NestedString(object.Object, "spec", "deletionPolicy"); kind.Name == "ExternalDatabase" && policy == "Delete" && !c.reaches(object) {
+		patch["spec"] = map[string]any{"deletionPolicy": "Retain"}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = c.admin.Resource(kind.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, text, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// reaches reports whether the operator can do on the server what an ExternalDatabase wants.
+func (c *campaign) reaches(object *unstructured.Unstructured) bool {
+	name, _, _ := unstructured.NestedString(object.Object, "spec", "connectionSecretRef", "name")
+	return name == "server"
+}
+
+// look checks that the process lives, that it has not panicked, and what it has logged.
+func (c *campaign) look(t *testing.T) {
+	t.Helper()
+	for _, line := range strings.Split(c.controller.Get(t, "/metrics"), "\n") {
+		if strings.HasPrefix(line, "controller_runtime_reconcile_panics_total") && !strings.HasSuffix(line, " 0") {
+			t.Errorf("a reconcile panicked: %s", line)
+		}
+	}
+	text := c.controller.Log.Take()
+	if _, err := c.log.Write(text); err != nil {
+		t.Fatalf("keeping the controller's log: %v", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if problem := c.problemOf(lines.Bytes()); problem != "" {
+			t.Errorf("the controller has logged %s: %s", problem, lines.Text())
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("reading the controller's log: %v", err)
+	}
+}
+
+// mostReconciles is how often an object of a batch may be reconciled while the batch is there. One
+// that waits for something that does not come is reconciled every five seconds.
+const mostReconciles = 200
+
+// problemOf says what is wrong with a line of the controller's log, or nothing.
+func (c *campaign) problemOf(text []byte) string {
+	line := map[string]any{}
+	if json.Unmarshal(text, &line) != nil {
+		return "a line that is no JSON"
+	}
+	if line["stack"] != nil || strings.Contains(fmt.Sprint(line["err"]), "panic") {
+		return "a panic"
+	}
+	_, isInfo := line["v"]
+	object, _ := line["object"].(string)
+	if !isInfo && object == "" {
+		return "an error without its object"
+	}
+	if isInfo && line["result"] != nil {
+		object = fmt.Sprint(line["controller"], " ", object)
+		if c.reconciles[object]++; c.reconciles[object] == mostReconciles {
+			return fmt.Sprintf("the reconcile number %d of one object", mostReconciles)
+		}
+	}
+	return ""
+}
+
+// measure notes the heap of an operator that has worked and has nothing to do.
+func (c *campaign) measure(t *testing.T) {
+	t.Helper()
+	c.heap = c.controller.Heap(t)
+}
+
+// mostHeap is how much larger the heap may be, in bytes, after all odd objects are gone.
+const mostHeap = 32 << 20
+
+// finish deletes all that is left, and checks what the operator has kept.
+func (c *campaign) finish(t *testing.T) {
+	t.Helper()
+	for _, kind := range slices.Backward(c.kinds) { // Platforms would make their components again
+		c.remove(t, kind)
+	}
+	c.look(t)
+	if heap := c.controller.Heap(t); c.heap > 0 && heap > c.heap+mostHeap {
+		t.Errorf("the heap has grown from %d to %d MiB, and all odd objects are gone", c.heap>>20, heap>>20)
+	} else {
+		fmt.Printf("seed %d: heap %d MiB before, %d MiB after, %d MiB resident at most\n", *seed, c.heap>>20, heap>>20, c.controller.PeakRSS(t)>>20)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.accepted)) {
+		fmt.Printf("%s: %d accepted, %d refused\n", kind, c.accepted[kind], c.refused[kind])
+	}
+	if testing.Verbose() {
+		reasons := slices.SortedFunc(maps.Keys(c.reasons), func(a, b string) int { return c.reasons[b] - c.reasons[a] })
+		for _, reason := range reasons[:min(len(reasons), 60)] {
+			fmt.Printf("%6d %s\n", c.reasons[reason], reason)
+		}
+	}
+	if ended := c.controller.Terminate(); ended != 0 {
+		t.Errorf("the controller ended with exit code %d after SIGTERM", ended)
+	}
+}
