@@ -48,23 +48,24 @@ type placed struct {
 
 // divide decides what becomes of the items that are there. What others have added stays. An
 // item goes that is a duplicate of ours, a port with the name of ours, or what we wanted before
-// under another key. A list that is wanted with one key twice is left to the merge.
+// under another key; and one that has lost its key, with which there is no merge. A list that is
+// wanted with one key twice is left to the merge.
 func (l keyedList) divide(before, wanted, there []any) division {
 	d := division{rest: there}
 	keys, is := l.count(wanted), l.count(there)
-	if len(keys) < len(wanted) || total(is) < len(there) {
+	if len(keys) < len(wanted) {
 		return d
 	}
 	ours, taken, missing := l.match(before, wanted, there)
 	d.rest = nil
 	for i, item := range itemsOf(there) {
-		goes := !ours[i] && taken(item)
+		goes := !ours[i] && (is[item[l.key]] == 0 || taken(item))
 		if !ours[i] && !goes && keys[item[l.key]] == 0 {
 			if n := l.renamed(missing, item); n >= 0 {
 				missing, goes = slices.Delete(missing, n, n+1), true
 			}
 		}
-		if ours[i] || keys[item[l.key]] == 0 && is[item[l.key]] == 1 {
+		if n := is[item[l.key]]; ours[i] || n == 1 && keys[item[l.key]] == 0 {
 			d.rest = append(d.rest, item)
 			if goes {
 				d.gone = append(d.gone, item)
@@ -129,13 +130,6 @@ func (l keyedList) count(items []any) map[any]int {
 		}
 	}
 	return counts
-}
-
-func total(counts map[any]int) (sum int) {
-	for _, n := range counts {
-		sum += n
-	}
-	return sum
 }
 
 // holds tells whether a field has all that is wanted of it, as includes does; but what others

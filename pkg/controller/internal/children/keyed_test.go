@@ -119,6 +119,7 @@ func TestAListItemUnderAnotherKeyIsPutRight(t *testing.T) {
 			},
 		},
 		"a pull secret with another name": {change: func(d *appsv1.Deployment) { pod(d).ImagePullSecrets[0].Name = "else" }},
+		"a pull secret without a name":    {change: func(d *appsv1.Deployment) { pod(d).ImagePullSecrets[0].Name = "" }},
 		"the same pull secret again": {change: func(d *appsv1.Deployment) {
 			pod(d).ImagePullSecrets = append(pod(d).ImagePullSecrets, pod(d).ImagePullSecrets[0])
 		}},
