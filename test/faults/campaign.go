@@ -97,6 +97,9 @@ func (c *campaign) learn(t *testing.T) {
 				c.references[name] = ref
 				plans := derive(s, ref.record)
 				t.Logf("%d plans", len(plans))
+				if s.drifts != "" {
+					c.progress(fmt.Sprintf("%s: the API server refuses or undoes %d of the users' changes, and takes %d", name, ref.record.refused, len(plans)))
+				}
 				for _, p := range plans {
 					if !s.calm && c.chosen(p) {
 						c.waiting = append(c.waiting, p)

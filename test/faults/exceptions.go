@@ -96,8 +96,9 @@ func anyOf(names map[string]bool, is func(string) bool) bool {
 // victim is the type and name of the owned object to which the plan does something at a
 // point of rest.
 func (p plan) victim() string {
-	for _, fault := range []string{isDeleted, isUnlabelled, isUnowned} {
+	for _, fault := range ofObjects {
 		if name, ok := strings.CutPrefix(p.fault, fault+"-"); ok {
+			name, _, _ = strings.Cut(name, ":")
 			return strings.Replace(name, "-", "/", 1)
 		}
 	}

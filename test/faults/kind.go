@@ -68,6 +68,11 @@ func (k kind[S]) but(change func(*S)) kind[S] {
 	return k
 }
 
+// drifted is a scenario in which users change the children of an object at rest.
+func (k kind[S]) drifted() scenario {
+	return scenario{name: k.name + "-drifts", setUp: []step{k.create}, steps: []step{nothing}, drifts: k.name}
+}
+
 // scenarios are those of each kind: create, each change, delete, and create again.
 func (k kind[S]) scenarios() []scenario {
 	all := []scenario{

@@ -61,6 +61,9 @@ const (
 	isUnowned    = "unowned"
 )
 
+// ofObjects are the faults whose names end in the object that they happen to.
+var ofObjects = []string{isDeleted, isUnlabelled, isUnowned, isChanged, isRemoved, isRepeated}
+
 // derive returns the plans for what a reference has recorded, without second deaths.
 func derive(s *scenario, of record) []plan {
 	var plans []plan
@@ -92,6 +95,10 @@ func derive(s *scenario, of record) []plan {
 		}
 	}
 	if s.known {
+		return plans
+	}
+	if s.drifts != "" {
+		add(restPoint(0), of.drifts...)
 		return plans
 	}
 	for i, owned := range of.rests {
@@ -140,7 +147,7 @@ func (p plan) kindOfFault() string {
 	if p.again > 0 {
 		return "dies twice"
 	}
-	for _, fault := range []string{isDeleted, isUnlabelled, isUnowned} { // of each object
+	for _, fault := range ofObjects { // of each object
 		if strings.HasPrefix(p.fault, fault+"-") {
 			return fault
 		}
@@ -155,11 +162,13 @@ type record struct {
 	untilLast int
 	events    []string
 	rests     [][]string // at each point of rest, the objects that are owned
+	drifts    []string   // what users can do to children at the first one
+	refused   int        // how much of that the API server refuses, or undoes
 }
 
 // differs tells how two records do, in a line; empty if they do not.
 func (a record) differs(b record) string {
-	for what, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flat(a.rests), flat(b.rests)}} {
+	for what, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flat(a.rests), flat(b.rests)}, "drifts": {a.drifts, b.drifts}} {
 		if !slices.Equal(slices.Sorted(slices.Values(pair[0])), slices.Sorted(slices.Values(pair[1]))) {
 			return fmt.Sprintf("%s: %v and %v", what, pair[0], pair[1])
 		}

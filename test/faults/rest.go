@@ -2,11 +2,13 @@ package faults
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // atRest notes a point of rest, and has happen there what the plan says.
@@ -22,6 +24,9 @@ func (r *run) atRest(i int) {
 	r.mu.Lock()
 	r.outcome.record.rests = append(r.outcome.record.rests, names)
 	r.mu.Unlock()
+	if r.scenario.drifts != "" && r.plan == (plan{}) {
+		r.findDrifts()
+	}
 	if r.injector.ages(r) {
 		r.settle()
 	}
@@ -35,6 +40,11 @@ func (r *run) atRest(i int) {
 	case clockBack:
 		r.clock.set(-time.Hour)
 	default:
+		for _, o := range r.history.current() {
+			if patch, ok := r.driftPatch(o, fault); ok {
+				r.byOthers(http.MethodPatch, o, "", string(types.JSONPatchType), patch)
+			}
+		}
 		for _, o := range owned {
 			if name, ok := strings.CutPrefix(fault, isDeleted+"-"); ok && name == r.nameOf(o) {
 				r.delete(o)
@@ -48,6 +58,15 @@ func (r *run) atRest(i int) {
 		}
 	}
 	r.settle()
+}
+
+// findDrifts notes what users can do to the children of the scenario's object.
+func (r *run) findDrifts() {
+	for _, o := range r.history.current() {
+		if r.isChild(o) {
+			r.outcome.record.drifts = append(r.outcome.record.drifts, r.driftsOf(o)...)
+		}
+	}
 }
 
 // rest checks that nothing is written any more.

@@ -26,6 +26,9 @@ type scenario struct {
 	calm, few bool
 	// known scenarios send the requests that others do, and faults happen to what they see.
 	known bool
+	// drifts is the kind of the objects whose children users change at rest, and nothing else
+	// happens there; empty if they do not.
+	drifts string
 	// fresh, if there are any, make at once what setUp and steps come to: what is there
 	// in the end must be the same.
 	fresh []step

@@ -48,7 +48,7 @@ func appScenarios() []scenario {
 	scale := func(u *user) {
 		u.change(windlass, "apps", "shop", map[string]any{"spec": map[string]any{"replicas": 5, "autoscaling": nil}})
 	}
-	return append(apps.scenarios(),
+	return append(apps.scenarios(), apps.drifted(),
 		scenario{name: "app-scale", setUp: []step{apps.but(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil }).create}, steps: []step{scale}},
 		scenario{name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{func(u *user) { apps.delete(u); apps.recreate(u) }}},
 		scenario{name: "app-taken", setUp: []step{func(u *user) {

@@ -41,7 +41,7 @@ func refersOfExternalDatabase(u *user) {
 // stays for the next.
 func databaseScenarios() []scenario {
 	retained := databases.but(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
-	return append(databases.scenarios(),
+	return append(databases.scenarios(), databases.drifted(),
 		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves("persistentvolumeclaims/shop")},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
 			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
