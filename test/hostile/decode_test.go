@@ -111,6 +111,8 @@ func store(t *testing.T, in dynamic.ResourceInterface, kind, version, name, spec
 	})
 }
 
+// ignoreInvalid returns nil for an object that the schema refuses: the API server takes its time to
+// learn another schema.
 func ignoreInvalid(err error) error {
 	if apierrors.IsInvalid(err) {
 		return nil

@@ -183,13 +183,6 @@ func TestObjectsThatAreBeyondTheLimitsCanStillBeChangedAndDeleted(t *testing.T) 
 	}
 }
 
-func ignoreInvalid(err error) error {
-	if apierrors.IsInvalid(err) {
-		return nil
-	}
-	return err
-}
-
 func TestAnUpgradeToLimitsRestartsNothing(t *testing.T) {
 	t.Parallel()
 	p := before(t)
