@@ -1,19 +1,14 @@
 package webhook
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
+	"runtime"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/webhook/certificate"
-	"windlass.dev/windlass/pkg/webhook/conversion"
 )
 
 // maxBody limits a request, in bytes. All objects of a list come in one.
@@ -34,52 +29,38 @@ func badRequest(format string, args ...any) *requestError {
 // newHandler answers ConversionReviews.
 func newHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+certificate.Path, convert)
+	h := &handler{converting: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	mux.HandleFunc("POST "+certificate.Path, newMemory().limit(h.convert))
 	return mux
 }
 
-func convert(w http.ResponseWriter, r *http.Request) {
+// handler converts.
+type handler struct{ converting chan struct{} }
+
+func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	logger := klog.FromContext(r.Context())
-	review, refused := readReview(w, r)
+	review, refused := h.read(r)
 	if refused != nil {
 		logger.V(2).Info("Refused a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
+		if refused.code == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", retryAfter)
+		}
 		http.Error(w, refused.Error(), refused.code)
 		return
 	}
-	review.Response = conversion.Review(review.Request)
-	if result := review.Response.Result; result.Status != metav1.StatusSuccess {
-		logger.V(2).Info("Refused a conversion", "desired", review.Request.DesiredAPIVersion, "err", result.Message)
+	if review.failure != nil {
+		logger.V(2).Info("Refused a conversion", "desired", review.desired, "err", review.failure)
 	}
-	review.Request = nil
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(review); err != nil {
+	if err := review.write(w); err != nil {
 		logger.V(2).Info("The answer to a conversion did not get through", "err", err)
 	}
 }
 
-// readReview reads the request of a ConversionReview.
-func readReview(w http.ResponseWriter, r *http.Request) (*apiextensionsv1.ConversionReview, *requestError) {
+func (h *handler) read(r *http.Request) (*review, *requestError) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, &requestError{http.StatusUnsupportedMediaType,
 			fmt.Errorf("content type %q is not application/json", r.Header.Get("Content-Type"))}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, &requestError{http.StatusRequestEntityTooLarge,
-			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit)}
-	}
-	if err != nil {
-		return nil, badRequest("reading the request: %w", err)
-	}
-	review := &apiextensionsv1.ConversionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
-		return nil, badRequest("reading the ConversionReview: %w", err)
-	}
-	if want := apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview"); review.GroupVersionKind() != want {
-		return nil, badRequest("the request is %s, not %s", review.GroupVersionKind(), want)
-	}
-	if review.Request == nil {
-		return nil, badRequest("the ConversionReview has no request")
-	}
-	return review, nil
+	return readReview(r.Body, h.converting)
 }

@@ -79,7 +79,12 @@ func TestWhatIsNoReviewIsRefused(t *testing.T) {
 		{"a review without a request", "POST", "/convert", json,
 			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}`), 400, "has no request"},
 		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
-		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 67108864 bytes"},
+		{"an object without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}), 413, "more than 4194304 bytes"},
+		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt}), 413, "more than 67108864 bytes"},
+		{"objects before the version", "POST", "/convert", json, strings.NewReader(`{"request":{"objects":[]}}`), 400, "before the desired version"},
+		{"a request twice", "POST", "/convert", json, strings.NewReader(`{"request":{},"Request":{}}`), 400, "second"},
+		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "more after"},
+		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 4194304 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +106,60 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 type endless struct{}
 
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// repeated is a text without an end.
+type repeated struct {
+	text string
+	at   int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+func TestMoreThanARequestAtATimeIsRefusedWithATimeToComeAgain(t *testing.T) {
+	m := newMemory()
+	for range maxRequests {
+		m.slots <- struct{}{}
+	}
+	recorder := httptest.NewRecorder()
+	m.limit(func(http.ResponseWriter, *http.Request) { t.Error("it is answered") })(recorder, httptest.NewRequest("POST", "/convert", strings.NewReader(reviewOf())))
+	if recorder.Code != http.StatusTooManyRequests || recorder.Header().Get("Retry-After") == "" {
+		t.Errorf("it is answered with %d", recorder.Code)
+	}
+}
+
+func TestLargeRequestsAreRefusedTogetherAndSmallOnesAreNot(t *testing.T) {
+	m := newMemory()
+	m.large = maxLarge
+	h := &handler{converting: make(chan struct{}, 1)}
+	for name, tt := range map[string]struct {
+		review string
+		code   int
+	}{
+		"a small one": {reviewOf(oldAt), http.StatusOK},
+		"a large one": {reviewOf(strings.Repeat(oldAt+",", smallRequest/len(oldAt)) + oldAt), http.StatusServiceUnavailable},
+	} {
+		request := httptest.NewRequest("POST", "/convert", strings.NewReader(tt.review))
+		request.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		m.limit(h.convert)(recorder, request)
+		if recorder.Code != tt.code || (recorder.Header().Get("Retry-After") != "") != (tt.code != http.StatusOK) {
+			t.Errorf("%s is answered with %d %s", name, recorder.Code, recorder.Body)
+		}
+	}
+	if m.large != maxLarge || len(m.slots) > 0 {
+		t.Errorf("%d bytes and %d slots are taken after them", m.large, len(m.slots))
+	}
+}
 
 // FuzzHandler shows that no body makes the webhook panic, or answer with
 // something that the API server would not take.
