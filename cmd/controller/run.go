@@ -66,9 +66,10 @@ func run(ctx context.Context, o *options) error {
 	if o.leaderElect {
 		elections = newElections(c.Clients, o, c.namespace, identity)
 	}
+	warm := &warmUp{controllers: served.Unconverted, patience: cachesPatience}
 	var stopped <-chan struct{}
 	if o.bindAddress != "0" {
-		if stopped, err = serve(lasting, o.bindAddress, endpoints(watched(elections), readiness(served.Unconverted, conversions(converter, o)), o.pprof), p.failed); err != nil {
+		if stopped, err = serve(lasting, o.bindAddress, endpoints(watched(elections), readiness(warm, conversions(converter, o)), o.pprof), p.failed); err != nil {
 			return err
 		}
 	}
@@ -78,7 +79,7 @@ func run(ctx context.Context, o *options) error {
 	checkCRDs(ctx, c)
 	caches.Start(lasting.Done())
 	err = p.live(func(leading context.Context) error {
-		if !warm(leading, served.Unconverted) {
+		if !warm.wait(leading) {
 			return nil
 		}
 		work := func() {
@@ -162,18 +163,6 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// warm waits until the caches of controllers are filled: a process that cannot work yet must
-// not lead. It is false if ctx ends before. A cache that takes conversions is none of
-// them: the conversion may have to be taken over first, and that takes the lease.
-func warm(ctx context.Context, controllers []*controller.Controller) bool {
-	for _, c := range controllers {
-		if !c.WaitForSync(ctx) {
-			return false
-		}
-	}
-	return true
-}
-
 // work runs the workers of all kinds until the signal comes.
 func (p *process) work() {
 	for _, c := range p.controllers {
@@ -217,18 +206,6 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 		return nil, fmt.Errorf("making the conversion webhook: %w", err)
 	}
 	return server, nil
-}
-
-// readiness tells whether this process can work, or stand by.
-func readiness(controllers []*controller.Controller, conversions func() error) func() error {
-	return func() error {
-		for _, c := range controllers {
-			if !c.HasSynced() {
-				return fmt.Errorf("the caches of controller %s are not filled yet", c.Name())
-			}
-		}
-		return conversions()
-	}
 }
 
 // conversions tells whether this process does its part of the conversions. That of an operator

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,6 +128,28 @@ func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
 	}
 }
 
+func TestAKindWhoseCachesAreNotFilledHoldsUpNobodyForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := cachetesting.NewFakeControllerSource()
+		defer source.Shutdown()
+		queue := controller.NewQueue("toy", clock.RealClock{})
+		defer queue.ShutDown()
+		toy := controller.New("toy", queue, nil)
+		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewGuard())) // which nobody runs
+		warm := &warmUp{controllers: []*controller.Controller{toy}, patience: cachesPatience}
+		ready, began := readiness(warm, func() error { return nil }), time.Now()
+		if ready() == nil {
+			t.Error("ready before its patience is over")
+		}
+		if !warm.wait(t.Context()) || time.Since(began) != cachesPatience {
+			t.Errorf("it waited for %s", time.Since(began))
+		}
+		if err := ready(); err != nil {
+			t.Errorf("not ready though the other kinds can work: %v", err)
+		}
+	})
+}
+
 func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()
@@ -134,7 +158,7 @@ func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	defer queue.ShutDown()
 	toy := controller.New("toy", queue, nil)
 	toy.Watch(informer, controller.Self(queue, controller.NewGuard()))
-	ready := readiness([]*controller.Controller{toy}, func() error { return nil })
+	ready := readiness(&warmUp{controllers: []*controller.Controller{toy}}, func() error { return nil })
 	if ready() == nil {
 		t.Error("ready before the caches are filled")
 	}

@@ -172,7 +172,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 		return t.claim(ctx, owner, want)
 	}
 	if err != nil {
-		return live, fmt.Errorf("creating %s: %w", t.describe(want), err)
+		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
 	}
 	t.Guard.Wrote(owner.key(), t.Cache, live.GetResourceVersion())
 	return live, nil
@@ -233,7 +233,7 @@ func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, 
 	}
 	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
 	if err != nil {
-		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
+		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
 	}
 	t.Guard.Wrote(owner.key(), t.Cache, updated.GetResourceVersion())
 	return updated, nil

@@ -1,0 +1,37 @@
+package children
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// inOrder returns the error of an object that the API server refuses as invalid with its causes
+// sorted. The API server finds some of them by going over a map, so that it tells the same causes
+// in another order each time, and a status that repeats them would change with every attempt.
+// Other errors are returned as they are.
+func inOrder(err error) error {
+	var refused *apierrors.StatusError
+	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.ErrStatus.Details == nil {
+		return err
+	}
+	what, _, ok := strings.Cut(refused.ErrStatus.Message, ": ")
+	if !ok || len(refused.ErrStatus.Details.Causes) < 2 {
+		return err
+	}
+	status := refused.ErrStatus.DeepCopy()
+	causes := status.Details.Causes
+	slices.SortFunc(causes, func(a, b metav1.StatusCause) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
+	})
+	said := make([]string, len(causes))
+	for i, cause := range causes {
+		said[i] = cause.Field + ": " + cause.Message
+	}
+	status.Message = what + ": [" + strings.Join(said, ", ") + "]"
+	return &apierrors.StatusError{ErrStatus: *status}
+}

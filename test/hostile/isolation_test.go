@@ -1,0 +1,35 @@
+//go:build integration
+
+package hostile
+
+import (
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestAKindWhoseCacheIsNotFilledHoldsUpNoOther takes a CustomResourceDefinition away before the
+// controller starts, so that the cache of Apps is never filled. Platforms need it too.
+func TestAKindWhoseCacheIsNotFilledHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	p := place.Own(t)
+	if _, err := p.Kubectl(t.Context(), "", "delete", "crd", "apps.windlass.dev"); err != nil {
+		t.Fatal(err)
+	}
+	crippled := place.Launch(t, p.Cluster) // returns when it is ready
+	defer crippled.Terminate()
+	namespace := p.NewNamespace(t)
+	p.CreateDatabase(t, namespace, "canary", world.SmallestDatabase())
+	p.DatabaseIn(t, namespace, "canary", v1alpha1.DatabaseReady)
+	p.Create(t, namespace, "canary", "true", nil)
+	p.InPhase(t, namespace, "canary", "Done")
+	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", namespace); err != nil {
+		t.Errorf("the webhook does not convert: %v", err)
+	}
+	if log := crippled.Log.String(); !strings.Contains(log, `"A kind does not work yet; the others do" err=`) || !strings.Contains(log, `controller="app"`) {
+		t.Error("the log does not name the kind that does not work")
+	}
+}
