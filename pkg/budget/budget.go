@@ -13,7 +13,7 @@ import (
 // Limits of cached objects, in bytes. docs/security.md lists them.
 const (
 	// Object is how large an object may be, as JSON without its managed fields.
-	Object = 512 << 10
+	Object = 1 << 20
 	// Owned is how large an object of a built-in type may be: one that is made for an object
 	// holds what that says, and a record of it.
 	Owned = 1 << 20

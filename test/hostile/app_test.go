@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,8 +100,8 @@ func TestAnUpgradeReplacesNoPodOfAnApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now.Generation != d.Generation {
-		t.Errorf("its Deployment was changed: generation %d after %d, Pods with %v", now.Generation, d.Generation, now.Spec.Template.Labels)
+	if diff := cmp.Diff(d.Spec, now.Spec); diff != "" {
+		t.Errorf("its Deployment was changed (-before +after):\n%s", diff)
 	}
 	if service, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || service.Spec.Selector["windlass.dev/app"] != "" {
 		t.Errorf("the Service selects what no Pod has: %v (%v)", service.Spec.Selector, err)

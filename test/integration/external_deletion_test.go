@@ -131,7 +131,7 @@ func TestDeletionWithTheServerAway(t *testing.T) {
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
-	e.says(t, "ServerUnreachable", false, "the server at 127.0.0.1:"+e.server.Port, "deletionPolicy Retain would leave them")
+	e.says(t, "ServerUnreachable", false, "Connecting by Secret server: ", "deletionPolicy Retain would leave them")
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
 	waits := func(p *v1alpha1.Platform) bool {
 		db := p.Status.Components[0]
 		return db.Phase == v1alpha1.ComponentRemoving && strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. It says:") &&
-			strings.Contains(db.Message, "the server at 127.0.0.1:"+e.server.Port)
+			strings.Contains(db.Message, "Connecting by Secret server: ")
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", waits)
 	if platform.Status.Phase != v1alpha1.PlatformDeploying || !strings.Contains(message(platform), "db is Removing") {
@@ -60,7 +60,7 @@ func TestADeletionSaysForWhatItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", func(p *v1alpha1.Platform) bool {
-		return strings.Contains(message(p), "the server at 127.0.0.1:"+e.server.Port)
+		return strings.Contains(message(p), "Connecting by Secret server: ")
 	})
 	if words := "Removing components: 1 left. db is Removing: ExternalDatabase " + e.namespace + "-db is being deleted. It says:"; !strings.Contains(message(platform), words) {
 		t.Errorf("Ready says: %s", message(platform))

@@ -25,7 +25,11 @@ const formerRelease = "f720da2"
 
 // writesOfAnUpgrade are all writes that an upgrade from formerRelease may cost. None of them restarts
 // anything.
-var writesOfAnUpgrade []string
+var writesOfAnUpgrade = []string{
+	"patch persistentvolumeclaims of-database/shop",           // loses the labels by which GitOps tools prune
+	"patch persistentvolumeclaims of-platform/of-platform-db", // likewise
+	"update platforms/status /of-platform",                    // notes the UID of its namespace
+}
 
 // TestAnUpgradeRestartsNothing upgrades objects of every kind that use every field, and that are
 // Ready, or Done.

@@ -43,7 +43,16 @@ const allowedHosts = "--external-database-allowed-hosts="
 // each other, so that the servers of ExternalDatabases may be on this machine unless flags
 // say where they may be. Two on one cluster need one webhook URL.
 func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (*Process, error) {
-	p, err := begin(ctx, c, flags)
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	return startReady(ctx, root, c, flags)
+}
+
+// startReady is StartController for the controller of the checkout at root.
+func startReady(ctx context.Context, root string, c *cluster.Cluster, flags []string) (*Process, error) {
+	p, err := begin(ctx, root, c, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -60,24 +69,19 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 // Begin starts a controller, with further flags, and does not wait until it is ready.
 func Begin(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
-	p, err := begin(t.Context(), c, flags)
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := begin(t.Context(), root, c, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// begin starts the process.
-func begin(ctx context.Context, c *cluster.Cluster, flags []string) (*Process, error) {
-	root, err := cluster.Root()
-	if err != nil {
-		return nil, err
-	}
-	return startController(ctx, root, c, flags...)
-}
-
-// startController is StartController for the controller of the checkout at root.
-func startController(ctx context.Context, root string, c *cluster.Cluster, flags ...string) (*Process, error) {
+// begin starts the controller of the checkout at root.
+func begin(ctx context.Context, root string, c *cluster.Cluster, flags []string) (*Process, error) {
 	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, "windlass-system", "windlass-controller")
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func (r Release) Own(t *testing.T) *Place {
 // Launch starts the release's controller on a cluster, with further flags.
 func (r Release) Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
-	p, err := startController(t.Context(), r.root, c, flags...)
+	p, err := startReady(t.Context(), r.root, c, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
