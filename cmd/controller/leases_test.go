@@ -133,7 +133,9 @@ func TestOneThatWaitsForTheClusterGivesItsOwnLeaseBack(t *testing.T) {
 		t.Errorf("the cluster's Lease went to %q", got)
 	}
 	first.stop()
-	<-first.result
+	if err := <-first.result; err != nil {
+		t.Errorf("the other one ended with: %v", err)
+	}
 }
 
 func TestTheLossOfEitherLeaseEndsTheProcess(t *testing.T) {

@@ -82,20 +82,7 @@ func run(ctx context.Context, o *options) error {
 		if !warm.wait(leading) {
 			return nil
 		}
-		work := func() {
-			// Of all installations in a cluster, only the one that works in all namespaces
-			// and holds the cluster's Lease may take the conversion from another one.
-			if converter != nil && o.kinds.Namespace == "" {
-				converter.Lead()
-			}
-			p.work()
-		}
-		if !o.leaderElect {
-			work()
-			<-leading.Done()
-			return nil
-		}
-		return elect(leading, elections, work)
+		return p.lead(leading, elections, takeOver(converter, o))
 	})
 	if err != nil {
 		return err // at once: another process may lead by now
@@ -161,6 +148,31 @@ func (p *process) live(elect func(context.Context) error) error {
 	p.converting.Wait()
 	logger.Info("Stopped in order")
 	return err
+}
+
+// lead works while this process holds the leases, or at once if there are none. It calls takeOver
+// before.
+func (p *process) lead(ctx context.Context, elections []*election, takeOver func()) error {
+	work := func() {
+		takeOver()
+		p.work()
+	}
+	if len(elections) > 0 {
+		return elect(ctx, elections, work)
+	}
+	work()
+	<-ctx.Done()
+	return nil
+}
+
+// takeOver returns what lets the webhook take the conversion from another installation. Of all
+// installations in a cluster, only the one that works in all namespaces and holds the cluster's
+// Lease may.
+func takeOver(converter *webhook.Server, o *options) func() {
+	if converter == nil || o.kinds.Namespace != "" {
+		return func() {}
+	}
+	return converter.Lead
 }
 
 // work runs the workers of all kinds until the signal comes.

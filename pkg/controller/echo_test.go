@@ -43,7 +43,7 @@ func (w *watched) runFor(d time.Duration) {
 	if err := c.Run(ctx, 2); err != nil {
 		w.t.Errorf("Run ended with: %v", err)
 	}
-	time.Sleep(time.Second) // by a clock that stands still meanwhile: the last event is delivered
+	<-time.After(time.Second) // by a clock that stands still meanwhile: the last event is delivered
 }
 
 type echoing struct {
@@ -108,7 +108,7 @@ func TestAReconcileThatGoesOnFindsItsStatusStored(t *testing.T) {
 				begin, kind := time.Now(), &painter{}
 				var found []string
 				var second time.Duration
-				kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
+				kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
 					found = append(found, toy.Status.Colour)
 					if kind.calls == 1 {
 						toy.Status.Colour = "mixed"

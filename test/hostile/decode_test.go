@@ -49,7 +49,7 @@ var kindOf = map[string]string{"apps": "App", "databases": "Database", "platform
 
 // loosen takes all rules about quantities off the CRDs, as if they were of another version,
 // and returns what brings them back.
-func loosen(t *testing.T, on *place.Place, admin dynamic.Interface) (restore func()) {
+func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	t.Helper()
 	var before []unstructured.Unstructured
 	for _, resource := range []string{"apps.windlass.dev", "databases.windlass.dev", "platforms.windlass.dev", "ats.cnat.programming-kubernetes.info"} {
@@ -123,7 +123,7 @@ func ignoreInvalid(err error) error {
 // all are the poisoned objects, as what reads them.
 func all(tenant *place.Tenant, admin dynamic.Interface, do func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string)) {
 	for resource, objects := range poisoned {
-		var in dynamic.ResourceInterface = tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
+		in := tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
 		if resource.Resource == "platforms" {
 			in = admin.Resource(resource)
 		}
@@ -158,7 +158,7 @@ func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	attacker := on.NewTenant(t)
-	restore := loosen(t, on, admin)
+	restore := loosen(t, admin)
 	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string) {
 		store(t, in, kindOf[resource.Resource], resource.GroupVersion().String(), name, spec)
 	})

@@ -95,7 +95,7 @@ func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
 	if now := namespaceNow(t, shared, name); now != nil {
 		t.Fatalf("it was made again: %v", now)
 	}
-	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}}
 	again, err := shared.Kube.CoreV1().Namespaces().Create(t.Context(), again, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

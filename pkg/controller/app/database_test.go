@@ -26,8 +26,8 @@ func TestTheSecretOfAnotherDatabaseIsNotTaken(t *testing.T) {
 		"a Database's, for which it asks":                 {"Database", owned(ours, "Database", "db"), ""},
 		"a Database's, without a kind":                    {"", owned(ours, "Database", "db"), ""},
 		"an ExternalDatabase's, for which it asks":        {"ExternalDatabase", owned(ours, "ExternalDatabase", "db"), ""},
-		"an ExternalDatabase's, though it asks for other": {"Database", owned(ours, "ExternalDatabase", "db"), "Secret db-credentials belongs to ExternalDatabase db, but databaseRef names Database db; set databaseRef.kind to ExternalDatabase, or delete the ExternalDatabase"},
-		"a Database's, though it asks for other":          {"ExternalDatabase", owned(ours, "Database", "db"), "Secret db-credentials belongs to Database db, but databaseRef names ExternalDatabase db; set databaseRef.kind to Database, or delete the Database"},
+		"an ExternalDatabase's, though it asks for other": {"Database", owned(ours, "ExternalDatabase", "db"), "the Secret db-credentials belongs to ExternalDatabase db, but databaseRef names Database db; set databaseRef.kind to ExternalDatabase, or delete the ExternalDatabase"},
+		"a Database's, though it asks for other":          {"ExternalDatabase", owned(ours, "Database", "db"), "the Secret db-credentials belongs to Database db, but databaseRef names ExternalDatabase db; set databaseRef.kind to Database, or delete the Database"},
 		"one that nobody controls":                        {"Database", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials"}}, ""},
 		"one of another operator":                         {"Database", owned("external-secrets.io/v1", "ExternalSecret", "db"), ""},
 	} {

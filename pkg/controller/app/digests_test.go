@@ -29,7 +29,7 @@ func TestAVersionIsReadOnceForAllApps(t *testing.T) {
 				ask := func() {
 					in, err := d.of(t.Context(), content{name: "a"}, func(context.Context) (input, error) {
 						reads++
-						time.Sleep(time.Second) // of the bubble
+						<-time.After(time.Second) // of the bubble
 						return input{Digest: "d"}, test.err
 					})
 					controllertest.Equal(t, "digest", "d", in.Digest)

@@ -150,7 +150,7 @@ func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned
 	}
 	if kind := cmp.Or(wanted.Kind, kindDatabase); is.Kind != kind || is.Name != wanted.Name {
 		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
-			"Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
+			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
 			credentials(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
 	}
 	return nil
