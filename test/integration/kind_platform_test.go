@@ -70,10 +70,11 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		shared.PlatformReason(t, namespace, reason)
 	},
 	costs: func(namespace string) []string {
-		status, look := "update platforms/status /"+namespace, "get platforms /"+namespace // before a component that follows others
+		status, look := "update platforms/status /"+namespace, "get platforms /"+namespace // before a component is made
 		return []string{
 			"patch platforms /" + namespace, // the finalizer
-			"create databases " + namespace + "/" + namespace + "-db", status,
+			status,                          // what is about to be made, so that no forged child is taken for it
+			look, "create databases " + namespace + "/" + namespace + "-db", status,
 			look, "create externaldatabases " + namespace + "/" + namespace + "-outside", status,
 			look, "create apps " + namespace + "/" + namespace + "-web", status,
 			look, "create ats " + namespace + "/" + namespace + "-task", status,
