@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # mutants.sh [NAME...] shows that the plans of test/faults find bugs: it applies each patch
 # of test/faults/mutants (or those named) to a copy of the tree, and runs the scenarios
-# that the patch names in its head until a plan fails. It fails if none does.
+# that the patch names in its head until a plan fails. It fails if none does. For bugs that no plan
+# can show, as what users do is no fault of the surroundings, the head names a unit test instead:
+# "Test: PACKAGE NAME".
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -22,6 +24,16 @@ for name in "${mutants[@]}"; do
   patch="${root}/test/faults/mutants/${name}.patch"
   scenarios="$(sed -n 's/^Scenarios: //p' "${patch}")"
   patch --quiet --fuzz=0 -d "${copy}" -p1 <"${patch}"
+  if read -r package test < <(sed -n 's/^Test: //p' "${patch}"); then
+    if (cd "${copy}" && go vet "${package}" && ! go test -run "^${test}\$" "${package}" >"${copy}/log" 2>&1); then
+      echo "${name}: ${test}"
+    else
+      missed+=("${name}")
+      echo "${name}: NOT FOUND"
+    fi
+    patch --quiet --fuzz=0 --reverse -d "${copy}" -p1 <"${patch}"
+    continue
+  fi
   (cd "${copy}" && go test -c -tags integration -o bin/mutant.test ./test/faults)
   if (cd "${copy}" && bin/mutant.test -test.run '^TestFaults$' -test.timeout 0 \
     -faults.all -faults.first -faults.scenarios "${scenarios}" >"${copy}/log" 2>&1); then
