@@ -46,8 +46,12 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	if !used {
 		return 0
 	}
-	// More than an interval is left only if the clock was set back.
-	return min(b.interval, max(0, whole.Sub(now)-time.Duration(b.burst-1)*b.interval))
+	left := max(0, whole.Sub(now)-time.Duration(b.burst-1)*b.interval)
+	if left > b.interval { // which spend does not leave: the clock was set back
+		delete(b.whole, key)
+		return 0
+	}
+	return left
 }
 
 // spend takes one turn of key, if there is one.

@@ -44,6 +44,12 @@ var variable = regexp.MustCompile(`"(\\.|[^"\\])*"|\d+`)
 func (c *campaign) rest(t *testing.T, kind Kind) {
 	t.Helper()
 	waiting := slices.Clone(c.alive[kind.Name])
+	defer func() {
+		for _, object := range waiting {
+			now, err := c.client(kind, object).Get(context.WithoutCancel(t.Context()), object.GetName(), metav1.GetOptions{})
+			t.Errorf("%s %s/%s has no conditions of its newest generation (%v):\n%s", kind.Name, object.GetNamespace(), object.GetName(), err, manifest(now))
+		}
+	}()
 	world.Eventually(t, "the odd objects to have conditions", func(ctx context.Context) (bool, error) {
 		list, err := c.admin.Resource(kind.Resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
