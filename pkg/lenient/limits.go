@@ -42,14 +42,16 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	if err != nil {
 		return d.single(data, defaults, into)
 	}
-	size := len(data) - len(parts.managedFields())
+	metadata := parts.metadata()
+	size := len(data) - len(metadata.ManagedFields)
 	if size <= budget.Object {
 		obj, kind, err := d.single(data, defaults, into)
 		if size <= budget.Small || err != nil {
 			return obj, kind, err
 		}
-		if object, err := meta.Accessor(obj); err == nil {
-			metav1.SetMetaDataAnnotation(metaOf(object), sizeAnnotation, strconv.Itoa(size+perObject*bytes.Count(data, []byte("{"))))
+		object, accessErr := meta.Accessor(obj)
+		if kept := metadata.kept(data); accessErr == nil && kept > budget.Small {
+			metav1.SetMetaDataAnnotation(metaOf(object), sizeAnnotation, strconv.Itoa(kept))
 		}
 		return obj, kind, nil
 	}
@@ -68,15 +70,29 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	return obj, kind, why.Mark(object)
 }
 
-// managedFields are those in the metadata of an object.
-func (p *parts) managedFields() json.RawMessage {
-	var metadata struct {
-		ManagedFields json.RawMessage `json:"managedFields"`
+// metadata is what Transform takes off an object, or may.
+type metadata struct {
+	ManagedFields json.RawMessage   `json:"managedFields"`
+	Annotations   map[string]string `json:"annotations"`
+}
+
+func (p *parts) metadata() (m metadata) {
+	if json.Unmarshal(p.Metadata, &m) != nil {
+		return metadata{}
 	}
-	if json.Unmarshal(p.Metadata, &metadata) != nil {
-		return nil
+	return m
+}
+
+// kept is how many bytes an object takes in a cache, without what Transform takes off.
+func (m metadata) kept(data []byte) int {
+	size := len(data) - len(m.ManagedFields)
+	braces := bytes.Count(data, []byte("{")) - bytes.Count(m.ManagedFields, []byte("{"))
+	for name, value := range m.Annotations {
+		if len(ownAnnotations(map[string]string{name: value}, budget.Object)) == 0 {
+			size, braces = size-len(value), braces-strings.Count(value, "{")
+		}
 	}
-	return metadata.ManagedFields
+	return size + perObject*max(0, braces)
 }
 
 // metaOf returns the metadata of an object, to set annotations on.
@@ -135,6 +151,7 @@ func Transform(of *budget.Budget) cache.TransformFunc {
 			return obj, nil
 		}
 		object.SetManagedFields(nil)
+		object.SetOwnerReferences(budget.Owners(object.GetOwnerReferences()))
 		annotations := object.GetAnnotations()
 		text, counts := annotations[sizeAnnotation]
 		delete(annotations, sizeAnnotation)

@@ -45,6 +45,7 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 			return obj, nil
 		}
 		whole.SetManagedFields(nil)
+		whole.SetOwnerReferences(budget.Owners(whole.GetOwnerReferences()))
 		if !isClaimed(whole) {
 			return identityOf(whole, nil)
 		}

@@ -61,7 +61,7 @@ func (c *campaign) rest(t *testing.T, kind Kind) {
 		}
 		waiting = slices.DeleteFunc(waiting, func(object *unstructured.Unstructured) bool {
 			now := live[object.GetNamespace()+"/"+object.GetName()]
-			return now == nil || now.GetAnnotations()[controller.PausedAnnotation] == "true" || hasConditions(now)
+			return now == nil || now.GetDeletionTimestamp() != nil || now.GetAnnotations()[controller.PausedAnnotation] == "true" || hasConditions(now)
 		})
 		return len(waiting) == 0, nil
 	})

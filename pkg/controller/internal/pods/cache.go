@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+
+	"windlass.dev/windlass/pkg/budget"
 )
 
 // ownDomains are those of the annotations that kinds put on their Pods: the groups of
@@ -89,7 +91,7 @@ func bounded(all map[string]string, prefixes ...string) map[string]string {
 // controllerOf is the owner that decides whose a Pod is.
 func controllerOf(pod *corev1.Pod) []metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		return []metav1.OwnerReference{*owner}
+		return budget.Owners([]metav1.OwnerReference{*owner})
 	}
 	return nil
 }
