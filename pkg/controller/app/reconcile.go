@@ -52,6 +52,15 @@ type pass struct {
 	deployment *appsv1.Deployment // as it is after the step of that name
 }
 
+// selected is the Deployment that decides what selects the Pods: as it was before this pass as long
+// as its Pods did not bear appLabel then, as after a rollback.
+func (p *pass) selected() *appsv1.Deployment {
+	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
+		return p.before
+	}
+	return p.deployment
+}
+
 // Reconcile implements controller.Reconciler. A step that fails ends the pass, so
 // that nothing is made whose needs are not met.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controller.Result, error) {
@@ -154,9 +163,9 @@ func (r *reconciler) deployment(ctx context.Context, p *pass) error {
 
 func (r *reconciler) service(ctx context.Context, p *pass) error {
 	services, want := r.services, desiredService(p.app)
-	want.Spec.Selector = podSelector(p.app, p.deployment, nil)
+	want.Spec.Selector = podSelector(p.app, p.selected(), nil)
 	services.Keep = func(want, live *corev1.Service) {
-		want.Spec.Selector = podSelector(p.app, p.deployment, live.Spec.Selector)
+		want.Spec.Selector = podSelector(p.app, p.selected(), live.Spec.Selector)
 	}
 	_, err := services.Ensure(ctx, p.owner, want, nil)
 	return err
@@ -186,9 +195,9 @@ func (r *reconciler) disruptionBudget(ctx context.Context, p *pass) error {
 		return r.budgets.Prune(ctx, p.owner, p.app.Name)
 	}
 	budgets := r.budgets
-	want.Spec.Selector.MatchLabels = podSelector(p.app, p.deployment, nil)
+	want.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), nil)
 	budgets.Keep = func(want, live *policyv1.PodDisruptionBudget) {
-		want.Spec.Selector.MatchLabels = podSelector(p.app, p.deployment, labelsOf(live.Spec.Selector))
+		want.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), labelsOf(live.Spec.Selector))
 	}
 	_, err := budgets.Ensure(ctx, p.owner, want, nil)
 	return err

@@ -55,7 +55,9 @@ func keepTemplate(want, live *appsv1.Deployment) {
 func lastTemplate(live *appsv1.Deployment) (template *corev1.PodTemplateSpec, known bool) {
 	var record appsv1.Deployment
 	err := json.Unmarshal([]byte(live.Annotations[children.RecordAnnotation]), &record)
-	return &record.Spec.Template, err == nil && len(record.Spec.Template.Spec.Containers) > 0
+	// The record of a large object is shortened: it has no values, and so no image.
+	containers := record.Spec.Template.Spec.Containers
+	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
 }
 
 // podSelector returns what selects the Pods of an App once its Deployment is d. now is what
@@ -67,7 +69,7 @@ func podSelector(app *v1alpha1.App, d *appsv1.Deployment, now map[string]string)
 	switch {
 	case d == nil || d.Spec.Template.Labels[appLabel] != app.Name:
 		return selectorOf(app)
-	case d.Generation <= 1, now[appLabel] == app.Name, verdictOf(app, d).phase == v1alpha1.AppReady:
+	case d.Generation <= 1 && now == nil, now[appLabel] == app.Name, !d.Spec.Paused && verdictOf(app, d).phase == v1alpha1.AppReady:
 		return narrow
 	}
 	return selectorOf(app)

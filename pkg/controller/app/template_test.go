@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/internal/children"
@@ -70,6 +71,25 @@ func TestPodsGetATokenOnlyOfAnAccountThatTheAppNames(t *testing.T) {
 	}
 }
 
+func withoutRollouts(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Spec.Paused, d.Spec.Replicas = true, ptr.To[int32](0)
+	return d
+}
+
+func TestARecordThatIsShortenedTellsNoTemplate(t *testing.T) {
+	d := byAnEarlierVersion(t, example())
+	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
+	if template, known := lastTemplate(d); known {
+		t.Errorf("it tells %v", template)
+	}
+}
+
+func TestARollbackToPodsWithoutTheLabelSelectsThem(t *testing.T) {
+	app := example()
+	p := &pass{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
+	controllertest.Equal(t, "selector", selectorOf(app), podSelector(app, p.selected(), narrowSelector(app)))
+}
+
 func TestPodsAreSelectedByALabelOnlyOnceAllBearIt(t *testing.T) {
 	app := example()
 	broad, narrow := selectorOf(app), narrowSelector(app)
@@ -92,6 +112,10 @@ func TestPodsAreSelectedByALabelOnlyOnceAllBearIt(t *testing.T) {
 		"some Pods are of the template":                  {d: later(2, halfWay), now: broad, want: broad},
 		"all Pods are of the template":                   {d: later(2, rolledOutTo), now: broad, want: narrow},
 		"the next rollout is under way":                  {d: later(3, rolledOutTo), now: narrow, want: narrow},
+		"it was orphaned and made again beside its Pods": {d: later(1, appsv1.DeploymentStatus{}), now: broad, want: broad},
+		"somebody has paused it, so that it has no Pods of the template": {
+			d: withoutRollouts(later(2, appsv1.DeploymentStatus{ObservedGeneration: 2})), now: broad, want: broad,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "selector", c.want, podSelector(app, c.d, c.now))
