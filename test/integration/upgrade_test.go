@@ -26,9 +26,9 @@ const formerRelease = "f720da2"
 // writesOfAnUpgrade are all writes that an upgrade from formerRelease may cost. None of them restarts
 // anything.
 var writesOfAnUpgrade = []string{
-	"patch persistentvolumeclaims of-database/shop",           // loses the labels by which GitOps tools prune
-	"patch persistentvolumeclaims of-platform/of-platform-db", // likewise
-	"update platforms/status /of-platform",                    // notes the UID of its namespace
+	"patch persistentvolumeclaims by-database/shop",           // loses the labels by which GitOps tools prune
+	"patch persistentvolumeclaims by-platform/by-platform-db", // likewise
+	"update platforms/status /by-platform",                    // notes the UID of its namespace
 }
 
 // TestAnUpgradeRestartsNothing upgrades objects of every kind that use every field, and that are
@@ -43,7 +43,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	p := release.Own(t)
 	former := release.Launch(t, p.Cluster)
 	for _, o := range owners {
-		namespace := "of-" + o.name()
+		namespace := "by-" + o.name()
 		if _, err := p.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	former.Terminate()
 	writes := func() []string {
 		return lines(t, p.Cluster, func(r cluster.Request) bool {
-			ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-") || r.ObjectRef.Namespace == "default"
+			ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
 			reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 			return ofObjects && !reads && r.ObjectRef.Resource != "events"
 		})
@@ -79,7 +79,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	p.CreateApp(t, "default", "last", smallest())
 	p.AppIn(t, "default", "last", "Ready")
 	for _, o := range owners {
-		o.ready(t, p, "of-"+o.name())
+		o.ready(t, p, "by-"+o.name())
 	}
 	next.Terminate()
 	made := slices.DeleteFunc(writes()[len(before):], func(write string) bool { return strings.HasSuffix(write, " default/last") })
