@@ -24,7 +24,7 @@ fi
 state="${target}.apt"
 rm -rf "${state}" "${target}" "${target}.new"
 trap 'rm -rf "${state}" "${target}.new"' EXIT
-mkdir -p "${state}"/{lists,cache/archives}/partial "${target}.new"/{root,bin}
+mkdir -p "${state}"/{lists,cache/archives}/partial "${target}.new"/{unpacked,bin}
 apt=(apt-get -qq -o "Dir::State::Lists=${state}/lists" -o "Dir::State::extended_states=${state}/extended_states" -o "Dir::Cache=${state}/cache"
   -o Dir::State::status=/var/lib/dpkg/status -o Debug::NoLocking=true -o APT::Sandbox::User=)
 echo "PostgreSQL is missing; fetching its packages into bin/postgresql"
@@ -37,13 +37,13 @@ mapfile -t names < <("${apt[@]}" install --simulate --no-install-recommends post
 ((${#names[@]} > 0)) || fail ", and no package of it was found"
 (cd "${state}" && "${apt[@]}" download "${names[@]}") || fail ", and its packages could not be fetched"
 for package in "${state}"/*.deb; do
-  dpkg-deb --extract "${package}" "${target}.new/root"
+  dpkg-deb --extract "${package}" "${target}.new/unpacked"
 done
-rm -f "${target}.new"/root/usr/lib/postgresql/*/lib/llvmjit.so
+rm -f "${target}.new"/unpacked/usr/lib/postgresql/*/lib/llvmjit.so
 
 # Each program gets a wrapper that tells it where its libraries are.
-libraries="${target}/root/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")"
-for program in "${target}.new"/root/usr/lib/postgresql/*/bin/*; do
+libraries="${target}/unpacked/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")"
+for program in "${target}.new"/unpacked/usr/lib/postgresql/*/bin/*; do
   wrapper="${target}.new/bin/$(basename "${program}")"
   printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${libraries}" "${program/${target}.new/${target}}" >"${wrapper}"
   chmod 755 "${wrapper}"

@@ -15,9 +15,9 @@ import (
 // lookupTimeout is how long the addresses of the API server are looked up.
 const lookupTimeout = 5 * time.Second
 
-// apiServers are the addresses of the API server, as the clients know it and as every Pod
-// does. A name is looked up once; one that cannot be is logged, since the clients may reach it
-// by a proxy.
+// apiServers returns the addresses of the API server: those of the client configuration, and
+// that of the Service in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. It resolves a host
+// name once. If that fails, it logs the error and goes on, since the clients may use a proxy.
 func apiServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -10,12 +10,15 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// elections are the Leases that this process has to hold at once to work, in the order in which
-// it asks for them: that of its installation, and, unless it is limited to a namespace, that
-// of the whole cluster. The first one is the one that all versions know, so that an upgrade
-// never has two leaders; the second one keeps two installations from working in one cluster.
-// Operators that are limited to different namespaces do not get in each other's way, so that
-// the Lease of each is in the namespace that it works in.
+// newElections returns the elections for the Leases that this process must hold to work, in the
+// order in which it acquires them.
+//
+// An operator of the whole cluster needs two Leases. The first is in the namespace of its Pods:
+// earlier versions use it too, so that an upgrade never has two leaders. The second is in
+// --cluster-lease-namespace: it keeps two installations from working in one cluster.
+//
+// An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
+// different namespaces work side by side. --leader-election-namespace moves the first Lease.
 func newElections(c operator.Clients, o *options, namespace, identity string) []*election {
 	if o.kinds.Namespace != "" {
 		own := cmp.Or(o.electionNamespace, o.kinds.Namespace)
@@ -47,9 +50,9 @@ func watched(elections []*election) func(*http.Request) error {
 	}
 }
 
-// elect calls work once this process holds all Leases. It asks for each one when it holds the
-// one before. It returns nil when ctx has ended and all are given back, and the error of
-// the first one that is lost: then none is given back, since work may still be going on.
+// elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, it
+// releases them and returns nil. When a Lease is lost, it returns that error at once and releases
+// no Lease, since work may still be going on.
 func elect(ctx context.Context, elections []*election, work func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errAbandoned)

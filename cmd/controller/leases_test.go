@@ -23,12 +23,12 @@ func TestWhichLeasesAreHeld(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"of its own namespace and of the cluster":         {nil, []string{"ops/self", "kube-system/ops/self"}},
-		"of the namespace that it is limited to":          {[]string{"--namespace=shop"}, []string{"shop/self"}},
-		"of the one that a flag names":                    {[]string{"--leader-election-namespace=here"}, []string{"here/self", "kube-system/here/self"}},
-		"of the one that a flag names, though limited":    {[]string{"--namespace=shop", "--leader-election-namespace=here"}, []string{"here/self"}},
-		"of the cluster, wherever a flag says":            {[]string{"--cluster-lease-namespace=all"}, []string{"ops/self", "all/ops/self"}},
-		"of the cluster alone if both are the same Lease": {[]string{"--cluster-lease-namespace=ops"}, []string{"ops/self"}},
+		"a Lease in the Pods' namespace and one for the cluster":       {nil, []string{"ops/self", "kube-system/ops/self"}},
+		"with --namespace, a Lease in that namespace":                  {[]string{"--namespace=shop"}, []string{"shop/self"}},
+		"with --leader-election-namespace, that one and the cluster's": {[]string{"--leader-election-namespace=here"}, []string{"here/self", "kube-system/here/self"}},
+		"with both flags, --leader-election-namespace alone":           {[]string{"--namespace=shop", "--leader-election-namespace=here"}, []string{"here/self"}},
+		"with --cluster-lease-namespace, the cluster's Lease there":    {[]string{"--cluster-lease-namespace=all"}, []string{"ops/self", "all/ops/self"}},
+		"one Lease if both are the same":                               {[]string{"--cluster-lease-namespace=ops"}, []string{"ops/self"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(c.flags)
