@@ -42,7 +42,9 @@ done
 rm -f "${target}.new"/unpacked/usr/lib/postgresql/*/lib/llvmjit.so
 
 # Each program gets a wrapper that tells it where its libraries are.
-libraries="${target}/unpacked/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")"
+# Some packages have them in /usr/lib, and some in /lib.
+triplet="$(dpkg-architecture -q DEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")"
+libraries="${target}/unpacked/usr/lib/${triplet}:${target}/unpacked/lib/${triplet}"
 for program in "${target}.new"/unpacked/usr/lib/postgresql/*/bin/*; do
   wrapper="${target}.new/bin/$(basename "${program}")"
   printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "${libraries}" "${program/${target}.new/${target}}" >"${wrapper}"
