@@ -92,7 +92,7 @@ test-unit: prerequisites ## Unit tests, with the race detector.
 test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.

@@ -21,7 +21,7 @@ import (
 
 // Patience bounds every wait. It is no measure of anything: what is waited for is
 // there in seconds, or a test has failed.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // interval is how often a condition is looked at.
 const interval = 20 * time.Millisecond
