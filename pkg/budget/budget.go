@@ -65,12 +65,12 @@ func (b *Budget) charge(namespace string, uid types.UID, size int) (number uint6
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u := b.used[namespace]
-	if u == nil {
-		u = &used{objects: map[types.UID]charge{}}
-	}
-	total := u.total - u.objects[uid].size + size
+	total := u.with(uid, size)
 	if total > Namespace {
 		return 0, false
+	}
+	if u == nil {
+		u = &used{objects: map[types.UID]charge{}}
 	}
 	b.last++
 	u.total, u.objects[uid] = total, charge{size, b.last}
@@ -79,6 +79,24 @@ func (b *Budget) charge(namespace string, uid types.UID, size int) (number uint6
 	}
 	b.used[namespace] = u
 	return b.last, true
+}
+
+// Fits reports whether Charge would count a version of an object now. A nil Budget has no limit.
+func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used[namespace].with(uid, size) <= Namespace
+}
+
+// with returns what a namespace uses once a version of an object has been charged.
+func (u *used) with(uid types.UID, size int) int {
+	if u == nil {
+		return size
+	}
+	return u.total - u.objects[uid].size + size
 }
 
 // release forgets an object, unless a newer version of it counts.

@@ -50,8 +50,11 @@ func TestAVersionReplacesTheOneBefore(t *testing.T) {
 func TestWhatIsGoneCountsNoMore(t *testing.T) {
 	b := &Budget{}
 	held := fill(b, "a", Namespace/4)
-	if Charge(b, &holder{}, "a", "late", Small) {
+	if Charge(b, &holder{}, "a", "late", Small) || b.Fits("a", "late", Small) {
 		t.Fatal("more than the budget fits")
+	}
+	if !b.Fits("a", types.UID(held[0].name), Namespace/4) || !b.Fits("b", "late", Namespace) || (&Budget{}).Fits("a", "late", Namespace+1) {
+		t.Error("what fits is told wrongly")
 	}
 	runtime.KeepAlive(held)
 	for {

@@ -28,7 +28,7 @@
 //	StoreFirst             Ready=False; comes back once the cache has the status
 //	WaitFor                Ready=False; retried after its time and when a dependency changes
 //	Invalid (422)          Degraded=True; retried after 5 min and on any change
-//	Unreadable             Degraded=True, Stalled=True; logged once for each version; retried on a change
+//	Unreadable             Degraded=True, Stalled=True; logged once for each version; retried on a change; asks each minute for room
 //	Terminal, Stalled      Degraded=True, Stalled=True; retried on a change; Stalled after its time too
 //	... Unstalled          Degraded=True; retried as above: only a part of the object cannot go on
 //	a panic                recovered, counted, treated as an error

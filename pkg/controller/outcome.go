@@ -85,7 +85,11 @@ func classify(result Result, err error) outcome {
 	case errors.As(err, &postponed):
 		return outcome{name: "postponed", quiet: true}.in(postponed.after)
 	case errors.As(err, &unread):
-		return outcome{name: outcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message}
+		o := outcome{name: outcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
+		if unread.Size > 0 {
+			return o.in(unreadableRecheck)
+		}
+		return o
 	case errors.As(err, &panicked):
 		return failed(outcomePanic, "Panic", err)
 	case errors.As(err, &throttled):

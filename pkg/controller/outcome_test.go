@@ -75,6 +75,14 @@ func TestClassify(t *testing.T) {
 			err:  WithReason("Stale", conflict),
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
+		"an object that cannot be read waits for a change": {
+			err:  &Unreadable{Reason: "Unreadable", Message: "Field spec cannot be read."},
+			want: outcome{name: "unreadable", retry: onChange, lane: Background, degraded: true, stalled: true, reason: "Unreadable", message: "Field spec cannot be read."},
+		},
+		"an object that exceeded its budget is looked at again": {
+			err:  &Unreadable{Reason: "NoRoom", Message: "There is no room.", Size: 9000},
+			want: outcome{name: "unreadable", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NoRoom", message: "There is no room."},
+		},
 		"a pass that is postponed is quiet": {
 			err:  doing(Postpone(time.Second)),
 			want: outcome{name: "postponed", retry: after, after: time.Second, quiet: true},

@@ -23,8 +23,8 @@ import (
 const recheckJitter = 0.1
 
 // Pipeline takes the objects of one kind through the steps that all kinds share.
-// See doc.go for the drawing. All fields but FinalizerName and RecheckAfter are
-// required.
+// See doc.go for the drawing. All fields but FinalizerName, RecheckAfter and Room
+// are required.
 type Pipeline[T Object] struct {
 	// Get reads an object from the cache. Its error for an object that is not
 	// there is NotFound, as a generated lister's is.
@@ -42,6 +42,9 @@ type Pipeline[T Object] struct {
 	// RecheckAfter is when an object with nothing left to do is looked at again,
 	// ±10 %, to find drift that shows in no event. Zero means never.
 	RecheckAfter time.Duration
+	// Room says when an object that exceeded the budget of its namespace fits. Nil means at
+	// once.
+	Room Room
 
 	Guard  *Guard
 	Events EventRecorder

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
@@ -26,6 +28,28 @@ type Unreadable struct {
 	// returns a spec that can be read.
 	Identity bool `json:"identity,omitempty"`
 	Stored   bool `json:"stored,omitempty"`
+	// Size is how many bytes of its namespace's budget the object needs, if it is not cached
+	// for want of them. Zero means that it is not cached for another reason.
+	Size int `json:"size,omitempty"`
+}
+
+// unreadableRecheck is how often an object that is not cached for want of room is looked at
+// again.
+const unreadableRecheck = time.Minute
+
+// Room reports whether the budget of a namespace has room for an object of a size in bytes. Nil
+// means that it always has. budget.Budget.Fits is one.
+type Room func(namespace string, uid types.UID, size int) bool
+
+// roomAgain replaces why if there is room for the object by now. Writing it to the status makes
+// the API server send the object again, and the cache takes it then.
+func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
+	if why.Size == 0 || r != nil && !r(obj.GetNamespace(), obj.GetUID(), why.Size) {
+		return why
+	}
+	again := *why
+	again.Message = "There is room for the object in the budget of its namespace again. It is being read."
+	return &again
 }
 
 // Error implements error.
@@ -65,6 +89,7 @@ const unread = "\x00unreadable"
 // refuse says in the status of an object why it is not reconciled. It does so, and logs it, once
 // for each version of the object and each reason.
 func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
+	why = p.Room.roomAgain(cached, why)
 	seen := NewVersions()
 	seen.Add(cached, nil)
 	seen.AddText([]byte(why.Message))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
@@ -105,5 +106,41 @@ func TestAnUnreadableObjectCanBeDeleted(t *testing.T) {
 				t.Errorf("it is there: %v; Finalize saw %q, want %q", b.get(theToy) != nil, seen, tt.cleaned)
 			}
 		})
+	}
+}
+
+func TestAnObjectThatExceededItsBudgetIsReadAgainOnceThereIsRoom(t *testing.T) {
+	kind := &painter{}
+	b := newBench(t, kind)
+	room := false
+	b.pipeline.Room = func(namespace string, uid types.UID, size int) bool {
+		if namespace != theToy.Namespace || uid != b.get(theToy).UID || size != 9000 {
+			t.Errorf("room is asked for %d bytes of %s in %s", size, uid, namespace)
+		}
+		return room
+	}
+	exceeded := controller.Unreadable{Reason: "NamespaceBudgetExceeded", Message: "There is no room.", Identity: true, Stored: true, Size: 9000}
+	sync := func(want string) {
+		t.Helper()
+		b.deliverMarked(exceeded)
+		if _, err := b.pipeline.Sync(t.Context(), theToy); !isUnreadable(err) || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+		ready := conditions.Find(b.get(theToy).Status.Conditions, conditions.Ready)
+		if ready == nil || ready.Reason != exceeded.Reason || ready.Message != want {
+			t.Errorf("Ready is %+v, want %s", ready, want)
+		}
+	}
+	sync(exceeded.Message)
+	b.wantWrites("status default/a")
+	sync(exceeded.Message)
+	sync(exceeded.Message)
+	b.wantWrites()
+	room = true
+	sync("There is room for the object in the budget of its namespace again. It is being read.")
+	b.wantWrites("status default/a") // which makes the API server send it again
+	b.mustPass()
+	if kind.calls != 1 {
+		t.Error("it is not reconciled once it is cached")
 	}
 }

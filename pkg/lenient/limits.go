@@ -164,8 +164,8 @@ func Transform(of *budget.Budget) cache.TransformFunc {
 			value.FieldByName("Spec").SetZero()
 		}
 		shrink(object)
-		why := &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Message: fmt.Sprintf(
-			"The large objects of the namespace exceed %d bytes together. Make some smaller or delete them, and then change this one, if only by an annotation: it is not reconciled.", budget.Namespace)}
+		why := &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
+			"The large objects of the namespace exceed %d bytes together, so that this one is not reconciled. Make some smaller or delete them: it goes on a few minutes later.", budget.Namespace)}
 		return obj, why.Mark(object)
 	}
 }

@@ -1,30 +1,68 @@
 package packed
 
 import (
-	"errors"
+	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/budget"
 )
 
-// errExceeded is why an object that may be ours is not in a cache.
-var errExceeded = &ExceededError{}
-
 // ExceededError says that an object exceeds a limit of package budget, so that only its
-// identity is cached.
-type ExceededError struct{}
-
-// Error implements error.
-func (*ExceededError) Error() string {
-	return "it is too large, or the large objects of its namespace exceed their budget together"
+// identity is cached. Where the limit is the budget of the namespace, the object can be cached
+// later: see Refill.
+type ExceededError struct {
+	of        *Object
+	size      int
+	limit     *budget.Budget // nil if the object itself is too large
+	transform cache.TransformFunc
+	// refilled is what the cache returns instead since there was room.
+	refilled atomic.Pointer[any]
 }
 
-// IsExceeded reports whether an error is an ExceededError.
-func IsExceeded(err error) bool {
-	exceeded := (*ExceededError)(nil)
-	return errors.As(err, &exceeded)
+// Error implements error.
+func (e *ExceededError) Error() string {
+	if e.limit == nil {
+		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed", e.of.namespace, e.of.name, e.size, budget.Owned)
+	}
+	return fmt.Sprintf("%s/%s is not cached: the large objects of namespace %s exceed %d bytes together", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
+}
+
+// Fits reports whether there is room for the object by now, so that it is worth reading.
+func (e *ExceededError) Fits() bool {
+	return e.limit != nil && e.limit.Fits(e.of.namespace, e.of.uid, e.size)
+}
+
+// Refill caches an object that was read from the API server since it fits by now. A version
+// other than the one that the cache knows is ignored: an event brings it.
+func (e *ExceededError) Refill(live Whole) error {
+	if live.GetUID() != e.of.uid || live.GetResourceVersion() != e.of.version {
+		return nil
+	}
+	cached, err := e.transform(live.DeepCopyObject())
+	if err != nil {
+		return err
+	}
+	if o, ok := cached.(*Object); !ok || o.left == nil {
+		e.refilled.Store(&cached)
+	}
+	return nil
+}
+
+func (e *ExceededError) unpack() (Whole, error) {
+	cached := e.refilled.Load()
+	if cached == nil {
+		return nil, e
+	}
+	if o, ok := (*cached).(*Object); ok {
+		return o.Unpack()
+	}
+	return (*cached).(Whole), nil
 }
 
 // ownGroups end the groups of Windlass' APIs, and ownDomains begin its annotations.
@@ -55,13 +93,17 @@ func isClaimed(object metav1.Object) bool {
 	return false
 }
 
+// exceeded returns an object of which a cache knows which it is, its version and controller.
+func exceeded(whole Whole, why *ExceededError) *Object {
+	o := newObject(whole)
+	why.of, o.left = o, why
+	return o
+}
+
 // identityOf returns an object of which a cache knows which it is, its version and controller,
 // and whether it is being deleted.
-func identityOf(whole Whole, why error) (*Object, error) {
+func identityOf(whole Whole) (*Object, error) {
 	o := newObject(whole)
-	if o.left = why; why != nil {
-		return o, nil
-	}
 	bare := reflect.New(reflect.TypeOf(whole).Elem()).Interface().(Whole)
 	known := o.GetObjectMeta()
 	bare.SetNamespace(known.GetNamespace())

@@ -1,7 +1,9 @@
 package packed_test
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -61,16 +63,76 @@ func TestWhatExceedsTheBudgetOfItsNamespaceIsNotCached(t *testing.T) {
 		}
 		held = append(held, whole)
 	}
+	exceeded := (*packed.ExceededError)(nil)
 	o := pack(t, transform, secret(8))
-	if _, err := o.Unpack(); !packed.IsExceeded(err) || o.GetResourceVersion() != "7" {
+	if _, err := o.Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() || o.GetResourceVersion() != "7" {
 		t.Errorf("of one too many is cached %v (%v)", o, err)
 	}
 	if again, err := transform(held[3].(*corev1.Secret).DeepCopy()); err != nil || again.(*corev1.Secret).Name != "3" {
 		t.Errorf("another version of one became %v (%v)", again, err)
 	}
 	config := &corev1.ConfigMap{ObjectMeta: *secret(9).ObjectMeta.DeepCopy(), BinaryData: map[string][]byte{"key": make([]byte, budget.Owned)}}
-	if _, err := pack(t, transform, config).Unpack(); !packed.IsExceeded(err) {
+	if _, err := pack(t, transform, config).Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() {
 		t.Errorf("an object that is too large is cached (%v)", err)
 	}
 	runtime.KeepAlive(held)
+}
+
+func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
+	for name, make := range map[string]func(n int) packed.Whole{
+		"a Secret":    func(n int) packed.Whole { return secret(n) },
+		"a ConfigMap": func(n int) packed.Whole { return noise(n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			transform, held := packed.Transform(&budget.Budget{}), []any{}
+			var o *packed.Object
+			exceeded := (*packed.ExceededError)(nil)
+			for n := 0; exceeded == nil; n++ {
+				whole, err := transform(make(n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, whole)
+				if last, ok := whole.(*packed.Object); ok {
+					if _, err := last.Unpack(); errors.As(err, &exceeded) {
+						o = last
+					}
+				}
+			}
+			live := make(len(held) - 1)
+			if err := exceeded.Refill(live); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Unpack(); !errors.Is(err, exceeded) {
+				t.Errorf("it is cached without room (%v)", err)
+			}
+			for held = nil; !exceeded.Fits(); {
+				runtime.GC()
+			}
+			newer := live.DeepCopyObject().(packed.Whole)
+			newer.SetResourceVersion("8")
+			if err := exceeded.Refill(newer); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Unpack(); !errors.Is(err, exceeded) {
+				t.Errorf("another version than the cache knows is cached (%v)", err)
+			}
+			if err := exceeded.Refill(live); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(live, unpack(t, o)); diff != "" {
+				t.Errorf("it is cached as (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// noise is a ConfigMap that an App controls, which cannot be made smaller by packing.
+func noise(n int) *corev1.ConfigMap {
+	data := make([]byte, large)
+	random := rand.NewChaCha8([32]byte{byte(n)})
+	if _, err := random.Read(data); err != nil {
+		panic(err)
+	}
+	return &corev1.ConfigMap{ObjectMeta: secret(n).ObjectMeta, BinaryData: map[string][]byte{"key": data}}
 }

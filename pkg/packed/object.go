@@ -33,7 +33,7 @@ type Object struct {
 	// whole is the object itself while it is among the latest.
 	whole atomic.Pointer[Whole]
 	// left is why only the identity of the object is there, or nil.
-	left error
+	left *ExceededError
 }
 
 type ownerKind struct{ apiVersion, kind string }
@@ -43,7 +43,7 @@ type ownerKind struct{ apiVersion, kind string }
 // for one that is too large to be cached.
 func (o *Object) Unpack() (Whole, error) {
 	if o.left != nil {
-		return nil, o.left
+		return o.left.unpack()
 	}
 	if whole := o.whole.Load(); whole != nil {
 		return *whole, nil

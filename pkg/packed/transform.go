@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/klauspost/compress/s2"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,8 @@ const (
 // limit, the identity is left: see Object.Unpack.
 func Transform(limit *budget.Budget) cache.TransformFunc {
 	var packers sync.Map // by type
-	return func(obj any) (any, error) {
+	var transform cache.TransformFunc
+	transform = func(obj any) (any, error) {
 		whole, ok := obj.(Whole)
 		if !ok {
 			return obj, nil
@@ -47,12 +49,13 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 		whole.SetManagedFields(nil)
 		whole.SetOwnerReferences(budget.Owners(whole.GetOwnerReferences()))
 		if !isClaimed(whole) {
-			return identityOf(whole, nil)
+			return identityOf(whole)
 		}
 		if secret, ok := obj.(*corev1.Secret); ok {
-			size := secret.Size()
-			if size > budget.Small && (size > budget.Owned || !budget.Charge(limit, secret, secret.Namespace, secret.UID, size)) {
-				return identityOf(whole, errExceeded)
+			if size := secret.Size(); size > budget.Owned {
+				return exceeded(whole, &ExceededError{size: size}), nil
+			} else if size > budget.Small && !budget.Charge(limit, secret, secret.Namespace, secret.UID, size) {
+				return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
 			}
 			return obj, nil
 		}
@@ -61,15 +64,16 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 			return obj, nil // which takes more memory, and nothing else
 		}
 		if len(data) > budget.Owned {
-			return identityOf(whole, errExceeded)
+			return exceeded(whole, &ExceededError{size: len(data)}), nil
 		}
 		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
 		o := all.(*packer).pack(whole, data)
-		if len(o.packed) > budget.Small && !budget.Charge(limit, o, o.namespace, o.uid, len(o.packed)) {
-			return identityOf(whole, errExceeded)
+		if size := len(o.packed); size > budget.Small && !budget.Charge(limit, o, o.namespace, o.uid, size) {
+			return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
 		}
 		return o, nil
 	}
+	return transform
 }
 
 // packer packs the objects of one type.
@@ -78,7 +82,7 @@ type packer struct {
 	packing *packing
 	misses  uint // of objects that were not like those before
 	buffer  []byte
-	recent  [latest]*Object
+	recent  [latest]weak.Pointer[Object]
 	next    int
 }
 
@@ -103,10 +107,10 @@ func (p *packer) pack(whole Whole, data []byte) *Object {
 		return o
 	}
 	o.whole.Store(&whole)
-	if before := p.recent[p.next]; before != nil {
+	if before := p.recent[p.next].Value(); before != nil {
 		before.whole.Store(nil)
 	}
-	p.recent[p.next] = o
+	p.recent[p.next] = weak.Make(o)
 	p.next = (p.next + 1) % latest
 	return o
 }

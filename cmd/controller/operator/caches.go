@@ -18,6 +18,7 @@ type Caches struct {
 	windlass externalversions.SharedInformerFactory
 	metadata metadatainformer.SharedInformerFactory // all there is of a type
 	others   metadatainformer.SharedInformerFactory // what kube does not select
+	limit    *budget.Budget                         // of kube and windlass
 }
 
 // NewCaches returns caches of one namespace, or of all if that is empty. They hold, of
@@ -27,6 +28,7 @@ type Caches struct {
 func NewCaches(c Clients, namespace string) Caches {
 	limit := &budget.Budget{}
 	return Caches{
+		limit: limit,
 		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
 			informers.WithNamespace(namespace),
 			informers.WithTransform(packed.Transform(limit)),

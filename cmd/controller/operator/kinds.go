@@ -54,18 +54,19 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	ats, err := at.New(at.Clients{Kube: c.Kube, Windlass: c.Windlass}, at.Informers{Kube: caches.kube, Windlass: caches.windlass},
+	room := caches.limit.Fits
+	ats, err := at.New(at.Clients{Kube: c.Kube, Windlass: c.Windlass}, at.Informers{Kube: caches.kube, Windlass: caches.windlass, Room: room},
 		events, at.Options{DefaultImage: o.AtImage, Clock: o.Clock})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)
 	}
 	apps, err := app.New(app.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others}, events, o.Clock)
+		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others, Room: room}, events, o.Clock)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
 	}
 	databases, err := database.New(database.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		database.Informers{Kube: caches.kube, Windlass: caches.windlass}, events, database.Options{Image: o.PostgreSQLImage, Clock: o.Clock})
+		database.Informers{Kube: caches.kube, Windlass: caches.windlass, Room: room}, events, database.Options{Image: o.PostgreSQLImage, Clock: o.Clock})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Database: %w", err)
 	}
@@ -74,7 +75,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return Controllers{}, err
 	}
 	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others}, connector, events, o.Clock)
+		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others, Room: room}, connector, events, o.Clock)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
 	}
@@ -87,7 +88,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		return served, nil
 	}
 	platforms, err := platform.New(platform.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata}, events, platform.Options{OwnNamespaces: o.OwnNamespaces, Clock: o.Clock})
+		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata, Room: room}, events, platform.Options{OwnNamespaces: o.OwnNamespaces, Clock: o.Clock})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
 	}

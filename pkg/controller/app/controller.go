@@ -39,6 +39,8 @@ type Informers struct {
 	// Others selects what Kube does not: it is of the Secrets and ConfigMaps that users
 	// name, of which the data stays where it is.
 	Others metadatainformer.SharedInformerFactory
+	// Room says when an object that exceeded its budget can be cached. Nil means at once.
+	Room controller.Room
 }
 
 // New returns the controller of App.
@@ -86,6 +88,7 @@ func newPipeline(clients Clients, in Informers, refs *named, events controller.E
 		Store:        apps.Informer().GetStore(),
 		Reconciler:   r,
 		RecheckAfter: recheckAfter,
+		Room:         in.Room,
 		Guard:        guard,
 		Events:       events,
 		Clock:        clk,

@@ -40,6 +40,8 @@ type Informers struct {
 	// Kube selects the label app.kubernetes.io/managed-by=windlass.
 	Kube     informers.SharedInformerFactory
 	Windlass externalversions.SharedInformerFactory
+	// Room says when an object that exceeded its budget can be cached. Nil means at once.
+	Room controller.Room
 }
 
 // New returns the controller of At.
@@ -75,6 +77,7 @@ func New(clients Clients, in Informers, events controller.EventRecorder, opts Op
 
 			refusals: newRefusals(),
 		},
+		Room:   in.Room,
 		Guard:  guard,
 		Events: events,
 		Clock:  opts.Clock,

@@ -105,7 +105,7 @@ func TestNew(t *testing.T) {
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
 	kubeInformers := informers.NewSharedInformerFactory(w.kube, 0)
 	clk := clocktesting.NewFakeClock(noon)
-	c, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clk})
+	c, err := New(Clients{w.kube, w.cnat}, Informers{Kube: kubeInformers, Windlass: cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestNewNeedsInformersThatHaveNotStarted(t *testing.T) {
 	defer kubeInformers.Shutdown()
 	defer cancel()
 	w.eventually("the informer", pods.HasSynced)
-	_, err := New(Clients{w.kube, w.cnat}, Informers{kubeInformers, externalversions.NewSharedInformerFactory(w.cnat, 0)}, w.events, Options{})
+	_, err := New(Clients{w.kube, w.cnat}, Informers{Kube: kubeInformers, Windlass: externalversions.NewSharedInformerFactory(w.cnat, 0)}, w.events, Options{})
 	if err == nil {
 		t.Error("Pods that are in the cache as they came were not refused")
 	}

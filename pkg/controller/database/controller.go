@@ -39,6 +39,8 @@ type Informers struct {
 	// Kube selects the label app.kubernetes.io/managed-by=windlass.
 	Kube     informers.SharedInformerFactory
 	Windlass externalversions.SharedInformerFactory
+	// Room says when an object that exceeded its budget can be cached. Nil means at once.
+	Room controller.Room
 }
 
 // Options are what the operator's flags say of Databases.
@@ -86,6 +88,7 @@ func newPipeline(clients Clients, in Informers, events controller.EventRecorder,
 		Reconciler:    r,
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,
+		Room:          in.Room,
 		Guard:         guard,
 		Events:        events,
 		Clock:         o.Clock,

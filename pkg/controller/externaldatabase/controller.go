@@ -48,6 +48,8 @@ type Informers struct {
 	// Others selects what Kube does not: it is of the Secrets that users name, of which
 	// the data stays where it is.
 	Others metadatainformer.SharedInformerFactory
+	// Room says when an object that exceeded its budget can be cached. Nil means at once.
+	Room controller.Room
 }
 
 // New returns the controller of ExternalDatabase. It connects to servers by connector.
@@ -106,6 +108,7 @@ func newPipeline(clients Clients, in Informers, read *connections, open func(str
 		},
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,
+		Room:          in.Room,
 		Guard:         guard,
 		Events:        events,
 		Clock:         clk,

@@ -44,6 +44,8 @@ type Informers struct {
 	Windlass externalversions.SharedInformerFactory
 	// Metadata selects nothing: it is of namespaces.
 	Metadata metadatainformer.SharedInformerFactory
+	// Room says when an object that exceeded its budget can be cached. Nil means at once.
+	Room controller.Room
 }
 
 // Options are what the operator's flags say of Platforms.
@@ -107,6 +109,7 @@ func newPipeline(clients Clients, in Informers, namespaces references.Known, kno
 		},
 		FinalizerName: finalizerName,
 		RecheckAfter:  recheckAfter,
+		Room:          in.Room,
 		Guard:         guard,
 		Events:        events,
 		Clock:         o.Clock,

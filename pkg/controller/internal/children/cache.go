@@ -1,10 +1,13 @@
 package children
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -16,8 +19,13 @@ import (
 // exceededRecheck is how often that child is looked at again.
 const (
 	reasonExceeded  = "NamespaceBudgetExceeded"
-	exceededRecheck = 5 * time.Minute
+	exceededRecheck = time.Minute
 )
+
+// exceededError is the error of a child that is not cached since there was no room.
+func exceededError(err error) error {
+	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
+}
 
 // Cache is where children of one type are read, which nobody changes.
 type Cache[T Object] interface {
@@ -52,8 +60,9 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 		return child, s.missing
 	}
 	if o, ok := object.(*packed.Object); ok {
-		if object, err = o.Unpack(); packed.IsExceeded(err) {
-			return child, controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
+		object, err = o.Unpack()
+		if exceeded := (*packed.ExceededError)(nil); errors.As(err, &exceeded) {
+			return child, exceededError(exceeded)
 		}
 		if err != nil {
 			return child, err
@@ -80,4 +89,26 @@ func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error
 
 func (s *stored[T]) find(namespace, name string) (object any, found bool, err error) {
 	return s.all.GetByKey(cache.NewObjectName(namespace, name).String())
+}
+
+// cached reads a child from the cache. One that was not cached for want of room is read from
+// the API server once there is room, and cached then.
+func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error) {
+	child, err := t.Cache.Get(namespace, name)
+	exceeded := (*packed.ExceededError)(nil)
+	if !errors.As(err, &exceeded) || !exceeded.Fits() {
+		return child, err
+	}
+	child, err = t.Client(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return child, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return child, err
+	}
+	whole, ok := any(child).(packed.Whole)
+	if !ok {
+		return child, nil
+	}
+	return child, exceeded.Refill(whole)
 }

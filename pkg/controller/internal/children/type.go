@@ -59,7 +59,7 @@ type Type[T Object] struct {
 // Its errors are those of the API server, wrapped with what was tried; Stalled with
 // reason NameConflict if the name is taken; WaitFor while the child is being deleted.
 func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
-	live, err := t.Cache.Get(want.GetNamespace(), want.GetName())
+	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
 		return t.create(ctx, owner, want, initially)
 	}
@@ -72,7 +72,7 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 // Update is Ensure for a child that was there when the pass began: one that has gone since
 // is not made again by what was decided when it was there. Its error is AwaitDeletion then.
 func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
-	live, err := t.Cache.Get(want.GetNamespace(), want.GetName())
+	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
 		return live, controller.AwaitDeletion()
 	}
@@ -85,7 +85,7 @@ func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 // Prune deletes a child that is no longer wanted. One that belongs to somebody else
 // is left alone.
 func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
-	live, err := t.Cache.Get(owner.GetNamespace(), name)
+	live, err := t.cached(ctx, owner.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -194,6 +194,9 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
+	}
+	if why := controller.UnreadableIn(live); t.Custom && why != nil && why.Identity {
+		return live, exceededError(fmt.Errorf("%s cannot be compared: %s", t.describe(live), why.Message))
 	}
 	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
 		if err := owner.Recheck(ctx, getsChild); err != nil {
