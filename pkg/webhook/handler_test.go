@@ -80,7 +80,7 @@ func TestWhatIsNoReviewIsRefused(t *testing.T) {
 			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}`), 400, "has no request"},
 		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
 		{"an object without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}), 413, "more than 4194304 bytes"},
-		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt}), 413, "more than 67108864 bytes"},
+		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt + strings.Repeat(" ", 1<<18)}), 413, "more than 67108864 bytes"},
 		{"objects before the version", "POST", "/convert", json, strings.NewReader(`{"request":{"objects":[]}}`), 400, "before the desired version"},
 		{"a request twice", "POST", "/convert", json, strings.NewReader(`{"request":{},"Request":{}}`), 400, "second"},
 		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "more after"},
