@@ -64,7 +64,7 @@ func TestAnEditedScheduleTakesEffectAtOnce(t *testing.T) {
 
 	shared.Create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
 	patch(t, namespace, "later", `{"schedule":"2099-01-01T00:00:00Z"}`)
-	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339) })
+	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339) })
 	shared.InPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
 	shared.InPhase(t, namespace, "later", v1.AtPending)
 }

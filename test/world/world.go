@@ -69,8 +69,9 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// Soon is a schedule some seconds ahead.
-func Soon() string { return time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339) }
+// Soon is a schedule some seconds ahead, far enough for an At to be seen to before, on a machine
+// that is busy.
+func Soon() string { return time.Now().Add(8 * time.Second).UTC().Format(time.RFC3339) }
 
 // NewNamespace returns the name of a namespace that is the test's own, until it
 // ends.
