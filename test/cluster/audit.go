@@ -4,9 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 )
 
@@ -47,30 +48,56 @@ func (c *Cluster) AuditLog() (string, error) {
 	return string(text), err
 }
 
+// audited is what was read of the audit log so far.
+type audited struct {
+	mu       sync.Mutex
+	offset   int64
+	requests []Request
+}
+
 // Requests returns the requests so far for which keep is true, in the order of
 // their answers.
 func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
-	file, err := os.Open(filepath.Join(c.dir, "audit.log"))
+	c.audited.mu.Lock()
+	defer c.audited.mu.Unlock()
+	if err := c.audited.goOn(filepath.Join(c.dir, "audit.log")); err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	var kept []Request
+	for _, r := range c.audited.requests {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}
+
+// goOn reads what the log has more since the last time: tests that wait for a request read it
+// again and again.
+func (a *audited) goOn(path string) error {
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
-	var kept []Request
-	lines := bufio.NewReader(file)
-	for {
+	if _, err := file.Seek(a.offset, io.SeekStart); err != nil {
+		return err
+	}
+	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return kept, nil // the last line may be half written
+			return nil // the last line may be half written
 		}
 		var event struct {
 			Stage string
 			Request
 		}
-		if err := json.NewDecoder(strings.NewReader(line)).Decode(&event); err != nil {
-			return nil, fmt.Errorf("reading the audit log: %w", err)
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			return err
 		}
-		if event.Stage == "ResponseComplete" && keep(event.Request) {
-			kept = append(kept, event.Request)
+		a.offset += int64(len(line))
+		if event.Stage == "ResponseComplete" {
+			a.requests = append(a.requests, event.Request)
 		}
 	}
 }

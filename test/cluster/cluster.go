@@ -28,6 +28,7 @@ type Cluster struct {
 	binary, dir string
 	config      *rest.Config
 	command     *exec.Cmd
+	audited     audited
 
 	mu      sync.Mutex // one command at a time
 	input   io.WriteCloser

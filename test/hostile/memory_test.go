@@ -68,12 +68,13 @@ func fillCaches(t *testing.T, tenant *place.Tenant) {
 func TestATenantDoesNotFillTheCaches(t *testing.T) {
 	t.Parallel()
 	p := place.Own(t)
-	replicas := map[string]*place.Process{"leader": place.Launch(t, p.Cluster, "--pprof"), "standby": place.Begin(t, p.Cluster, "--pprof")}
-	canary(t, p)
+	leader := place.Launch(t, p.Cluster, "--pprof")
+	canary(t, p) // which waits until it leads
+	standBy := func() *place.Process { return place.Launch(t, p.Cluster, "--pprof", "--webhook-url", leader.WebhookURL) }
+	replicas := map[string]*place.Process{"leader": leader, "standby": standBy()}
 	heap, rss := map[string]int64{}, map[string]int64{}
 	for name, replica := range replicas {
 		defer replica.Terminate()
-		world.Eventually(t, "the "+name+" to be ready", func(context.Context) (bool, error) { return replica.Ready(), nil })
 		heap[name], rss[name] = replica.Heap(t), replica.PeakRSS(t)
 	}
 	tenant := p.NewTenant(t)
@@ -93,9 +94,8 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 	world.Eventually(t, "Ats beyond the budget to say so", func(ctx context.Context) (bool, error) { return len(refused(ctx)) >= 32, nil })
 	canary(t, p)
 	// A replica that starts now reads all of it.
-	replicas["late"] = place.Begin(t, p.Cluster, "--pprof")
+	replicas["late"] = standBy()
 	defer replicas["late"].Terminate()
-	world.Eventually(t, "the late replica to be ready", func(context.Context) (bool, error) { return replicas["late"].Ready(), nil })
 	heap["late"], rss["late"] = heap["standby"], rss["standby"]
 	for name, replica := range replicas {
 		moreHeap, moreRSS := replica.Heap(t)-heap[name], replica.PeakRSS(t)-rss[name]
@@ -118,7 +118,7 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	world.Eventually(t, "the remaining Ats to go on", func(ctx context.Context) (bool, error) {
-		replicas["leader"].Heap(t) // collects garbage, which is what the budget counts by
+		leader.Heap(t) // collects garbage, which is what the budget counts by
 		return len(refused(ctx)) == 0, nil
 	})
 }

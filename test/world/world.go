@@ -24,7 +24,7 @@ import (
 const Patience = 5 * time.Minute
 
 // interval is how often a condition is looked at.
-const interval = 20 * time.Millisecond
+const interval = 50 * time.Millisecond
 
 // World is a cluster, through its clients.
 type World struct {
