@@ -16,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/builtin"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
@@ -58,8 +59,8 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 	c := controller.New("app", queue, pipeline.Sync)
 	c.Watch(apps.Informer(), controller.Self(queue, pipeline.Guard))
 	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("App").GroupKind(), meta.RESTScopeNameNamespace)
-	for _, informer := range childInformers(in.Kube) {
-		c.Watch(informer, owner)
+	for _, child := range pipeline.Reconciler.(*reconciler).children {
+		c.Watch(child.Informer(), owner)
 	}
 	for kind, known := range refs.of {
 		referrer := controller.Referrer(queue, func(obj metav1.Object) []controller.Key {
@@ -76,8 +77,8 @@ func New(clients Clients, in Informers, events controller.EventRecorder, clk clo
 func newPipeline(clients Clients, in Informers, refs *named, events controller.EventRecorder, clk clock.PassiveClock) *controller.Pipeline[*v1alpha1.App] {
 	apps, guard := in.Windlass.Windlass().V1alpha1().Apps(), controller.NewGuard()
 	lister := apps.Lister()
-	r := newReconciler(clients.Kube, in.Kube, guard)
-	r.apps, r.known, r.read = clients.Windlass.WindlassV1alpha1(), refs.known, refs.read
+	r := &reconciler{apps: clients.Windlass.WindlassV1alpha1(), known: refs.known, read: refs.read, digests: newDigests()}
+	r.children, r.deployments = declare(builtin.Cluster{Client: clients.Kube, Informers: in.Kube}, guard)
 	return &controller.Pipeline[*v1alpha1.App]{
 		Get: func(key controller.Key) (*v1alpha1.App, error) {
 			return lister.Apps(key.Namespace).Get(key.Name)

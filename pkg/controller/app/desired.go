@@ -42,11 +42,10 @@ func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
 }
 
-// desiredConfigMap returns nil for an App without config.
+// hasConfig reports whether the App has a ConfigMap.
+func hasConfig(app *v1alpha1.App) bool { return len(app.Spec.Config) > 0 }
+
 func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
-	if len(app.Spec.Config) == 0 {
-		return nil
-	}
 	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
 }
 
@@ -64,7 +63,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 		},
 	}
 	addLater(app, &d.Spec.Template)
-	if app.Spec.Autoscaling != nil {
+	if isAutoscaled(app) {
 		d.Spec.Replicas = nil
 	}
 	if len(in) > 0 {
@@ -100,7 +99,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 		ImagePullSecrets:         app.Spec.ImagePullSecrets,
 		SecurityContext:          pods.Restricted(),
 	}
-	if len(app.Spec.Config) > 0 {
+	if hasConfig(app) {
 		container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
 		pod.Volumes = []corev1.Volume{{Name: configVolume, VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}},
@@ -152,12 +151,11 @@ func desiredService(app *v1alpha1.App) *corev1.Service {
 	}
 }
 
-// desiredIngress returns nil for an App without ingress.
+// hasIngress reports whether the App has an Ingress.
+func hasIngress(app *v1alpha1.App) bool { return app.Spec.Ingress != nil }
+
 func desiredIngress(app *v1alpha1.App) *networkingv1.Ingress {
 	want := app.Spec.Ingress
-	if want == nil {
-		return nil
-	}
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metaOf(app),
 		Spec: networkingv1.IngressSpec{
@@ -178,12 +176,11 @@ func desiredIngress(app *v1alpha1.App) *networkingv1.Ingress {
 	return ingress
 }
 
-// desiredAutoscaler returns nil for an App of fixed size.
+// isAutoscaled reports whether the App has a HorizontalPodAutoscaler.
+func isAutoscaled(app *v1alpha1.App) bool { return app.Spec.Autoscaling != nil }
+
 func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler {
 	want := app.Spec.Autoscaling
-	if want == nil {
-		return nil
-	}
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metaOf(app),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -200,12 +197,11 @@ func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler
 	}
 }
 
-// desiredDisruptionBudget returns nil for an App that never has more than one Pod
-// for sure: a budget would protect nothing, or block every drain.
+// needsBudget reports whether the App has a PodDisruptionBudget. For one that may run with a
+// single Pod, a budget would protect nothing, or block every drain.
+func needsBudget(app *v1alpha1.App) bool { return least(app) > 1 }
+
 func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
-	if least(app) < 2 {
-		return nil
-	}
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metaOf(app),
 		Spec: policyv1.PodDisruptionBudgetSpec{
@@ -225,11 +221,10 @@ func least(app *v1alpha1.App) int32 {
 
 // urlOf is where the App is reached.
 func urlOf(app *v1alpha1.App) string {
-	ingress := app.Spec.Ingress
-	if ingress == nil {
+	if !hasIngress(app) {
 		return "http://" + app.Name + "." + app.Namespace + ".svc"
 	}
-	scheme := "http://"
+	ingress, scheme := app.Spec.Ingress, "http://"
 	if ingress.TLSSecretName != "" {
 		scheme = "https://"
 	}

@@ -48,7 +48,7 @@ const (
 func referencesOf(app *v1alpha1.App) []reference {
 	found := map[string]reference{}
 	add := func(kind, name string, optional *bool) {
-		if kind == kindConfigMap && name == app.Name && len(app.Spec.Config) > 0 {
+		if kind == kindConfigMap && name == app.Name && hasConfig(app) {
 			return // the App's own, which is made of its spec
 		}
 		r := reference{kind, name, optional != nil && *optional}

@@ -61,11 +61,11 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 // Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
 func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
 	p.inputs = inputs{}
-	if config := p.app.Spec.Config; len(config) > 0 {
-		p.inputs[ownConfig] = input{Digest: digestOf(p.app, config)}
+	if hasConfig(p.app) {
+		p.inputs[ownConfig] = input{Digest: digestOf(p.app, p.app.Spec.Config)}
 	}
 	var before inputs
-	if d, err := r.deployments.Cache.Get(p.app.Namespace, p.app.Name); err == nil {
+	if d, err := r.deployments.Get(p.app.Namespace, p.app.Name); err == nil {
 		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
 	}
 	present, missing, refs := map[reference]controller.Versioned{}, []string{}, referencesOf(p.app)

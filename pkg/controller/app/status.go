@@ -105,7 +105,7 @@ func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
 	}
 	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
 	wanted := ptr.Deref(d.Spec.Replicas, 1)
-	if app.Spec.Autoscaling != nil {
+	if isAutoscaled(app) {
 		wanted = min(wanted, least(app))
 	}
 	// Without a deadline there is no condition, and while it is paused it says nothing.

@@ -19,6 +19,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/builtin"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
@@ -88,13 +89,13 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	}
 	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
 	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
-	r := pipeline.Reconciler.(*reconciler)
-	load(w, &r.configMaps, w.in.Kube.Core().V1().ConfigMaps().Informer())
-	load(w, &r.deployments, w.in.Kube.Apps().V1().Deployments().Informer())
-	load(w, &r.services, w.in.Kube.Core().V1().Services().Informer())
-	load(w, &r.ingresses, w.in.Kube.Networking().V1().Ingresses().Informer())
-	load(w, &r.autoscalers, w.in.Kube.Autoscaling().V2().HorizontalPodAutoscalers().Informer())
-	load(w, &r.budgets, w.in.Kube.Policy().V1().PodDisruptionBudgets().Informer())
+	cluster := builtin.Cluster{Client: w.kube, Informers: w.in.Kube}
+	load(w, cluster.ConfigMaps())
+	load(w, cluster.Deployments())
+	load(w, cluster.Services())
+	load(w, cluster.Ingresses())
+	load(w, cluster.HorizontalPodAutoscalers())
+	load(w, cluster.PodDisruptionBudgets())
 	own := w.in.Kube.Core().V1().Secrets().Informer()
 	for _, s := range w.secrets() {
 		if s.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass {
@@ -106,11 +107,11 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	return pipeline
 }
 
-// load puts the App's child of a type into a cache, if the server has it.
-func load[T children.Object](w *world, all *children.Type[T], informer cache.SharedIndexInformer) {
+// load puts the App's child of a type into the cache, if the server has it.
+func load[T children.Object](w *world, all children.Resource[T]) {
 	w.t.Helper()
 	if child, err := all.Client("default").Get(w.t.Context(), "web", metav1.GetOptions{}); err == nil {
-		controllertest.Load(w.t, informer.GetStore(), child)
+		controllertest.Load(w.t, all.Informer.GetStore(), child)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -26,10 +27,13 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type is one type of children. All fields down to Guard are required.
+// Type is one type of children. All fields down to Guard are required, but for
+// Informer, which a Declaration needs.
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
+	// Informer fills the cache.
+	Informer cache.SharedIndexInformer
 	// Cache holds what bears the managed-by label.
 	Cache Cache[T]
 	// Client returns the client for a namespace.

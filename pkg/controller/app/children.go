@@ -1,0 +1,111 @@
+package app
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/builtin"
+	"windlass.dev/windlass/pkg/controller/internal/children"
+)
+
+// declare returns the objects that an App owns, in the order in which they are applied, and the
+// cache of Deployments among them.
+func declare(in builtin.Cluster, guard *controller.Guard) (all []children.Child[*pass], deployments children.Cache[*appsv1.Deployment]) {
+	deployment := deploymentOf(in, guard)
+	return []children.Child[*pass]{
+		&children.Declaration[*pass, *corev1.ConfigMap]{
+			Type:       in.ConfigMaps().Type(guard),
+			When:       when(hasConfig),
+			Desired:    by(desiredConfigMap),
+			DeleteLast: true, // once no Pod template mounts it
+		},
+		deployment,
+		serviceOf(in, guard),
+		ingressOf(in, guard),
+		&children.Declaration[*pass, *autoscalingv2.HorizontalPodAutoscaler]{
+			Type:    in.HorizontalPodAutoscalers().Type(guard),
+			When:    when(isAutoscaled),
+			Desired: by(desiredAutoscaler),
+		},
+		disruptionBudgetOf(in, guard),
+	}, deployment.Type.Cache
+}
+
+// by and when derive a child from the App alone.
+func by[C children.Object](desired func(*v1alpha1.App) C) func(*pass) C {
+	return func(p *pass) C { return desired(p.app) }
+}
+
+func when(is func(*v1alpha1.App) bool) func(*pass) bool {
+	return func(p *pass) bool { return is(p.app) }
+}
+
+func deploymentOf(in builtin.Cluster, guard *controller.Guard) *children.Declaration[*pass, *appsv1.Deployment] {
+	d := &children.Declaration[*pass, *appsv1.Deployment]{
+		Type:    in.Deployments().Type(guard),
+		Hold:    func(p *pass) bool { return p.waiting != nil },
+		Desired: func(p *pass) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
+		Initially: func(p *pass, desired *appsv1.Deployment) {
+			if isAutoscaled(p.app) {
+				desired.Spec.Replicas = ptr.To(least(p.app))
+			}
+		},
+		Keep: func(p *pass, desired, live *appsv1.Deployment) {
+			keepTemplate(desired, live)
+			// An autoscaler does not begin at 0. What it has made of that since p.before stays.
+			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
+				desired.Spec.Replicas = ptr.To(least(p.app))
+			}
+		},
+		Applied: func(p *pass, live *appsv1.Deployment) { p.deployment = live },
+	}
+	d.Type.Yielded = [][]string{{"spec", "replicas"}} // to the autoscaler
+	return d
+}
+
+func serviceOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+	return &children.Declaration[*pass, *corev1.Service]{
+		Type: in.Services().Type(guard),
+		Desired: func(p *pass) *corev1.Service {
+			desired := desiredService(p.app)
+			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
+			return desired
+		},
+		Keep: func(p *pass, desired, live *corev1.Service) {
+			desired.Spec.Selector = podSelector(p.app, p.selected(), live.Spec.Selector)
+		},
+	}
+}
+
+func ingressOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+	d := &children.Declaration[*pass, *networkingv1.Ingress]{
+		Type:    in.Ingresses().Type(guard),
+		When:    when(hasIngress),
+		Desired: by(desiredIngress),
+	}
+	// The API server gives a class to a new Ingress alone: one that lost its own would be served by
+	// nobody.
+	d.Type.Yielded = [][]string{{"spec", "ingressClassName"}}
+	return d
+}
+
+func disruptionBudgetOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+	return &children.Declaration[*pass, *policyv1.PodDisruptionBudget]{
+		Type: in.PodDisruptionBudgets().Type(guard),
+		When: when(needsBudget),
+		Desired: func(p *pass) *policyv1.PodDisruptionBudget {
+			desired := desiredDisruptionBudget(p.app)
+			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), nil)
+			return desired
+		},
+		Keep: func(p *pass, desired, live *policyv1.PodDisruptionBudget) {
+			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), labelsOf(live.Spec.Selector))
+		},
+	}
+}

@@ -1,0 +1,134 @@
+package children
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Resource gives access to the objects of one API type.
+type Resource[C Object] struct {
+	// Kind is the kind of the objects, as in Deployment.
+	Kind string
+	// Informer fills the cache, with the objects that bear the managed-by label.
+	Informer cache.SharedIndexInformer
+	// Client returns the client for a namespace.
+	Client func(namespace string) Client[C]
+}
+
+// Type returns the type of children that a resource has. guard is told of every write.
+func (r Resource[C]) Type(guard *controller.Guard) Type[C] {
+	return Type[C]{Kind: r.Kind, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Guard: guard}
+}
+
+// Scope is one reconcile of an owner: what its children are derived from.
+type Scope interface {
+	// ChildOwner returns the owner of the children.
+	ChildOwner() Owner
+}
+
+// Child declares one object that owners of a kind own. The watch, the inputs of a reconcile,
+// creation, update and deletion follow from the declaration. S is the kind's Scope.
+type Child[S Scope] interface {
+	// Informer tells of every object of the child's type.
+	Informer() cache.SharedIndexInformer
+	// Inputs adds the cached version of the child to seen.
+	Inputs(s S, seen *controller.Versions)
+	// Apply creates or updates the child if it is desired, and deletes it if it is not. Its errors
+	// are those of Type.Ensure and Type.Prune.
+	Apply(ctx context.Context, s S) error
+	// Last reports whether the child has to be applied after all others: it is to be deleted, and
+	// others may need it until then.
+	Last(s S) bool
+}
+
+// Declaration is a Child of type C. It has the name and namespace of its owner.
+type Declaration[S Scope, C Object] struct {
+	Type Type[C]
+	// When reports whether the child is desired. Nil means always.
+	When func(s S) bool
+	// Desired returns the child. It is called only for one that is desired.
+	Desired func(s S) C
+	// Initially, if it is set, changes what Desired returned before the child is created.
+	Initially func(s S, desired C)
+	// Keep, if it is set, changes what Desired returned so that it says what the live child may
+	// not lose.
+	Keep func(s S, desired, live C)
+	// Hold, if it is set, reports whether the child is left as it is for now.
+	Hold func(s S) bool
+	// Applied, if it is set, gets the child as it is after Apply: unless it is deleted, or held and
+	// not there.
+	Applied func(s S, live C)
+	// DeleteLast says that others must no longer need the child before it is deleted.
+	DeleteLast bool
+}
+
+// Informer implements Child.
+func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Type.Informer }
+
+// Last implements Child.
+func (d *Declaration[S, C]) Last(s S) bool { return d.DeleteLast && !d.desired(s) }
+
+func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s) }
+
+// Inputs implements Child.
+func (d *Declaration[S, C]) Inputs(s S, seen *controller.Versions) {
+	owner := s.ChildOwner()
+	version, err := d.Type.Cache.Version(owner.GetNamespace(), owner.GetName())
+	if d.desired(s) {
+		seen.AddWanted(version, err)
+	} else {
+		seen.Add(version, err)
+	}
+}
+
+// Apply implements Child.
+func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
+	owner := s.ChildOwner()
+	if d.Hold != nil && d.Hold(s) {
+		live, err := d.Type.Cache.Get(owner.GetNamespace(), owner.GetName())
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return d.applied(s, live, err)
+	}
+	if !d.desired(s) {
+		return d.Type.Prune(ctx, owner, owner.GetName())
+	}
+	of := d.Type
+	var initially func(C)
+	if d.Keep != nil {
+		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
+	}
+	if d.Initially != nil {
+		initially = func(desired C) { d.Initially(s, desired) }
+	}
+	live, err := of.Ensure(ctx, owner, d.Desired(s), initially)
+	return d.applied(s, live, err)
+}
+
+func (d *Declaration[S, C]) applied(s S, live C, err error) error {
+	if err == nil && d.Applied != nil {
+		d.Applied(s, live)
+	}
+	return err
+}
+
+// Apply applies children in order, those that are Last at the end. The first error ends it, so
+// that nothing is made whose needs are not met.
+func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
+	for _, last := range []bool{false, true} {
+		for _, child := range all {
+			if child.Last(s) != last {
+				continue
+			}
+			if err := child.Apply(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
