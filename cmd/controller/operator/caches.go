@@ -7,6 +7,7 @@ import (
 
 	"windlass.dev/windlass/pkg/budget"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 	"windlass.dev/windlass/pkg/lenient"
 	"windlass.dev/windlass/pkg/packed"
@@ -43,6 +44,11 @@ func NewCaches(c Clients, namespace string) Caches {
 			opts.LabelSelector = controller.ManagedByLabel + "!=" + controller.ManagedByWindlass
 		}),
 	}
+}
+
+// cluster is what kinds read and write by clients and these caches.
+func (c Caches) cluster(clients Clients) cluster.Cluster {
+	return cluster.Cluster{Kube: clients.Kube, Windlass: clients.Windlass, Owned: c.kube, Own: c.windlass, Others: c.others, All: c.metadata}
 }
 
 // Start starts the informers that kinds have asked for, which run until stop is closed.

@@ -54,19 +54,16 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	room := caches.limit.Fits
-	ats, err := at.New(at.Clients{Kube: c.Kube, Windlass: c.Windlass}, at.Informers{Kube: caches.kube, Windlass: caches.windlass, Room: room},
-		events, at.Options{DefaultImage: o.AtImage, Clock: o.Clock})
+	in, with := caches.cluster(c), controller.Runtime{Events: events, Clock: o.Clock, Room: caches.limit.Fits}
+	ats, err := at.New(in, with, at.Options{DefaultImage: o.AtImage})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)
 	}
-	apps, err := app.New(app.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		app.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others, Room: room}, events, o.Clock)
+	apps, err := app.New(in, with)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
 	}
-	databases, err := database.New(database.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		database.Informers{Kube: caches.kube, Windlass: caches.windlass, Room: room}, events, database.Options{Image: o.PostgreSQLImage, Clock: o.Clock})
+	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Database: %w", err)
 	}
@@ -74,8 +71,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 	if err != nil {
 		return Controllers{}, err
 	}
-	externalDatabases, err := externaldatabase.New(externaldatabase.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		externaldatabase.Informers{Kube: caches.kube, Windlass: caches.windlass, Others: caches.others, Room: room}, connector, events, o.Clock)
+	externalDatabases, err := externaldatabase.New(in, with, connector)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
 	}
@@ -87,8 +83,7 @@ func Kinds(ctx context.Context, c Clients, caches Caches, events controller.Even
 		klog.FromContext(ctx).Info("Platforms are left alone: they are in no namespace, and --namespace limits this to one", "namespace", o.Namespace)
 		return served, nil
 	}
-	platforms, err := platform.New(platform.Clients{Kube: c.Kube, Windlass: c.Windlass},
-		platform.Informers{Windlass: caches.windlass, Metadata: caches.metadata, Room: room}, events, platform.Options{OwnNamespaces: o.OwnNamespaces, Clock: o.Clock})
+	platforms, err := platform.New(in, with, platform.Options{OwnNamespaces: o.OwnNamespaces})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -102,11 +101,11 @@ func TestNew(t *testing.T) {
 				// The cache of what is made here does not hear of it.
 				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil))
 			}
-			c, err := New(w.clients(), w.in, w.events, clocktesting.NewFakeClock(time.Now()))
+			c, err := New(w.cluster, w.runtime())
 			if err != nil {
 				t.Fatal(err)
 			}
-			controllertest.Run(t, c, 1, w.in.Kube, w.in.Windlass, w.in.Others)
+			controllertest.Run(t, c, 1, w.cluster.Owned, w.cluster.Own, w.cluster.Others)
 			w.awaitPhase(v1alpha1.AppPending)
 			if _, err := w.kube.CoreV1().Secrets("default").Create(t.Context(), named, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -163,7 +162,6 @@ func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
 	if err := w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.forget()
 	before := len(w.journal.Writes())
 	if _, err := w.pass(); err == nil {
 		t.Error("nothing is missing")
@@ -191,7 +189,7 @@ func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
 	read := r.read
 	r.read = func(ctx context.Context, ref reference, namespace string) (input, error) {
 		scale(5)
-		w.fill()
+		w.load()
 		return read(ctx, ref, namespace)
 	}
 	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {

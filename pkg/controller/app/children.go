@@ -10,30 +10,30 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/builtin"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
-// declare returns the objects that an App owns, in the order in which they are applied, and the
+// ownedBy returns the objects that an App owns, in the order in which they are applied, and the
 // cache of Deployments among them.
-func declare(in builtin.Cluster, guard *controller.Guard) (all []children.Child[*pass], deployments children.Cache[*appsv1.Deployment]) {
-	deployment := deploymentOf(in, guard)
+func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*pass], deployments children.Cache[*appsv1.Deployment]) {
+	deployment := deploymentOf(c, guard)
 	return []children.Child[*pass]{
 		&children.Declaration[*pass, *corev1.ConfigMap]{
-			Type:       in.ConfigMaps().Type(guard),
+			Type:       c.ConfigMaps().Type(guard),
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // once no Pod template mounts it
 		},
 		deployment,
-		serviceOf(in, guard),
-		ingressOf(in, guard),
+		serviceOf(c, guard),
+		ingressOf(c, guard),
 		&children.Declaration[*pass, *autoscalingv2.HorizontalPodAutoscaler]{
-			Type:    in.HorizontalPodAutoscalers().Type(guard),
+			Type:    c.HorizontalPodAutoscalers().Type(guard),
 			When:    when(isAutoscaled),
 			Desired: by(desiredAutoscaler),
 		},
-		disruptionBudgetOf(in, guard),
+		disruptionBudgetOf(c, guard),
 	}, deployment.Type.Cache
 }
 
@@ -46,9 +46,9 @@ func when(is func(*v1alpha1.App) bool) func(*pass) bool {
 	return func(p *pass) bool { return is(p.app) }
 }
 
-func deploymentOf(in builtin.Cluster, guard *controller.Guard) *children.Declaration[*pass, *appsv1.Deployment] {
+func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declaration[*pass, *appsv1.Deployment] {
 	d := &children.Declaration[*pass, *appsv1.Deployment]{
-		Type:    in.Deployments().Type(guard),
+		Type:    c.Deployments().Type(guard),
 		Hold:    func(p *pass) bool { return p.waiting != nil },
 		Desired: func(p *pass) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
 		Initially: func(p *pass, desired *appsv1.Deployment) {
@@ -69,9 +69,9 @@ func deploymentOf(in builtin.Cluster, guard *controller.Guard) *children.Declara
 	return d
 }
 
-func serviceOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+func serviceOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
 	return &children.Declaration[*pass, *corev1.Service]{
-		Type: in.Services().Type(guard),
+		Type: c.Services().Type(guard),
 		Desired: func(p *pass) *corev1.Service {
 			desired := desiredService(p.app)
 			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
@@ -83,9 +83,9 @@ func serviceOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass
 	}
 }
 
-func ingressOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
 	d := &children.Declaration[*pass, *networkingv1.Ingress]{
-		Type:    in.Ingresses().Type(guard),
+		Type:    c.Ingresses().Type(guard),
 		When:    when(hasIngress),
 		Desired: by(desiredIngress),
 	}
@@ -95,9 +95,9 @@ func ingressOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass
 	return d
 }
 
-func disruptionBudgetOf(in builtin.Cluster, guard *controller.Guard) children.Child[*pass] {
+func disruptionBudgetOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
 	return &children.Declaration[*pass, *policyv1.PodDisruptionBudget]{
-		Type: in.PodDisruptionBudgets().Type(guard),
+		Type: c.PodDisruptionBudgets().Type(guard),
 		When: when(needsBudget),
 		Desired: func(p *pass) *policyv1.PodDisruptionBudget {
 			desired := desiredDisruptionBudget(p.app)

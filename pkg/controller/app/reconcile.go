@@ -44,7 +44,7 @@ type pass struct {
 }
 
 func newPass(app *v1alpha1.App) *pass {
-	return &pass{app: app, owner: children.Owner{Object: app, Kind: v1alpha1.SchemeGroupVersion.WithKind("App")}}
+	return &pass{app: app, owner: children.Owner{Object: app, Kind: groupVersionKind}}
 }
 
 // ChildOwner implements children.Scope.

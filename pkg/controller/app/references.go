@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/references"
 )
 
@@ -24,16 +26,29 @@ type named struct {
 	of   map[string]references.Named // by kind
 }
 
-func newNamed(core coreclient.CoreV1Interface, in Informers) (*named, error) {
-	secrets, err := references.NewNamed(in.Others, corev1.SchemeGroupVersion.WithResource("secrets"), in.Kube.Core().V1().Secrets().Informer())
+func newNamed(c cluster.Cluster) (*named, error) {
+	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return nil, err
 	}
-	configMaps, err := references.NewNamed(in.Others, corev1.SchemeGroupVersion.WithResource("configmaps"), in.Kube.Core().V1().ConfigMaps().Informer())
+	configMaps, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("configmaps"), c.ConfigMaps().Informer)
 	if err != nil {
 		return nil, err
 	}
-	return &named{core, map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
+	return &named{c.Kube.CoreV1(), map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
+}
+
+// references say which Apps name what has changed.
+func (n *named) references(apps cache.SharedIndexInformer) (all []controller.Reference) {
+	for kind, known := range n.of {
+		referrers := func(obj metav1.Object) []controller.Key {
+			return references.Referrers(apps.GetIndexer(), referencesIndex, indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+		}
+		for _, informer := range known.Informers() {
+			all = append(all, controller.Reference{Informer: informer, Referrers: referrers})
+		}
+	}
+	return all
 }
 
 // known is the version of one that the caches have.

@@ -41,7 +41,7 @@ func worldAtRest(t testing.TB, changes ...func(*v1alpha1.App)) (*world, *control
 		w.rollOut()
 	}
 	pipeline := w.fill()
-	version(w.in.Windlass.Windlass().V1alpha1().Apps().Informer())
+	version(w.cluster.Own.Windlass().V1alpha1().Apps().Informer())
 	for _, child := range pipeline.Reconciler.(*reconciler).children {
 		version(child.Informer())
 	}
@@ -75,7 +75,7 @@ func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
 	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
 		t.Fatal(err)
 	}
-	services, before := w.in.Kube.Core().V1().Services().Informer().GetStore(), len(w.journal.Writes())
+	services, before := w.cluster.Services().Informer.GetStore(), len(w.journal.Writes())
 	if err := services.Replace(nil, "2"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/builtin"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
@@ -44,7 +44,7 @@ type world struct {
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	metadata *fake.FakeMetadataClient
-	in       Informers
+	cluster  cluster.Cluster
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
 }
@@ -64,15 +64,24 @@ func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
 		metadata: fake.NewSimpleMetadataClient(scheme, known...), events: &controllertest.Recorder{},
 	}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
-	w.in = Informers{
-		Kube:     informers.NewSharedInformerFactory(w.kube, 0),
-		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Others:   metadatainformer.NewSharedInformerFactory(w.metadata, 0),
-	}
+	w.renew()
 	return w
 }
 
-func (w *world) clients() Clients { return Clients{Kube: w.kube, Windlass: w.windlass} }
+// renew gives the world caches that hold nothing.
+func (w *world) renew() {
+	w.cluster = cluster.Cluster{
+		Kube: w.kube, Windlass: w.windlass,
+		Owned:  informers.NewSharedInformerFactory(w.kube, 0),
+		Own:    externalversions.NewSharedInformerFactory(w.windlass, 0),
+		Others: metadatainformer.NewSharedInformerFactory(w.metadata, 0),
+	}
+}
+
+// runtime is what the controller of App shares with others.
+func (w *world) runtime() controller.Runtime {
+	return controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())}
+}
 
 // pass does one pass for the App, with caches that hold what the servers have.
 func (w *world) pass() (controller.Result, error) {
@@ -80,23 +89,29 @@ func (w *world) pass() (controller.Result, error) {
 	return w.fill().Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
 }
 
-// fill fills the caches with what the servers have, and returns what does a pass.
+// fill makes new caches that hold what the servers have, and returns what reads them.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
-	refs, err := newNamed(w.kube.CoreV1(), w.in)
+	w.renew()
+	kind, err := declare(w.cluster)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pipeline := newPipeline(w.clients(), w.in, refs, w.events, clocktesting.NewFakePassiveClock(time.Now()))
-	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
-	cluster := builtin.Cluster{Client: w.kube, Informers: w.in.Kube}
-	load(w, cluster.ConfigMaps())
-	load(w, cluster.Deployments())
-	load(w, cluster.Services())
-	load(w, cluster.Ingresses())
-	load(w, cluster.HorizontalPodAutoscalers())
-	load(w, cluster.PodDisruptionBudgets())
-	own := w.in.Kube.Core().V1().Secrets().Informer()
+	w.load()
+	return kind.Pipeline(w.runtime())
+}
+
+// load puts what the servers have into the caches.
+func (w *world) load() {
+	w.t.Helper()
+	controllertest.Load(w.t, w.cluster.Own.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
+	load(w, w.cluster.ConfigMaps())
+	load(w, w.cluster.Deployments())
+	load(w, w.cluster.Services())
+	load(w, w.cluster.Ingresses())
+	load(w, w.cluster.HorizontalPodAutoscalers())
+	load(w, w.cluster.PodDisruptionBudgets())
+	own := w.cluster.Secrets().Informer
 	for _, s := range w.secrets() {
 		if s.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass {
 			controllertest.Load(w.t, own.GetStore(), &s)
@@ -104,7 +119,6 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 			controllertest.Load(w.t, w.others().GetStore(), metadataOf(&s))
 		}
 	}
-	return pipeline
 }
 
 // load puts the App's child of a type into the cache, if the server has it.
@@ -115,15 +129,9 @@ func load[T children.Object](w *world, all children.Resource[T]) {
 	}
 }
 
-// forget empties the caches, for what is gone.
-func (w *world) forget() {
-	w.in.Kube = informers.NewSharedInformerFactory(w.kube, 0)
-	w.in.Others = metadatainformer.NewSharedInformerFactory(w.metadata, 0)
-}
-
 // others knows the Secrets that others have made.
 func (w *world) others() cache.SharedIndexInformer {
-	return w.in.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer()
+	return w.cluster.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer()
 }
 
 // secrets are those there are.

@@ -3,16 +3,14 @@
 package at
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
+	"cmp"
+
+	"k8s.io/client-go/tools/cache"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
-	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
 // DefaultImage is the image of an At that names none, unless Options say
@@ -24,66 +22,31 @@ type Options struct {
 	// DefaultImage is the image of an At that names none. Empty means the
 	// constant of that name.
 	DefaultImage string
-	// Clock is the clock by which schedules are read. Nil means the real one.
-	Clock clock.WithTicker
-}
-
-// Clients are what an At's controller talks to the API server with.
-type Clients struct {
-	Kube     kubernetes.Interface
-	Windlass versioned.Interface
-}
-
-// Informers are the caches. They are started by the caller, after New and before
-// the controller runs.
-type Informers struct {
-	// Kube selects the label app.kubernetes.io/managed-by=windlass.
-	Kube     informers.SharedInformerFactory
-	Windlass externalversions.SharedInformerFactory
-	// Room says when an object that exceeded its budget can be cached. Nil means at once.
-	Room controller.Room
 }
 
 // New returns the controller of At.
-func New(clients Clients, in Informers, events controller.EventRecorder, opts Options) (*controller.Controller, error) {
-	if opts.DefaultImage == "" {
-		opts.DefaultImage = DefaultImage
-	}
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
-	}
-	ats := in.Windlass.Cnat().V1().Ats()
-	watched, err := pods.Watched(in.Kube)
+func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return nil, err
 	}
-	queue := controller.NewQueue("at", opts.Clock)
 	guard := controller.NewGuard()
-	pipeline := &controller.Pipeline[*v1.At]{
-		Get: func(key controller.Key) (*v1.At, error) {
-			return ats.Lister().Ats(key.Namespace).Get(key.Name)
-		},
-		Client: func(namespace string) controller.Client[*v1.At] { return clients.Windlass.CnatV1().Ats(namespace) },
-		Store:  ats.Informer().GetStore(),
+	return controller.Kind[*v1.At]{
+		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
+		Informer:         c.Own.Cnat().V1().Ats().Informer(),
+		Client:           func(namespace string) controller.Client[*v1.At] { return c.Windlass.CnatV1().Ats(namespace) },
 		Reconciler: &reconciler{
-			ats:    clients.Windlass.CnatV1(),
-			pods:   clients.Kube.CoreV1(),
-			cache:  watched.Lister(),
-			store:  watched.Informer().GetStore(),
-			guard:  guard,
-			image:  opts.DefaultImage,
-			clock:  opts.Clock,
-			starts: newStarts(),
-
+			ats:      c.Windlass.CnatV1(),
+			pods:     c.Kube.CoreV1(),
+			cache:    watched.Lister(),
+			store:    watched.Informer().GetStore(),
+			guard:    guard,
+			image:    cmp.Or(o.DefaultImage, DefaultImage),
+			clock:    r.Clock,
+			starts:   newStarts(),
 			refusals: newRefusals(),
 		},
-		Room:   in.Room,
-		Guard:  guard,
-		Events: events,
-		Clock:  opts.Clock,
-	}
-	c := controller.New("at", queue, pipeline.Sync)
-	c.Watch(ats.Informer(), controller.Self(queue, guard))
-	c.Watch(watched.Informer(), controller.Owner(queue, v1.SchemeGroupVersion.WithKind("At").GroupKind(), meta.RESTScopeNameNamespace))
-	return c, nil
+		Guard: guard,
+		Owned: []cache.SharedIndexInformer{watched.Informer()},
+	}.Controller(r), nil
 }

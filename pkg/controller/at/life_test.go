@@ -13,6 +13,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
@@ -105,7 +106,7 @@ func TestNew(t *testing.T) {
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
 	kubeInformers := informers.NewSharedInformerFactory(w.kube, 0)
 	clk := clocktesting.NewFakeClock(noon)
-	c, err := New(Clients{w.kube, w.cnat}, Informers{Kube: kubeInformers, Windlass: cnatInformers}, w.events, Options{DefaultImage: "tool:1", Clock: clk})
+	c, err := New(cluster.Cluster{Kube: w.kube, Windlass: w.cnat, Owned: kubeInformers, Own: cnatInformers}, controller.Runtime{Events: w.events, Clock: clk}, Options{DefaultImage: "tool:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestNewNeedsInformersThatHaveNotStarted(t *testing.T) {
 	defer kubeInformers.Shutdown()
 	defer cancel()
 	w.eventually("the informer", pods.HasSynced)
-	_, err := New(Clients{w.kube, w.cnat}, Informers{Kube: kubeInformers, Windlass: externalversions.NewSharedInformerFactory(w.cnat, 0)}, w.events, Options{})
+	_, err := New(cluster.Cluster{Kube: w.kube, Windlass: w.cnat, Owned: kubeInformers}, controller.Runtime{Events: w.events}, Options{})
 	if err == nil {
 		t.Error("Pods that are in the cache as they came were not refused")
 	}

@@ -7,92 +7,64 @@ import (
 	"cmp"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
-	"windlass.dev/windlass/pkg/generated/clientset/versioned"
-	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
 const (
-	// recheckAfter is when a Database is compared with its children without an event.
-	recheckAfter = 10 * time.Minute
+	// resync is when a Database is compared with its children without an event.
+	resync = 10 * time.Minute
 	// finalizerName holds a Database until its volume is dealt with.
 	finalizerName = "windlass.dev/database"
 )
-
-// Clients are what a Database's controller talks to the API server with.
-type Clients struct {
-	Kube     kubernetes.Interface
-	Windlass versioned.Interface
-}
-
-// Informers are the caches. They are started by the caller, after New and before
-// the controller runs.
-type Informers struct {
-	// Kube selects the label app.kubernetes.io/managed-by=windlass.
-	Kube     informers.SharedInformerFactory
-	Windlass externalversions.SharedInformerFactory
-	// Room says when an object that exceeded its budget can be cached. Nil means at once.
-	Room controller.Room
-}
 
 // Options are what the operator's flags say of Databases.
 type Options struct {
 	// Image is that of a Database that names none, without the tag. Empty means DefaultImage.
 	Image string
-	// Clock is required.
-	Clock clock.WithTicker
 }
 
 // New returns the controller of Database.
-func New(clients Clients, in Informers, events controller.EventRecorder, o Options) (*controller.Controller, error) {
-	watched, err := pods.Watched(in.Kube)
+func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
 	}
-	databases := in.Windlass.Windlass().V1alpha1().Databases()
-	queue := controller.NewQueue("database", o.Clock)
-	pipeline := newPipeline(clients, in, events, o)
-	c := controller.New("database", queue, pipeline.Sync)
-	c.Watch(databases.Informer(), controller.Self(queue, pipeline.Guard))
-	owner := controller.Owner(queue, v1alpha1.SchemeGroupVersion.WithKind("Database").GroupKind(), meta.RESTScopeNameNamespace)
-	for _, informer := range childInformers(in.Kube) {
-		c.Watch(informer, owner)
-	}
-	c.Watch(in.Kube.Core().V1().PersistentVolumeClaims().Informer(), controller.Referrer(queue, claimants))
-	c.Watch(watched.Informer(), controller.Referrer(queue, runners))
-	return c, nil
+	return kind.Controller(r), nil
 }
 
-// newPipeline returns what does a pass.
-func newPipeline(clients Clients, in Informers, events controller.EventRecorder, o Options) *controller.Pipeline[*v1alpha1.Database] {
-	databases, guard := in.Windlass.Windlass().V1alpha1().Databases(), controller.NewGuard()
-	r := newReconciler(clients.Kube, in.Kube, guard)
-	r.databases, r.pods = clients.Windlass.WindlassV1alpha1(), clients.Kube.CoreV1()
-	r.refusals, r.clock, r.image = newRefusals(o.Clock), o.Clock, cmp.Or(o.Image, DefaultImage)
-	return &controller.Pipeline[*v1alpha1.Database]{
-		Get: func(key controller.Key) (*v1alpha1.Database, error) {
-			return databases.Lister().Databases(key.Namespace).Get(key.Name)
-		},
-		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
-			return clients.Windlass.WindlassV1alpha1().Databases(namespace)
-		},
-		Store:         databases.Informer().GetStore(),
-		Reconciler:    r,
-		FinalizerName: finalizerName,
-		RecheckAfter:  recheckAfter,
-		Room:          in.Room,
-		Guard:         guard,
-		Events:        events,
-		Clock:         o.Clock,
+var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
+
+// declare declares Database to the engine.
+func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return kind, err
 	}
+	guard := controller.NewGuard()
+	reconciler := newReconciler(c, guard)
+	reconciler.refusals, reconciler.clock, reconciler.image = newRefusals(r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
+	return controller.Kind[*v1alpha1.Database]{
+		GroupVersionKind: groupVersionKind,
+		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),
+		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
+			return c.Windlass.WindlassV1alpha1().Databases(namespace)
+		},
+		Reconciler: reconciler,
+		Guard:      guard,
+		Finalizer:  finalizerName,
+		Resync:     resync,
+		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},
+		References: []controller.Reference{
+			{Informer: reconciler.claims.Informer, Referrers: claimants}, // a claim has no owner
+			{Informer: watched.Informer(), Referrers: runners},
+		},
+	}, nil
 }
 
 // claimants is the Database of a claim, which bears its name.

@@ -337,12 +337,12 @@ func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
 // comes of events.
 func TestNew(t *testing.T) {
 	w := newWorld(t, example())
-	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
+	c, err := New(w.cluster, w.runtime(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "database", c.Name())
-	controllertest.Run(t, c, 2, w.in.Kube, w.in.Windlass)
+	controllertest.Run(t, c, 2, w.cluster.Owned, w.cluster.Own)
 	w.eventually("its StatefulSet", func() bool {
 		_, err := w.kube.AppsV1().StatefulSets("default").Get(t.Context(), "shop", metav1.GetOptions{})
 		return err == nil && w.db().Status.Phase == v1alpha1.DatabaseDeploying

@@ -54,7 +54,7 @@ type pass struct {
 }
 
 func newPass(db *v1alpha1.Database) *pass {
-	return &pass{db: db, owner: children.Owner{Object: db, Kind: v1alpha1.SchemeGroupVersion.WithKind("Database")}}
+	return &pass{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
 // Reconcile implements controller.Reconciler. A step that fails ends the pass, so

@@ -21,6 +21,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
@@ -49,7 +50,7 @@ type world struct {
 	t        testing.TB
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
-	in       Informers
+	cluster  cluster.Cluster
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
 	created  int
@@ -73,7 +74,10 @@ func newWorld(t testing.TB, db *v1alpha1.Database, others ...runtime.Object) *wo
 
 // forget empties the caches.
 func (w *world) forget() {
-	w.in = Informers{Kube: informers.NewSharedInformerFactory(w.kube, 0), Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0)}
+	w.cluster = cluster.Cluster{
+		Kube: w.kube, Windlass: w.windlass,
+		Owned: informers.NewSharedInformerFactory(w.kube, 0), Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
+	}
 }
 
 // pass does one pass for the Database, with caches that hold what the servers have.
@@ -86,8 +90,11 @@ func (w *world) pass() (controller.Result, error) {
 // fill fills the caches with what the servers have, and returns what does a pass.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.Database] {
 	w.t.Helper()
-	pipeline := newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
-	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().Databases().Informer().GetStore(), w.db())
+	kind, err := declare(w.cluster, w.runtime(), Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	controllertest.Load(w.t, kind.Informer.GetStore(), w.db())
 	core, opts := w.kube.CoreV1(), metav1.ListOptions{LabelSelector: controller.ManagedByLabel + "=" + controller.ManagedByWindlass}
 	secrets, err1 := core.Secrets("default").List(w.t.Context(), opts)
 	services, err2 := core.Services("default").List(w.t.Context(), opts)
@@ -99,13 +106,18 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.Database] {
 			w.t.Fatal(err)
 		}
 	}
-	informers := w.in.Kube.Core().V1()
+	informers := w.cluster.Owned.Core().V1()
 	w.load(informers.Secrets().Informer().GetStore(), secrets)
 	w.load(informers.Services().Informer().GetStore(), services)
 	w.load(informers.PersistentVolumeClaims().Informer().GetStore(), claims)
 	w.load(informers.Pods().Informer().GetStore(), running)
-	w.load(w.in.Kube.Apps().V1().StatefulSets().Informer().GetStore(), sets)
-	return pipeline
+	w.load(w.cluster.Owned.Apps().V1().StatefulSets().Informer().GetStore(), sets)
+	return kind.Pipeline(w.runtime())
+}
+
+// runtime is what the controller of Database shares with others.
+func (w *world) runtime() controller.Runtime {
+	return controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())}
 }
 
 func (w *world) load(store cache.Store, list runtime.Object) {

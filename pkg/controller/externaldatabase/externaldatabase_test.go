@@ -258,7 +258,7 @@ func TestAPasswordThatChangesDuringAPassIsNotSaidToWork(t *testing.T) {
 			if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.in.Kube.Core().V1().Secrets().Informer().GetStore().Replace(nil, "9"); err != nil {
+			if err := w.cluster.Secrets().Informer.GetStore().Replace(nil, "9"); err != nil {
 				t.Fatal(err)
 			}
 		},

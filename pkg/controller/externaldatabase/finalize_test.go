@@ -102,7 +102,7 @@ func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
 			}
-			objects := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer()
+			objects := w.cluster.Own.Windlass().V1alpha1().ExternalDatabases().Informer()
 			if err := objects.GetStore().Replace(nil, "9"); err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.in.Kube.Core().V1().Secrets().Informer().GetStore().Delete(ours(t, example())); err != nil {
+	if err := w.cluster.Secrets().Informer.GetStore().Delete(ours(t, example())); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), example(known, deleted), "default"); err != nil {

@@ -20,8 +20,8 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
-	"windlass.dev/windlass/pkg/controller/internal/references"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -124,7 +124,7 @@ type world struct {
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	pipeline *controller.Pipeline[*v1alpha1.ExternalDatabase]
-	in       Informers
+	cluster  cluster.Cluster
 	others   cache.Store // Secrets that others have made
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
@@ -146,24 +146,21 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 		t: t, kube: kubefake.NewClientset(objects...), windlass: windlassfake.NewSimpleClientset(db), events: &controllertest.Recorder{}, server: outside,
 	}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
-	w.in = Informers{
-		Kube: informers.NewSharedInformerFactory(w.kube, 0), Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
+	w.cluster = cluster.Cluster{
+		Kube: w.kube, Windlass: w.windlass,
+		Owned: informers.NewSharedInformerFactory(w.kube, 0), Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
 		Others: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme), 0),
 	}
-	resource := corev1.SchemeGroupVersion.WithResource("secrets")
-	named, err := references.NewNamed(w.in.Others, resource, w.in.Kube.Core().V1().Secrets().Informer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.others = w.in.Others.ForResource(resource).Informer().GetStore()
 	open := func(_ string, admin postgresql.Settings) server {
 		outside.admin = admin
 		return outside
 	}
-	if err := w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
+	kind, _, err := declare(w.cluster, open)
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, newConnections(named.Get, w.kube.CoreV1()), open, w.events, clocktesting.NewFakePassiveClock(time.Now()))
+	w.others = w.cluster.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer().GetStore()
+	w.pipeline = kind.Pipeline(controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())})
 	w.fill()
 	return w
 }
@@ -171,12 +168,12 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 // fill fills the caches with what the servers have.
 func (w *world) fill() {
 	w.t.Helper()
-	controllertest.Load(w.t, w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer().GetStore(), w.db())
+	controllertest.Load(w.t, w.cluster.Own.Windlass().V1alpha1().ExternalDatabases().Informer().GetStore(), w.db())
 	list, err := w.kube.CoreV1().Secrets("default").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	own := w.in.Kube.Core().V1().Secrets().Informer().GetStore()
+	own := w.cluster.Secrets().Informer.GetStore()
 	for _, s := range list.Items {
 		if s.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass {
 			controllertest.Load(w.t, own, &s)

@@ -70,7 +70,7 @@ func TestAComponentOffTheListIsForgottenOnlyOnceItIsSurelyGone(t *testing.T) {
 	w.house()
 	w.has(app("web"), "ready")
 	w.fill()
-	if err := w.in.Windlass.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, ""); err != nil {
+	if err := w.cluster.Own.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	before := len(w.journal.Writes())

@@ -79,7 +79,7 @@ func TestWhatGoesDuringAPassIsNotMadeAgainByIt(t *testing.T) {
 	w.has(at("job"), "ready")
 	w.fill()
 	w.windlass.PrependReactor("create", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if err := w.in.Windlass.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "9"); err != nil {
+		if err := w.cluster.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "9"); err != nil {
 			t.Error(err)
 		}
 		return false, nil, nil

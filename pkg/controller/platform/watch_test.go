@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
@@ -19,7 +18,7 @@ func TestNew(t *testing.T) {
 	platform := example(app("web", "db"), database("db"))
 	platform.Finalizers = nil
 	w := newBareWorld(t, platform)
-	c, err := New(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.events, Options{Clock: clocktesting.NewFakeClock(time.Now())})
+	c, err := New(w.cluster, w.runtime(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +27,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controllertest.Run(t, c, 1, w.in.Windlass, w.in.Metadata)
+	controllertest.Run(t, c, 1, w.cluster.Own, w.cluster.All)
 	until := func(what string, holds func() bool) {
 		t.Helper()
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })

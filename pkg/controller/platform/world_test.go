@@ -22,10 +22,10 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
-	"windlass.dev/windlass/pkg/controller/internal/references"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
@@ -65,15 +65,14 @@ func in(state v1alpha1.ManagementState, c v1alpha1.PlatformComponent) v1alpha1.P
 
 // world is a fake server and its caches.
 type world struct {
-	t          *testing.T
-	kube       *kubefake.Clientset
-	windlass   *windlassfake.Clientset
-	in         Informers
-	namespaces references.Known
-	pipeline   *controller.Pipeline[*v1alpha1.Platform]
-	journal    *controllertest.Journal
-	events     *controllertest.Recorder
-	clock      *clocktesting.FakeClock
+	t        *testing.T
+	kube     *kubefake.Clientset
+	windlass *windlassfake.Clientset
+	cluster  cluster.Cluster
+	pipeline *controller.Pipeline[*v1alpha1.Platform]
+	journal  *controllertest.Journal
+	events   *controllertest.Recorder
+	clock    *clocktesting.FakeClock
 }
 
 // key is the example's.
@@ -92,9 +91,10 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	}
 	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}, clock: clocktesting.NewFakeClock(time.Now())}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
-	w.in = Informers{
-		Windlass: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Metadata: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(meta), 0),
+	w.cluster = cluster.Cluster{
+		Kube: w.kube, Windlass: w.windlass,
+		Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
+		All: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(meta), 0),
 	}
 	return w
 }
@@ -106,14 +106,17 @@ func newWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 		announced(platform, &platform.Spec.Components[i])
 	}
 	w := newBareWorld(t, platform)
-	var err error
-	if w.namespaces, err = references.New(w.in.Metadata, corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
+	kind, err := declare(w.cluster, w.runtime(), Options{OwnNamespaces: []string{"operators"}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	guard := controller.NewGuard()
-	known := newKinds(w.windlass, w.in.Windlass, guard)
-	w.pipeline = newPipeline(Clients{Kube: w.kube, Windlass: w.windlass}, w.in, w.namespaces, known, guard, w.events, Options{OwnNamespaces: []string{"operators"}, Clock: w.clock})
+	w.pipeline = kind.Pipeline(w.runtime())
 	return w
+}
+
+// runtime is what the controller of Platform shares with others.
+func (w *world) runtime() controller.Runtime {
+	return controller.Runtime{Events: w.events, Clock: w.clock}
 }
 
 // announced has the status list a component.
@@ -131,7 +134,7 @@ func (w *world) house(changes ...func(*metav1.PartialObjectMetadata)) {
 	for _, change := range changes {
 		change(namespace)
 	}
-	controllertest.Load(w.t, w.namespaces.Informer().GetStore(), namespace)
+	controllertest.Load(w.t, w.cluster.All.ForResource(corev1.SchemeGroupVersion.WithResource("namespaces")).Informer().GetStore(), namespace)
 }
 
 // has makes the child of a component as an earlier pass has left it, and puts it into a
@@ -214,15 +217,15 @@ func (w *world) fill() {
 	w.t.Helper()
 	ctx, own := context.Background(), w.windlass.WindlassV1alpha1()
 	platforms, err := own.Platforms().List(ctx, metav1.ListOptions{})
-	refill(w, w.in.Windlass.Windlass().V1alpha1().Platforms().Informer(), items(platforms.Items), err)
+	refill(w, w.cluster.Own.Windlass().V1alpha1().Platforms().Informer(), items(platforms.Items), err)
 	apps, err := own.Apps("").List(ctx, metav1.ListOptions{})
-	refill(w, w.in.Windlass.Windlass().V1alpha1().Apps().Informer(), items(apps.Items), err)
+	refill(w, w.cluster.Own.Windlass().V1alpha1().Apps().Informer(), items(apps.Items), err)
 	databases, err := own.Databases("").List(ctx, metav1.ListOptions{})
-	refill(w, w.in.Windlass.Windlass().V1alpha1().Databases().Informer(), items(databases.Items), err)
+	refill(w, w.cluster.Own.Windlass().V1alpha1().Databases().Informer(), items(databases.Items), err)
 	outside, err := own.ExternalDatabases("").List(ctx, metav1.ListOptions{})
-	refill(w, w.in.Windlass.Windlass().V1alpha1().ExternalDatabases().Informer(), items(outside.Items), err)
+	refill(w, w.cluster.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), items(outside.Items), err)
 	ats, err := w.windlass.CnatV1().Ats("").List(ctx, metav1.ListOptions{})
-	refill(w, w.in.Windlass.Cnat().V1().Ats().Informer(), items(ats.Items), err)
+	refill(w, w.cluster.Own.Cnat().V1().Ats().Informer(), items(ats.Items), err)
 }
 
 func items[T any](list []T) (objects []any) {

@@ -117,6 +117,14 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 	return err
 }
 
+// Informers returns the informers of the types of children.
+func Informers[S Scope](all []Child[S]) (informers []cache.SharedIndexInformer) {
+	for _, child := range all {
+		informers = append(informers, child.Informer())
+	}
+	return informers
+}
+
 // Apply applies children in order, those that are Last at the end. The first error ends it, so
 // that nothing is made whose needs are not met.
 func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {

@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// Kind declares an API type to the engine, which derives the queue, the pipeline and the watches
+// of its controller. All fields down to Guard are required.
+type Kind[T Object] struct {
+	GroupVersionKind schema.GroupVersionKind
+	// Informer fills the cache of the objects.
+	Informer cache.SharedIndexInformer
+	// Client returns the client for the objects of a namespace, or for those of a
+	// cluster-scoped kind if namespace is empty.
+	Client     func(namespace string) Client[T]
+	Reconciler Reconciler[T]
+	// Guard is the one that the Reconciler tells of its writes.
+	Guard *Guard
+
+	// Finalizer is the finalizer to hold objects with, for example windlass.dev/externaldatabase.
+	// It is required if Reconciler is a Finalizer.
+	Finalizer string
+	// Resync is when an object with nothing left to do is reconciled again, ±10 %, to find drift
+	// that shows in no event. Zero means never.
+	Resync time.Duration
+	// Owned are informers of the types that objects of a namespaced kind own in their namespace.
+	// An event of one is about the object that controls the one it names.
+	Owned []cache.SharedIndexInformer
+	// References are informers of the types whose objects have another relation to objects of
+	// the kind, such as that their spec names them.
+	References []Reference
+}
+
+// Reference says of an informer which objects of a kind its events are about.
+type Reference struct {
+	Informer cache.SharedIndexInformer
+	// Referrers returns the keys of the objects that an object concerns. It reads an index, and
+	// does not block.
+	Referrers func(obj metav1.Object) []Key
+}
+
+// Runtime is what the controllers of all kinds share.
+type Runtime struct {
+	Events EventRecorder
+	Clock  clock.WithTicker
+	// Room reports whether an object that exceeded the budget of its namespace can be cached. Nil
+	// means that it can.
+	Room Room
+}
+
+// Pipeline returns the pipeline of the kind.
+func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
+	return &Pipeline[T]{
+		Get:           k.cached,
+		Client:        k.Client,
+		Store:         k.Informer.GetStore(),
+		Reconciler:    k.Reconciler,
+		FinalizerName: k.Finalizer,
+		RecheckAfter:  k.Resync,
+		Room:          r.Room,
+		Guard:         k.Guard,
+		Events:        r.Events,
+		Clock:         r.Clock,
+	}
+}
+
+// cached reads an object from the cache. Its error for one that is not there is NotFound.
+func (k Kind[T]) cached(key Key) (object T, err error) {
+	cached, found, err := k.Informer.GetStore().GetByKey(key.String())
+	if err != nil {
+		return object, err
+	}
+	if !found {
+		return object, apierrors.NewNotFound(schema.GroupResource{Group: k.GroupVersionKind.Group, Resource: k.name()}, key.Name)
+	}
+	object, ok := cached.(T)
+	if !ok {
+		return object, fmt.Errorf("the cache of %s holds a %T", k.GroupVersionKind.Kind, cached)
+	}
+	return object, nil
+}
+
+// Controller returns the controller of the kind. Its name is the kind in lower case.
+func (k Kind[T]) Controller(r Runtime) *Controller {
+	queue := NewQueue(k.name(), r.Clock)
+	c := New(k.name(), queue, k.Pipeline(r).Sync)
+	c.Watch(k.Informer, Self(queue, k.Guard))
+	for _, owned := range k.Owned {
+		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
+	}
+	for _, of := range k.References {
+		c.Watch(of.Informer, Referrer(queue, of.Referrers))
+	}
+	return c
+}
+
+func (k Kind[T]) name() string { return strings.ToLower(k.GroupVersionKind.Kind) }
