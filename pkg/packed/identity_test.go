@@ -81,7 +81,7 @@ func TestWhatExceedsTheBudgetOfItsNamespaceIsNotCached(t *testing.T) {
 func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
 	for name, make := range map[string]func(n int) packed.Whole{
 		"a Secret":    func(n int) packed.Whole { return secret(n) },
-		"a ConfigMap": func(n int) packed.Whole { return noise(n) },
+		"a ConfigMap": func(n int) packed.Whole { return noise(t, n) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			transform, held := packed.Transform(&budget.Budget{}), []any{}
@@ -106,7 +106,8 @@ func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
 			if _, err := o.Unpack(); !errors.Is(err, exceeded) {
 				t.Errorf("it is cached without room (%v)", err)
 			}
-			for held = nil; !exceeded.Fits(); {
+			clear(held)
+			for !exceeded.Fits() {
 				runtime.GC()
 			}
 			newer := live.DeepCopyObject().(packed.Whole)
@@ -128,11 +129,12 @@ func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
 }
 
 // noise is a ConfigMap that an App controls, which cannot be made smaller by packing.
-func noise(n int) *corev1.ConfigMap {
+func noise(t *testing.T, n int) *corev1.ConfigMap {
+	t.Helper()
 	data := make([]byte, large)
 	random := rand.NewChaCha8([32]byte{byte(n)})
 	if _, err := random.Read(data); err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	return &corev1.ConfigMap{ObjectMeta: secret(n).ObjectMeta, BinaryData: map[string][]byte{"key": data}}
 }

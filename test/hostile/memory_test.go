@@ -70,7 +70,9 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 	p := place.Own(t)
 	leader := place.Launch(t, p.Cluster, "--pprof")
 	canary(t, p) // which waits until it leads
-	standBy := func() *place.Process { return place.Launch(t, p.Cluster, "--pprof", "--webhook-url", leader.WebhookURL) }
+	standBy := func() *place.Process {
+		return place.Launch(t, p.Cluster, "--pprof", "--webhook-url", leader.WebhookURL)
+	}
 	replicas := map[string]*place.Process{"leader": leader, "standby": standBy()}
 	heap, rss := map[string]int64{}, map[string]int64{}
 	for name, replica := range replicas {
