@@ -148,9 +148,9 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	c.count(key, o)
 	logger := klog.FromContext(ctx)
 	if o.err != nil {
-		logger.Error(o.err, "Pass failed", append([]any{"result", o.name, "reason", o.reason}, stackOf(o.err)...)...)
+		logger.Error(o.err, "Pass failed", append([]any{"result", string(o.name), "reason", o.reason}, stackOf(o.err)...)...)
 	}
-	logger.V(2).Info("Pass ended", "result", o.name, "reason", o.reason, "duration", took, "requeueAfter", o.after)
+	logger.V(2).Info("Pass ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter", o.after)
 	switch o.retry {
 	case onChange:
 		c.queue.Forget(key)
@@ -169,7 +169,7 @@ func (c *Controller) count(key Key, o outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case o.name == outcomeUnreadable:
+	case o.name == OutcomeUnreadable:
 		c.unreadable.Insert(key)
 	case o.quiet || !c.unreadable.Has(key):
 		return

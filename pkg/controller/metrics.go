@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -13,7 +14,7 @@ import (
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_total",
-		Help:           "Passes by controller and result: success, requeue_after, error, conflict, behind, wait, postponed, throttled, invalid, unreadable, terminal, degraded, terminating, canceled or panic.",
+		Help:           "Passes by controller and result: " + results() + ".",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -58,15 +59,24 @@ func init() {
 	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, eventsDropped)
 }
 
+// results lists the values of the label "result".
+func results() string {
+	names := make([]string, 0, len(outcomes))
+	for _, name := range outcomes {
+		names = append(names, string(name))
+	}
+	return strings.Join(names, ", ")
+}
+
 // observe counts one pass.
 func observe(controller string, o outcome, took time.Duration) {
-	reconcileTotal.WithLabelValues(controller, o.name).Inc()
+	reconcileTotal.WithLabelValues(controller, string(o.name)).Inc()
 	reconcileTime.WithLabelValues(controller).Observe(took.Seconds())
 	if o.err == nil {
 		return
 	}
 	reconcileErrors.WithLabelValues(controller).Inc()
-	if o.name == outcomePanic {
+	if o.name == OutcomePanic {
 		reconcilePanics.WithLabelValues(controller).Inc()
 	}
 }
@@ -79,7 +89,7 @@ func introduce(controller string, workers int) {
 	unreadableObjects.WithLabelValues(controller).Set(0)
 	reconcileErrors.WithLabelValues(controller).Add(0)
 	reconcilePanics.WithLabelValues(controller).Add(0)
-	for _, name := range []string{"success", "requeue_after", "error"} {
-		reconcileTotal.WithLabelValues(controller, name).Add(0)
+	for _, name := range []Outcome{OutcomeSuccess, OutcomeRequeueAfter, OutcomeError} {
+		reconcileTotal.WithLabelValues(controller, string(name)).Add(0)
 	}
 }

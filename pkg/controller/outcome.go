@@ -1,29 +1,68 @@
 package controller
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"math"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
-// invalidRetry is how often a pass is tried again that the API server refused
-// for what it wanted to write. A change of the object comes at once.
-const invalidRetry = 5 * time.Minute
+// Outcome says how a pass ended, and with that what the engine does next. It is the value of the
+// label "result" of the metric controller_runtime_reconcile_total.
+type Outcome string
 
-// outcomePanic names the outcome that has a counter of its own.
-const outcomePanic = "panic"
+const (
+	// OutcomeSuccess is Result{} without an error: the backoff is forgotten, and the next pass
+	// comes with an event or with the resync.
+	OutcomeSuccess Outcome = "success"
+	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is forgotten, and
+	// the next pass comes after exactly that time. With Check it comes behind what users change.
+	OutcomeRequeueAfter Outcome = "requeue_after"
+	// OutcomeError is any error that has no outcome of its own: it is logged once, sets Ready=False
+	// and is retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
+	OutcomeError Outcome = "error"
+	// OutcomePanic is a panic, which is recovered, counted and then treated as an error.
+	OutcomePanic Outcome = "panic"
+	// OutcomeConflict is a write that the API server refused with 409, since the object had
+	// changed: it is retried within milliseconds. The status stays.
+	OutcomeConflict Outcome = "conflict"
+	// OutcomeBehind is a pass that did not start, since the cache lacks a write of this process: it
+	// is retried within milliseconds. The status stays.
+	OutcomeBehind Outcome = "behind"
+	// OutcomeCanceled is a pass that the end of the process interrupted. The status stays.
+	OutcomeCanceled Outcome = "canceled"
+	// OutcomePostponed is an error of Postpone: it is retried after its time. The status stays.
+	OutcomePostponed Outcome = "postponed"
+	// OutcomeThrottled is a pass that used up the budget of writes of its object: it is retried once
+	// the object may be written for again. The status stays.
+	OutcomeThrottled Outcome = "throttled"
+	// OutcomeTerminating is a write into a namespace that is being deleted. The status stays.
+	OutcomeTerminating Outcome = "terminating"
+	// OutcomeWait is an error of WaitFor or StoreFirst: it sets Ready=False and is retried after its
+	// time, and when something changes.
+	OutcomeWait Outcome = "wait"
+	// OutcomeInvalid is a write that the API server refused with 422: it sets Degraded=True and is
+	// retried after 5 minutes, and when something changes.
+	OutcomeInvalid Outcome = "invalid"
+	// OutcomeUnreadable is an object that the cache does not have as it is stored: it sets
+	// Degraded=True and Stalled=True, is logged once for each version, and is retried when it
+	// changes. One that exceeds the budget of its namespace asks for room each minute.
+	OutcomeUnreadable Outcome = "unreadable"
+	// OutcomeTerminal is an error of Terminal or Stalled: it sets Degraded=True and Stalled=True and
+	// is retried when something changes; that of Stalled after its time too.
+	OutcomeTerminal Outcome = "terminal"
+	// OutcomeDegraded is a terminal error that Unstalled wraps: only a part of the object cannot go
+	// on, and Stalled is not set. It is retried like a terminal one.
+	OutcomeDegraded Outcome = "degraded"
+)
 
-// outcomeUnreadable names the outcome whose objects a gauge counts.
-const outcomeUnreadable = "unreadable"
+// outcomes are all of them.
+var outcomes = []Outcome{
+	OutcomeSuccess, OutcomeRequeueAfter, OutcomeError, OutcomePanic, OutcomeConflict, OutcomeBehind, OutcomeCanceled,
+	OutcomePostponed, OutcomeThrottled, OutcomeTerminating, OutcomeWait, OutcomeInvalid, OutcomeUnreadable,
+	OutcomeTerminal, OutcomeDegraded,
+}
 
 // retry says when the next pass comes.
 type retry int
@@ -37,8 +76,7 @@ const (
 
 // outcome is how a pass ended, and everything that follows from it.
 type outcome struct {
-	// name is the label "result" of controller_runtime_reconcile_total.
-	name  string
+	name  Outcome
 	retry retry
 	after time.Duration
 	lane  Lane
@@ -52,111 +90,6 @@ type outcome struct {
 	degraded, stalled bool
 }
 
-// classify is the one place that sorts how passes end. See the table in doc.go.
-func classify(result Result, err error) outcome {
-	var (
-		unstalled *unstalledError
-		panicked  *panicError
-		postponed *postponeError
-		throttled *throttledError
-		stalled   *stalledError
-		wait      *waitError
-		unread    *Unreadable
-	)
-	switch {
-	case err == nil && result.RequeueAfter > 0:
-		o := outcome{name: "requeue_after", retry: after, after: result.RequeueAfter, lane: Urgent}
-		if result.Check {
-			o.lane = Background
-		}
-		return o
-	case err == nil:
-		return outcome{name: "success"}
-	case errors.As(err, &unstalled):
-		o := classify(result, unstalled.err)
-		if o.stalled {
-			o.name, o.stalled = "degraded", false
-		}
-		return o
-	case errors.Is(err, errBehind):
-		return outcome{name: "behind", retry: quickly, quiet: true}
-	case errors.Is(err, context.Canceled):
-		return outcome{name: "canceled", retry: backoff, quiet: true}
-	case errors.As(err, &postponed):
-		return outcome{name: "postponed", quiet: true}.in(postponed.after)
-	case errors.As(err, &unread):
-		o := outcome{name: outcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
-		if unread.Size > 0 {
-			return o.in(unreadableRecheck)
-		}
-		return o
-	case errors.As(err, &panicked):
-		return failed(outcomePanic, "Panic", err)
-	case errors.As(err, &throttled):
-		return outcome{name: "throttled", quiet: true}.in(throttled.after)
-	case errors.As(err, &stalled):
-		o := outcome{name: "terminal", err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
-		return o.in(stalled.after)
-	case errors.As(err, &wait):
-		return outcome{name: "wait", reason: ReasonOf(wait), message: wait.message, lane: wait.lane}.in(wait.after)
-	case apierrors.IsConflict(err):
-		return outcome{name: "conflict", retry: quickly, quiet: true}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Nothing can be made there any more, and the object itself goes soon.
-		return outcome{name: "terminating", retry: backoff, quiet: true}
-	case apierrors.IsInvalid(err):
-		return outcome{name: "invalid", retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
-	default:
-		return failed("error", ReasonOf(err), err)
-	}
-}
-
-// Worst returns the one of several errors that decides what becomes of a pass, for a
-// kind that does the rest of its work when a part fails: one that is tried again at once
-// or with backoff, else the first to be tried again of those that a user must look at,
-// else one that is waited for. Without errors it is nil.
-func Worst(errs ...error) error {
-	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
-	if len(errs) == 0 {
-		return nil
-	}
-	return slices.MinFunc(errs, func(a, b error) int {
-		x, y := classify(Result{}, a), classify(Result{}, b)
-		return cmp.Or(cmp.Compare(x.urgency(), y.urgency()), cmp.Compare(x.wait(), y.wait()))
-	})
-}
-
-// urgency is the lower, the more an outcome decides of the next pass.
-func (o outcome) urgency() int {
-	switch {
-	case o.retry == quickly:
-		return 0
-	case o.retry == backoff:
-		return 1
-	case o.err != nil:
-		return 2
-	case !o.quiet:
-		return 3
-	default:
-		return 4
-	}
-}
-
-// wait is how long an outcome waits, as far as it tells.
-func (o outcome) wait() time.Duration {
-	if o.retry == onChange {
-		return math.MaxInt64
-	}
-	return o.after
-}
-
-// Quiet tells whether an error says nothing about an object: its status stays.
-func Quiet(err error) bool { return classify(Result{}, err).quiet }
-
-// Degrades tells whether the engine reports an error as Degraded, for kinds whose
-// phase says so too.
-func Degrades(err error) bool { return classify(Result{}, err).degraded }
-
 // in returns o with a retry after d. Without a positive d a change is waited for.
 func (o outcome) in(d time.Duration) outcome {
 	if d > 0 {
@@ -165,7 +98,7 @@ func (o outcome) in(d time.Duration) outcome {
 	return o
 }
 
-func failed(name, reason string, err error) outcome {
+func failed(name Outcome, reason string, err error) outcome {
 	return outcome{name: name, retry: backoff, err: err, reason: reason, message: err.Error()}
 }
 

@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// TestClassify has a row for each line of the table in doc.go, and for what
-// could be taken for another.
+// TestClassify has a row for each Outcome, and for what could be taken for another.
 func TestClassify(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	broken := errors.New("broken")
@@ -25,6 +25,7 @@ func TestClassify(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "p", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	doing := func(err error) error { return fmt.Errorf("creating Pod: %w", err) }
+	tested := sets.New(OutcomeDegraded) // by TestAnErrorThatIsUnstalledDegradesAndIsTriedAgain
 
 	for name, test := range map[string]struct {
 		result Result
@@ -138,11 +139,16 @@ func TestClassify(t *testing.T) {
 			err: Stalled(WithReason("NameConflict", broken), 30*time.Second), failed: true,
 			want: outcome{name: "terminal", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
 		},
+		"a budget that is used up is waited for": {
+			err:  throttle(time.Second),
+			want: outcome{name: "throttled", retry: after, after: time.Second, quiet: true},
+		},
 		"a panic is an error": {
 			err: &panicError{value: "oops"}, failed: true,
 			want: outcome{name: "panic", retry: backoff, reason: "Panic", message: "panic: oops"},
 		},
 	} {
+		tested.Insert(test.want.name)
 		t.Run(name, func(t *testing.T) {
 			got := classify(test.result, test.err)
 			if (got.err != nil) != test.failed || test.failed && !errors.Is(got.err, test.err) {
@@ -152,6 +158,9 @@ func TestClassify(t *testing.T) {
 				t.Errorf("wanted (-), got (+):\n%s", diff)
 			}
 		})
+	}
+	if diff := cmp.Diff(sets.List(sets.New(outcomes...)), sets.List(tested)); diff != "" {
+		t.Errorf("documented (-), tested (+):\n%s", diff)
 	}
 }
 

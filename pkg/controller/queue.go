@@ -22,7 +22,7 @@ const (
 	Urgent
 )
 
-// Backoff of one key. See the table of outcomes in doc.go.
+// Backoff of one key: after OutcomeError and those like it, and after OutcomeConflict.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute

@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// invalidRetry is how often a pass is tried again that the API server refused
+// for what it wanted to write. A change of the object comes at once.
+const invalidRetry = 5 * time.Minute
+
+// classify decides how a pass ended. It is the only place that does.
+func classify(result Result, err error) outcome {
+	var (
+		unstalled *unstalledError
+		panicked  *panicError
+		postponed *postponeError
+		throttled *throttledError
+		stalled   *stalledError
+		wait      *waitError
+		unread    *Unreadable
+	)
+	switch {
+	case err == nil && result.RequeueAfter > 0:
+		o := outcome{name: OutcomeRequeueAfter, retry: after, after: result.RequeueAfter, lane: Urgent}
+		if result.Check {
+			o.lane = Background
+		}
+		return o
+	case err == nil:
+		return outcome{name: OutcomeSuccess}
+	case errors.As(err, &unstalled):
+		o := classify(result, unstalled.err)
+		if o.stalled {
+			o.name, o.stalled = OutcomeDegraded, false
+		}
+		return o
+	case errors.Is(err, errBehind):
+		return outcome{name: OutcomeBehind, retry: quickly, quiet: true}
+	case errors.Is(err, context.Canceled):
+		return outcome{name: OutcomeCanceled, retry: backoff, quiet: true}
+	case errors.As(err, &postponed):
+		return outcome{name: OutcomePostponed, quiet: true}.in(postponed.after)
+	case errors.As(err, &unread):
+		o := outcome{name: OutcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
+		if unread.Size > 0 {
+			return o.in(unreadableRecheck)
+		}
+		return o
+	case errors.As(err, &panicked):
+		return failed(OutcomePanic, "Panic", err)
+	case errors.As(err, &throttled):
+		return outcome{name: OutcomeThrottled, quiet: true}.in(throttled.after)
+	case errors.As(err, &stalled):
+		o := outcome{name: OutcomeTerminal, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
+		return o.in(stalled.after)
+	case errors.As(err, &wait):
+		return outcome{name: OutcomeWait, reason: ReasonOf(wait), message: wait.message, lane: wait.lane}.in(wait.after)
+	case apierrors.IsConflict(err):
+		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Nothing can be made there any more, and the object itself goes soon.
+		return outcome{name: OutcomeTerminating, retry: backoff, quiet: true}
+	case apierrors.IsInvalid(err):
+		return outcome{name: OutcomeInvalid, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
+	default:
+		return failed(OutcomeError, ReasonOf(err), err)
+	}
+}
+
+// Worst returns the one of several errors that decides what becomes of a pass, for a
+// kind that does the rest of its work when a part fails: one that is tried again at once
+// or with backoff, else the first to be tried again of those that a user must look at,
+// else one that is waited for. Without errors it is nil.
+func Worst(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return slices.MinFunc(errs, func(a, b error) int {
+		x, y := classify(Result{}, a), classify(Result{}, b)
+		return cmp.Or(cmp.Compare(x.urgency(), y.urgency()), cmp.Compare(x.wait(), y.wait()))
+	})
+}
+
+// urgency is the lower, the more an outcome decides of the next pass.
+func (o outcome) urgency() int {
+	switch {
+	case o.retry == quickly:
+		return 0
+	case o.retry == backoff:
+		return 1
+	case o.err != nil:
+		return 2
+	case !o.quiet:
+		return 3
+	default:
+		return 4
+	}
+}
+
+// wait is how long an outcome waits, as far as it tells.
+func (o outcome) wait() time.Duration {
+	if o.retry == onChange {
+		return math.MaxInt64
+	}
+	return o.after
+}
+
+// Quiet tells whether an error says nothing about an object: its status stays.
+func Quiet(err error) bool { return classify(Result{}, err).quiet }
+
+// Degrades tells whether the engine reports an error as Degraded, for kinds whose
+// phase says so too.
+func Degrades(err error) bool { return classify(Result{}, err).degraded }
