@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
@@ -88,9 +89,13 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 	secrets := p.Kube.CoreV1().Secrets("default")
 	change := func(password string) {
 		t.Helper()
-		secret := p.Credentials(t, "default", "shop")
-		secret.Data["password"] = []byte(password)
-		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		// The operator may write it at the same time.
+		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			secret := p.Credentials(t, "default", "shop")
+			secret.Data["password"] = []byte(password)
+			_, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		found = append(found, strings.TrimSpace(password))
