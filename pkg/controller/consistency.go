@@ -34,6 +34,9 @@ type Guard struct {
 	settled  map[Key][]settlement
 	acted    map[Key]bool
 	inFlight map[Key]*inFlight
+	// statuses are the versions with the last status that this process wrote, until an informer
+	// has delivered them.
+	statuses map[Key]string
 	// writing is how often a key may be reconciled with a write.
 	writing *budget[Key]
 }
@@ -57,6 +60,7 @@ func NewGuard() *Guard {
 		settled:  map[Key][]settlement{},
 		acted:    map[Key]bool{},
 		inFlight: map[Key]*inFlight{},
+		statuses: map[Key]string{},
 		writing:  newBudget[Key](writeBurst, writeInterval),
 	}
 }
@@ -107,6 +111,7 @@ func (g *Guard) Forget(key Key) {
 	delete(g.finished, key)
 	delete(g.settled, key)
 	delete(g.acted, key)
+	delete(g.statuses, key)
 }
 
 // Acts records that a pass of key tries to write something, whatever comes of it.

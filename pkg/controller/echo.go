@@ -80,15 +80,23 @@ func (g *Guard) noteStatus(key Key, version string, wake func()) {
 	}
 }
 
-// isOwn reports whether this process wrote a version of key, as far as it still waits for its
-// caches, and forgets what they have. It needs the lock.
+// WroteStatus records the version that a write of the status of key was answered with.
+func (g *Guard) WroteStatus(key Key, version string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.statuses[key] = version
+}
+
+// isOwn reports whether this process wrote the status of a version of key, or has written one
+// since, and so has seen it. Whether the cache holds the version does not matter: it may before
+// its event is handled. It needs the lock.
 func (g *Guard) isOwn(key Key, version string) bool {
-	own := false
-	for _, w := range g.writes[key] {
-		own = own || w.version == version
+	last := g.statuses[key]
+	if version == last {
+		delete(g.statuses, key)
+		return true
 	}
-	g.forgetObserved(key)
-	return own
+	return !isNewer(version, last)
 }
 
 // isNewer reports whether one version is newer than another. Versions that cannot be compared

@@ -193,7 +193,9 @@ func TestAStatusOfSomebodyElseWaitsInTheBackground(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			guard, cached := controller.NewGuard(), &controllertest.Store{}
 			guard.Wrote(theToy, cached, test.own)
+			guard.WroteStatus(theToy, test.own)
 			cached.Set("2")
+			guard.CaughtUp(theToy) // a worker may ask before the event is handled
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
 				controller.Self(q, guard).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
 			}))

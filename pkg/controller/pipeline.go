@@ -244,6 +244,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 		return fmt.Errorf("writing the status of %s: %w", key, err)
 	}
 	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
+	p.Guard.WroteStatus(key, updated.GetResourceVersion())
 	p.announce(current, obj, o.err != nil)
 	return nil
 }
