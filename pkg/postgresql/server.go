@@ -271,7 +271,7 @@ func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 // which would stand in the way of its own deletion.
 func (s *Server) home(w Want) string {
 	if s.admin.Database == w.Database {
-		return defaultDatabase
+		return DefaultDatabase
 	}
 	return s.admin.Database
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
@@ -109,15 +110,8 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	return pod
 }
 
-// connection is how libpq and others find a database: variable and key of the
-// connection Secret.
-var connection = [][2]string{
-	{"DATABASE_URL", "uri"}, {"PGHOST", "host"}, {"PGPORT", "port"}, {"PGDATABASE", "dbname"}, {"PGUSER", "username"}, {"PGPASSWORD", "password"},
-	{"PGSSLMODE", "sslmode"},
-}
-
-// environment is what the spec says, before which comes the database's connection,
-// so that a user's variable of the same name wins.
+// environment returns the variables of the database's connection, and then those of the spec.
+// One that the spec has takes the place of the connection's.
 func environment(app *v1alpha1.App) []corev1.EnvVar {
 	if app.Spec.DatabaseRef == nil {
 		return app.Spec.Env
@@ -127,19 +121,19 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 		said[variable.Name] = true
 	}
 	var env []corev1.EnvVar
-	for _, c := range connection {
-		if said[c[0]] {
+	for _, variable := range credentials.Variables {
+		if said[variable.Name] {
 			continue
 		}
-		env = append(env, corev1.EnvVar{Name: c[0], ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: credentials(app)}, Key: c[1],
+		env = append(env, corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
 		}}})
 	}
 	return append(env, app.Spec.Env...)
 }
 
-// credentials is the connection Secret of the App's database.
-func credentials(app *v1alpha1.App) string { return app.Spec.DatabaseRef.Name + "-credentials" }
+// connectionSecret returns the name of the connection Secret of the App's database.
+func connectionSecret(app *v1alpha1.App) string { return credentials.Name(app.Spec.DatabaseRef.Name) }
 
 func desiredService(app *v1alpha1.App) *corev1.Service {
 	return &corev1.Service{

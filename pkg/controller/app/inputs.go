@@ -73,7 +73,7 @@ func referencesOf(app *v1alpha1.App) []reference {
 		}
 	}
 	if app.Spec.DatabaseRef != nil {
-		add(kindSecret, credentials(app), nil)
+		add(kindSecret, connectionSecret(app), nil)
 	}
 	if len(found) == 0 {
 		return nil // as for most; a pass at rest allocates nothing for it then

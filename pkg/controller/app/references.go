@@ -155,7 +155,7 @@ func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned
 	if wanted == nil {
 		return nil
 	}
-	secret, ok := present[reference{kind: kindSecret, name: credentials(app)}].(metav1.ObjectMetaAccessor)
+	secret, ok := present[reference{kind: kindSecret, name: connectionSecret(app)}].(metav1.ObjectMetaAccessor)
 	if !ok {
 		return nil
 	}
@@ -166,7 +166,7 @@ func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned
 	if kind := cmp.Or(wanted.Kind, kindDatabase); is.Kind != kind || is.Name != wanted.Name {
 		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
 			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
-			credentials(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
+			connectionSecret(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
 	}
 	return nil
 }

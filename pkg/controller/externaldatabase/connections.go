@@ -13,6 +13,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -61,7 +62,7 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 		return postgresql.Settings{}, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
 	read := connection{version: versionOf(secret)}
-	if read.settings, err = postgresql.ParseSettings(secret.Data); err != nil {
+	if read.settings, err = credentials.Parse(secret.Data); err != nil {
 		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("the connection Secret %s cannot be used: %w", key.Name, err)))
 	}
 	c.keep(key, read)

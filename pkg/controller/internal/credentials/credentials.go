@@ -1,5 +1,5 @@
-// Package credentials makes the Secret with which the owner of a PostgreSQL database
-// connects to it.
+// Package credentials is the contract of a connection Secret, by which a client connects to a
+// PostgreSQL database: its name and keys, how one is made, and how one is read.
 package credentials
 
 import (
@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keys of the Secret: those that users of CloudNativePG know, and how to encrypt.
+// Keys of a connection Secret. All but sslmode and ca are named as in the Secrets of CloudNativePG.
 const (
 	KeyUsername = "username"
 	KeyPassword = "password"
@@ -32,8 +32,16 @@ type Connection struct {
 	CA                                      []byte
 }
 
-// Name is that of the Secret of an owner called so.
-func Name(owner string) string { return owner + "-credentials" }
+// Variables are the environment variables by which clients find a database, each with its key.
+// The first is by convention; libpq documents the others
+// (https://www.postgresql.org/docs/current/libpq-envars.html).
+var Variables = []struct{ Name, Key string }{
+	{"DATABASE_URL", KeyURI}, {"PGHOST", KeyHost}, {"PGPORT", KeyPort}, {"PGDATABASE", KeyDatabase},
+	{"PGUSER", KeyUsername}, {"PGPASSWORD", KeyPassword}, {"PGSSLMODE", KeyTLSMode},
+}
+
+// Name returns the name of the connection Secret of a database.
+func Name(database string) string { return database + "-credentials" }
 
 // randomBytes become a password of 32 characters.
 const randomBytes = 24

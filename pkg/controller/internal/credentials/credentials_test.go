@@ -9,6 +9,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 	"windlass.dev/windlass/pkg/controller/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 func TestAPasswordIsOfItsOwn(t *testing.T) {
@@ -57,4 +58,24 @@ func pgpassFields(line string) []string {
 		}
 	}
 	return fields
+}
+
+func TestParseReadsWhatSecretWrites(t *testing.T) {
+	password := credentials.NewPassword()
+	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{Username: "a b", Host: "2001:db8::1", Port: "6432", Database: "x/y", TLSMode: "require"}, password)
+	want := postgresql.Settings{Host: "2001:db8::1", Port: 6432, Username: "a b", Password: password, Database: "x/y", Mode: postgresql.Require}
+	for name, keys := range map[string][]string{
+		"by its uri":        {credentials.KeyURI},
+		"by its other keys": {credentials.KeyHost, credentials.KeyPort, credentials.KeyUsername, credentials.KeyPassword, credentials.KeyDatabase, credentials.KeyTLSMode},
+	} {
+		data := map[string][]byte{}
+		for _, key := range keys {
+			data[key] = s.Data[key]
+		}
+		got, err := credentials.Parse(data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		controllertest.Equal(t, name, want, got)
+	}
 }

@@ -1,15 +1,18 @@
-package postgresql
+package credentials_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"windlass.dev/windlass/pkg/controller/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 const oneHost = "host must be one DNS name or address, not several, and not a socket"
 
-func TestSettings(t *testing.T) {
+func TestParse(t *testing.T) {
 	host := func(more map[string]string) map[string]string {
 		data := map[string]string{"host": "db.example.com", "username": "admin", "password": "secret"}
 		for key, value := range more {
@@ -17,25 +20,27 @@ func TestSettings(t *testing.T) {
 		}
 		return data
 	}
-	plain := Settings{Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: "postgres", Mode: VerifyFull}
-	but := func(change func(*Settings)) Settings {
+	plain := postgresql.Settings{Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: "postgres", Mode: postgresql.VerifyFull}
+	but := func(change func(*postgresql.Settings)) postgresql.Settings {
 		s := plain
 		change(&s)
 		return s
 	}
 	for name, c := range map[string]struct {
 		data map[string]string
-		want Settings
+		want postgresql.Settings
 		err  string
 	}{
-		"a host":                     {data: host(nil), want: plain},
-		"all keys":                   {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *Settings) { s.Port, s.Database, s.Mode = 6432, "x", Require })},
-		"a uri":                      {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
-		"a uri that says all":        {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: Disable}},
-		"a uri goes before the rest": {data: host(map[string]string{"uri": "postgresql://other@else.example.com?sslmode=require", "sslmode": "disable"}), want: but(func(s *Settings) { s.Host, s.Username, s.Mode = "else.example.com", "other", Require })},
-		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "verify-ca"}, want: but(func(s *Settings) { s.Mode = VerifyCA })},
-		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
-		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *Settings) { s.Password = "" })},
+		"a host":              {data: host(nil), want: plain},
+		"all keys":            {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *postgresql.Settings) { s.Port, s.Database, s.Mode = 6432, "x", postgresql.Require })},
+		"a uri":               {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
+		"a uri that says all": {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: postgresql.Disable}},
+		"a uri goes before the rest": {data: host(map[string]string{"uri": "postgresql://other@else.example.com?sslmode=require", "sslmode": "disable"}), want: but(func(s *postgresql.Settings) {
+			s.Host, s.Username, s.Mode = "else.example.com", "other", postgresql.Require
+		})},
+		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "verify-ca"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.VerifyCA })},
+		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
+		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
 		"nothing":                    {err: "it has neither uri nor host"},
 		"no username":                {data: map[string]string{"host": "x"}, err: "it has no username"},
 		"another scheme":             {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
@@ -72,7 +77,7 @@ func TestSettings(t *testing.T) {
 			for key, value := range c.data {
 				data[key] = []byte(value)
 			}
-			got, err := ParseSettings(data)
+			got, err := credentials.Parse(data)
 			if err != nil {
 				if err.Error() != c.err {
 					t.Errorf("wanted %q, got %v", c.err, err)
@@ -86,8 +91,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// FuzzSettings looks for a panic, and for the password in an error.
-func FuzzSettings(f *testing.F) {
+// FuzzParse looks for a panic, and for the password in an error.
+func FuzzParse(f *testing.F) {
 	for _, text := range []string{"postgresql://a:b@c/d?sslmode=require", "postgres://", "://", "postgresql://a:%zz@c", "postgresql://[::1", "\x00"} {
 		f.Add(text, "canary-password")
 	}
@@ -99,7 +104,7 @@ func FuzzSettings(f *testing.F) {
 			{"uri": []byte(uri + password)}, {"uri": []byte("postgresql://a:" + password + "@" + uri)},
 			{"host": []byte(uri), "username": []byte("a"), "password": []byte(password), "ca": []byte(uri)},
 		} {
-			s, err := ParseSettings(data)
+			s, err := credentials.Parse(data)
 			if err == nil && (s.Host == "" || s.Port == 0 || s.Username == "" || strings.Contains(s.Username+s.Database+s.Host, "\x00")) {
 				t.Errorf("taken: %+v", s)
 			}
