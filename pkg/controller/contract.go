@@ -46,9 +46,9 @@ type Reconciler[T Object] interface {
 	// lose, and does not wait: what takes time is a RequeueAfter or an event.
 	//
 	// At the start of a pass Degraded is False and Stalled is absent; the other
-	// conditions are those of the last pass. The engine sets the times and
-	// generations of conditions, and sets Ready, Degraded and Stalled itself for
-	// a pass that returns an error; see the table in the package's documentation.
+	// conditions are those of the last pass. Reconcile says by a Summary how the object
+	// is. The engine sets the times and generations of conditions, and has the error of a
+	// pass take the place of its Summary; see Outcome.
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 

@@ -1,12 +1,6 @@
 package controller
 
-import (
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
-)
+import "time"
 
 // Outcome says how a pass ended, and with that what the engine does next. It is the value of the
 // label "result" of the metric controller_runtime_reconcile_total.
@@ -100,20 +94,4 @@ func (o outcome) in(d time.Duration) outcome {
 
 func failed(name Outcome, reason string, err error) outcome {
 	return outcome{name: name, retry: backoff, err: err, reason: reason, message: err.Error()}
-}
-
-// blame sets the conditions that follow from an outcome. After a clean pass they
-// are the kind's alone.
-func (o outcome) blame(list *[]metav1.Condition) {
-	if o.reason == "" {
-		return
-	}
-	conditions.False(list, conditions.Ready, o.reason, o.message)
-	if o.degraded {
-		conditions.True(list, conditions.Degraded, o.reason, o.message)
-	}
-	if o.stalled {
-		conditions.True(list, conditions.Stalled, o.reason, o.message)
-		conditions.False(list, conditions.Progressing, o.reason, o.message)
-	}
 }

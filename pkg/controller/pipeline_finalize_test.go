@@ -161,13 +161,13 @@ func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
 		"after an error": {
 			err: controller.WithReason("ServerAway", errors.New("no route to host")),
 			conditions: []string{
-				"Degraded=False AsExpected", "Ready=False ServerAway: no route to host",
+				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=False ServerAway: no route to host",
 			},
 		},
 		"while it waits": {
 			err: controller.WaitFor("ServerAway", "The server does not answer.", time.Minute),
 			conditions: []string{
-				"Degraded=False AsExpected", "Ready=False ServerAway: The server does not answer.",
+				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=False ServerAway: The server does not answer.",
 			},
 		},
 		"when it is stuck": {
@@ -179,7 +179,7 @@ func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
 		},
 		"when it asks for another pass": {
 			result:     controller.Result{RequeueAfter: time.Second},
-			conditions: []string{"Degraded=False AsExpected", "Ready=True Painted: It is red."},
+			conditions: []string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestStatusWriteThatFails(t *testing.T) {
 	}{
 		"is the error of a clean pass": {
 			paint, func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
-			[]string{"Degraded=False AsExpected", "Ready=True Painted: It is red."},
+			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
 		"is the error of a pass that is not tried again": {
 			fails(controller.Terminal(stuck)), func(b *bench) { b.refusal = refused },
@@ -109,12 +109,12 @@ func TestStatusWriteThatFails(t *testing.T) {
 		},
 		"is a conflict if the object has been modified": {
 			paint, func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
-			[]string{"Degraded=False AsExpected", "Ready=True Painted: It is blue."},
+			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is blue.", "Ready=True Painted: It is blue."},
 		},
 		"is tried again if the answer was lost": {
 			paint, func(b *bench) { b.lost = context.DeadlineExceeded },
 			func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
-			[]string{"Degraded=False AsExpected", "Ready=True Painted: It is red."},
+			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestReadyIsNeverTrueForAGenerationThatWasNotSeen(t *testing.T) {
 	b.wantConditions()
 	kind.reconcile = nil
 	b.mustPass()
-	b.wantConditions("Degraded=False AsExpected", "Ready=True Painted: It is blue.")
+	b.wantConditions("Degraded=False AsExpected", "Progressing=False Painted: It is blue.", "Ready=True Painted: It is blue.")
 }
 
 func TestTransitionTimesMoveOnlyOnTransitions(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
 // Toy is a kind with as little to it as a kind can have: it wants to be painted.
@@ -76,7 +75,7 @@ func (p *painter) Reconcile(ctx context.Context, toy *Toy) (controller.Result, e
 // paint is a pass in which all goes well.
 func paint(_ context.Context, toy *Toy) (controller.Result, error) {
 	toy.Status.Colour = toy.Spec.Colour
-	conditions.True(&toy.Status.Conditions, conditions.Ready, "Painted", "It is "+toy.Spec.Colour+".")
+	controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: "Painted", Message: "It is " + toy.Spec.Colour + "."}}.SetOn(toy)
 	return controller.Result{}, nil
 }
 

@@ -55,28 +55,11 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	if stillReady(app, was, d) {
 		return
 	}
-	list := &app.Status.Conditions
-	before := ptr.Deref(conditions.Find(*list, conditions.Ready), metav1.Condition{})
+	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
 	v := verdictOf(app, d)
-	switch v.phase {
-	case v1alpha1.AppReady:
-		conditions.True(list, conditions.Ready, v.reason, v.message)
-		conditions.False(list, conditions.Progressing, v.reason, v.message)
-	case v1alpha1.AppFailed:
-		conditions.False(list, conditions.Ready, v.reason, v.message)
-		conditions.True(list, conditions.Degraded, v.reason, v.message)
-		if v.reason == deadlineExceeded {
-			conditions.False(list, conditions.Progressing, v.reason, v.message)
-			conditions.True(list, conditions.Stalled, v.reason, v.message)
-		} else {
-			conditions.True(list, conditions.Progressing, v.reason, v.message)
-		}
-	default:
-		conditions.False(list, conditions.Ready, v.reason, v.message)
-		conditions.True(list, conditions.Progressing, v.reason, v.message)
-	}
 	app.Status.Phase = v.phase
-	after := conditions.Find(*list, conditions.Ready)
+	v.SetOn(app)
+	after := conditions.Find(app.Status.Conditions, conditions.Ready)
 	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
 		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
@@ -91,15 +74,19 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 
 // verdict is what a Deployment comes to.
 type verdict struct {
-	phase           v1alpha1.AppPhase
-	reason, message string
+	phase v1alpha1.AppPhase
+	controller.Summary
+}
+
+func newVerdict(phase v1alpha1.AppPhase, state controller.State, reason, message string) verdict {
+	return verdict{phase, controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}}
 }
 
 // verdictOf reads a Deployment as `kubectl rollout status` does, but for an App that
 // is autoscaled: there more Pods on their way do not make those that serve less
 // ready.
 func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
-	rolling := verdict{v1alpha1.AppDeploying, reasonRollingOut, "The newest Pods are being rolled out."}
+	rolling := newVerdict(v1alpha1.AppDeploying, controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
 	if d.Status.ObservedGeneration < d.Generation {
 		return rolling
 	}
@@ -114,13 +101,13 @@ func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
 	available := d.Status.AvailableReplicas >= wanted
 	switch {
 	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
-		return verdict{v1alpha1.AppFailed, progressing.Reason, progressing.Message}
+		return newVerdict(v1alpha1.AppFailed, controller.StateStalled, progressing.Reason, progressing.Message)
 	case replaced && available:
-		return verdict{v1alpha1.AppReady, reasonAvailable, "The newest Pods are rolled out and available."}
+		return newVerdict(v1alpha1.AppReady, controller.StateReady, reasonAvailable, "The newest Pods are rolled out and available.")
 	case failure.Status == corev1.ConditionTrue:
-		return verdict{v1alpha1.AppFailed, failure.Reason, failure.Message}
+		return newVerdict(v1alpha1.AppFailed, controller.StateDegraded, failure.Reason, failure.Message)
 	case replaced:
-		return verdict{v1alpha1.AppDeploying, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l app.kubernetes.io/instance=" + app.Name + "`."}
+		return newVerdict(v1alpha1.AppDeploying, controller.StateProgressing, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l app.kubernetes.io/instance="+app.Name+"`.")
 	default:
 		return rolling
 	}

@@ -51,7 +51,7 @@ func TestWhatADeploymentComesTo(t *testing.T) {
 			c.change(d)
 			got := verdictOf(c.app, d)
 			controllertest.Equal(t, "phase", c.phase, got.phase)
-			controllertest.Equal(t, "reason", c.reason, got.reason)
+			controllertest.Equal(t, "reason", c.reason, got.Reason)
 		})
 	}
 }

@@ -78,7 +78,7 @@ func (r *reconciler) refused(at *v1.At, last refusal) error {
 		after = min(after, left)
 	}
 	message := refusalMessage(at, last.err)
-	setUnderWay(at, reasonRefused, message)
+	summarize(at, controller.StateProgressing, reasonRefused, message)
 	if strings.Contains(last.err.Error(), "exceeded quota") {
 		return controller.WaitFor(reasonRefused, message, after) // the end of other Pods makes room
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
@@ -27,16 +28,11 @@ const (
 func setPending(at *v1.At, due time.Time) {
 	at.Status.Phase = v1.AtPending
 	at.Status.ScheduledTime = stamp(due)
-	list := &at.Status.Conditions
 	if suspended(at) {
-		const message = "Set spec.suspend to false to let the command run."
-		conditions.False(list, conditions.Ready, reasonSuspended, message)
-		conditions.False(list, conditions.Progressing, reasonSuspended, message)
+		summarize(at, controller.StateIdle, reasonSuspended, "Set spec.suspend to false to let the command run.")
 		return
 	}
-	message := fmt.Sprintf("The command runs at %s.", due.UTC().Format(time.RFC3339))
-	conditions.False(list, conditions.Ready, reasonScheduled, message)
-	conditions.True(list, conditions.Progressing, reasonScheduled, message)
+	summarize(at, controller.StateProgressing, reasonScheduled, fmt.Sprintf("The command runs at %s.", due.UTC().Format(time.RFC3339)))
 }
 
 func setRunning(at *v1.At, now time.Time) {
@@ -50,19 +46,17 @@ func setRunning(at *v1.At, now time.Time) {
 		reason = reasonRetrying
 		message = fmt.Sprintf("%d of %d tries failed; the next follows.", at.Status.Failed, int64(backoffLimit(at))+1)
 	}
-	setUnderWay(at, reason, message)
+	summarize(at, controller.StateProgressing, reason, message)
 }
 
 // setNotStarting is for a Pod that is there but whose container cannot start.
 func setNotStarting(at *v1.At, why string) {
-	setUnderWay(at, reasonNotStarting,
+	summarize(at, controller.StateProgressing, reasonNotStarting,
 		fmt.Sprintf("The container does not start: %s; see `kubectl describe pod %s`.", why, podName(at)))
 }
 
-func setUnderWay(at *v1.At, reason, message string) {
-	list := &at.Status.Conditions
-	conditions.False(list, conditions.Ready, reason, message)
-	conditions.True(list, conditions.Progressing, reason, message)
+func summarize(at *v1.At, state controller.State, reason, message string) {
+	controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}.SetOn(at)
 }
 
 func setComplete(at *v1.At, end *ending) {
@@ -83,19 +77,10 @@ func setFailed(at *v1.At, reason, message string, ended time.Time) {
 // setDone says of a finished At what its condition Complete or Failed says. Of a
 // failed one a user must look at it, and nothing more will happen by itself.
 func setDone(at *v1.At) {
-	list := &at.Status.Conditions
-	if failed := conditions.Find(*list, v1.AtFailed); failed != nil {
-		reason, message := failed.Reason, failed.Message
-		conditions.False(list, conditions.Ready, reason, message)
-		conditions.False(list, conditions.Progressing, reason, message)
-		conditions.True(list, conditions.Degraded, reason, message)
-		conditions.True(list, conditions.Stalled, reason, message)
-		return
-	}
-	if complete := conditions.Find(*list, v1.AtComplete); complete != nil {
-		reason, message := complete.Reason, complete.Message
-		conditions.True(list, conditions.Ready, reason, message)
-		conditions.False(list, conditions.Progressing, reason, message)
+	if failed := conditions.Find(at.Status.Conditions, v1.AtFailed); failed != nil {
+		summarize(at, controller.StateStalled, failed.Reason, failed.Message)
+	} else if complete := conditions.Find(at.Status.Conditions, v1.AtComplete); complete != nil {
+		summarize(at, controller.StateReady, complete.Reason, complete.Message)
 	}
 }
 

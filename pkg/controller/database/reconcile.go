@@ -51,42 +51,46 @@ type pass struct {
 	claim       *corev1.PersistentVolumeClaim
 	cannotGrow  error // of the claim, beside which all else is kept
 	statefulSet *appsv1.StatefulSet
+	pod         *corev1.Pod // of the StatefulSet, or nil
 }
 
 func newPass(db *v1alpha1.Database) *pass {
 	return &pass{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
-// Reconcile implements controller.Reconciler. A step that fails ends the pass, so
-// that nothing is made whose needs are not met.
+// Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
 	p := newPass(db)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	})
+	if err := r.apply(ctx, p); err != nil {
+		setBlocked(db, err)
+		return controller.Result{}, err
+	}
+	again := setProgress(db, p.statefulSet, p.pod, p.claim, r.clock.Now())
+	if p.cannotGrow != nil {
+		setBlocked(db, p.cannotGrow)
+	}
+	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
+}
+
+// apply takes the steps of a reconcile in order. One that fails is the last, so that nothing is
+// made whose needs are not met.
+func (r *reconciler) apply(ctx context.Context, p *pass) error {
 	for _, step := range []func(context.Context, *pass) error{
 		r.credentials,
 		r.service,
 		r.volume,
 		r.server,
+		r.findPod,
+		r.replace,
 	} {
 		if err := step(ctx, p); err != nil {
-			setBlocked(db, err)
-			return controller.Result{}, err
+			return err
 		}
 	}
-	pod, err := r.podOf(p)
-	if err != nil {
-		return controller.Result{}, err
-	}
-	if err := r.replace(ctx, p, pod); err != nil {
-		return controller.Result{}, err
-	}
-	again := setProgress(db, p.statefulSet, pod, p.claim, r.clock.Now())
-	if p.cannotGrow != nil {
-		setBlocked(db, p.cannotGrow)
-	}
-	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
+	return nil
 }
 
 // credentials makes the password, once.
@@ -153,8 +157,8 @@ func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
 // replace deletes a Pod that does not start and is of an earlier template: the
 // StatefulSet controller of some versions waits for ever until it does
 // (kubernetes/kubernetes#67250, #137409).
-func (r *reconciler) replace(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	newest := p.statefulSet.Status.UpdateRevision
+func (r *reconciler) replace(ctx context.Context, p *pass) error {
+	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pods.StatusOf(pod, containerName)) {
 		return nil
@@ -166,14 +170,15 @@ func (r *reconciler) replace(ctx context.Context, p *pass, pod *corev1.Pod) erro
 	return nil
 }
 
-// podOf is the Pod of the StatefulSet, from the cache; nil if there is none.
-func (r *reconciler) podOf(p *pass) (*corev1.Pod, error) {
+// findPod reads the Pod of the StatefulSet from the cache.
+func (r *reconciler) findPod(_ context.Context, p *pass) error {
 	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
+		return fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
 	}
-	return pod, nil
+	p.pod = pod
+	return nil
 }

@@ -43,25 +43,9 @@ func setBlocked(db *v1alpha1.Database, err error) {
 
 // setProgress says how far PostgreSQL has come, and when to look again, if positive.
 func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
-	list := &db.Status.Conditions
 	v := verdictOf(db, s, pod, claim, now)
 	db.Status.Phase = v.phase
-	switch v.phase {
-	case v1alpha1.DatabaseReady:
-		conditions.True(list, conditions.Ready, v.reason, v.message)
-		conditions.False(list, conditions.Progressing, v.reason, v.message)
-		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
-			conditions.True(list, conditions.Progressing, reasonGrowing,
-				fmt.Sprintf("The volume grows from %s to %s; see `kubectl describe pvc %s`.", has, sizeOf(claim), claim.Name))
-		}
-	case v1alpha1.DatabaseFailed:
-		conditions.False(list, conditions.Ready, v.reason, v.message)
-		conditions.True(list, conditions.Degraded, v.reason, v.message)
-		conditions.True(list, conditions.Progressing, v.reason, v.message)
-	default:
-		conditions.False(list, conditions.Ready, v.reason, v.message)
-		conditions.True(list, conditions.Progressing, v.reason, v.message)
-	}
+	v.summary(claim).SetOn(db)
 	return v.again
 }
 
@@ -70,6 +54,21 @@ type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
 	again           time.Duration // when it may be another without an event
+}
+
+func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
+	s := controller.Summary{Note: controller.Note{Reason: v.reason, Message: v.message}}
+	switch v.phase {
+	case v1alpha1.DatabaseReady:
+		s.State = controller.StateReady
+		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
+			s.Progress = &controller.Note{Reason: reasonGrowing, Message: fmt.Sprintf(
+				"The volume grows from %s to %s; see `kubectl describe pvc %s`.", has, sizeOf(claim), claim.Name)}
+		}
+	case v1alpha1.DatabaseFailed:
+		s.State = controller.StateDegraded
+	}
+	return s
 }
 
 func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {

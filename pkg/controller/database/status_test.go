@@ -1,6 +1,7 @@
 package database
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
 )
@@ -102,4 +104,14 @@ func TestThePodIsNotMisread(t *testing.T) {
 		"-c", "archive_command=echo $$(PGDATA)", "-c", "port=1", "-c", `search_path="$$user", public`,
 		"-c", "listen_addresses=*", "-c", "port=5432", "-c", "unix_socket_directories=/var/run/postgresql",
 	}, serverArgs(db))
+}
+
+func TestADatabaseWhosePodCannotBeReadIsNotReady(t *testing.T) {
+	w := up(t)
+	w.forget()
+	pipeline := w.fill()
+	pipeline.Reconciler.(*reconciler).pod = func(string, string) (*corev1.Pod, error) { return nil, errors.New("the cache is broken") }
+	_, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
+	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", err.Error())
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, w.db().Status.Phase)
 }

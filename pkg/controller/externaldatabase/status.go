@@ -9,7 +9,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -111,12 +110,11 @@ func setBlocked(db *v1alpha1.ExternalDatabase, err error) {
 	if controller.Degrades(err) {
 		db.Status.Phase = v1alpha1.ExternalDatabaseFailed
 	}
-	conditions.True(&db.Status.Conditions, conditions.Progressing, controller.ReasonOf(err), err.Error())
+	controller.Summary{Note: controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()}}.SetOn(db)
 }
 
 func setReady(db *v1alpha1.ExternalDatabase) {
 	const message = "The owner can connect to the database with what the Secret says."
 	db.Status.Phase = v1alpha1.ExternalDatabaseReady
-	conditions.True(&db.Status.Conditions, conditions.Ready, reasonAvailable, message)
-	conditions.False(&db.Status.Conditions, conditions.Progressing, reasonAvailable, message)
+	controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: reasonAvailable, Message: message}}.SetOn(db)
 }

@@ -47,28 +47,18 @@ func settled(c *component) bool {
 func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err error) (moving bool) {
 	setComponents(platform, all)
 	open := slices.DeleteFunc(slices.Clone(all), settled)
-	list := &platform.Status.Conditions
 	if len(open) == 0 && err == nil {
-		message := "Every Managed component is Ready, and every Removed one is gone."
+		const message = "Every Managed component is Ready, and every Removed one is gone."
 		platform.Status.Phase = v1alpha1.PlatformReady
-		conditions.True(list, conditions.Ready, reasonReady, message)
-		conditions.False(list, conditions.Progressing, reasonReady, message)
+		controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: reasonReady, Message: message}}.SetOn(platform)
 		return false
 	}
 	message := "Not ready."
 	if len(open) > 0 {
 		message = fmt.Sprintf("Not ready: %d of %d components. %s", len(open), len(all), openMessage(open, all))
 	}
-	conditions.False(list, conditions.Ready, reasonNotReady, message)
-	conditions.True(list, conditions.Progressing, reasonNotReady, message)
 	degraded, moving := judge(open, all)
-	if len(degraded) > 0 {
-		conditions.True(list, conditions.Degraded, reasonDegraded, "Look at "+strings.Join(degraded, ", ")+". "+message)
-	}
-	if len(degraded) > 0 && !moving {
-		conditions.True(list, conditions.Stalled, reasonDegraded, message)
-		conditions.False(list, conditions.Progressing, reasonDegraded, message)
-	}
+	summarize(degraded, moving, controller.Note{Reason: reasonNotReady, Message: message}).SetOn(platform)
 	switch {
 	case len(degraded) > 0 || controller.Degrades(err):
 		platform.Status.Phase = v1alpha1.PlatformFailed
@@ -78,6 +68,19 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 		platform.Status.Phase = v1alpha1.PlatformDeploying
 	}
 	return moving
+}
+
+// summarize returns the summary of a Platform that is not Ready, for the reason of a note.
+func summarize(degraded []string, moving bool, note controller.Note) controller.Summary {
+	s := controller.Summary{State: controller.StateProgressing, Note: note}
+	if len(degraded) == 0 {
+		return s
+	}
+	s.State, s.Problem = controller.StateDegraded, &controller.Note{Reason: reasonDegraded, Message: "Look at " + strings.Join(degraded, ", ") + ". " + note.Message}
+	if !moving {
+		s.State = controller.StateStalled
+	}
+	return s
 }
 
 // judge returns the components that a user must look at, and whether others are under
@@ -116,10 +119,8 @@ func isRuledOut(c *component, all []*component) bool {
 func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformDeleting
-	conditions.True(&platform.Status.Conditions, conditions.Progressing, controller.ReasonOf(err), err.Error())
-	if degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all); len(degraded) > 0 {
-		conditions.True(&platform.Status.Conditions, conditions.Degraded, reasonDegraded, "Look at "+strings.Join(degraded, ", ")+". "+err.Error())
-	}
+	degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all)
+	summarize(degraded, true, controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()}).SetOn(platform)
 }
 
 // setRefused is for a spec that cannot be carried out. All stays as it is.
