@@ -46,6 +46,12 @@ type Summary struct {
 	Progress *Note
 }
 
+// Blocked returns the Summary of an object whose reconcile failed with err, or waits: the object is
+// on its way, unless the error says otherwise.
+func Blocked(err error) Summary {
+	return Summary{State: StateProgressing, Note: Note{Reason: ReasonOf(err), Message: err.Error()}}
+}
+
 // SetOn sets the conditions of obj, but for their times and generations. Those of an error that
 // the reconcile returns are set later, and take the place of these.
 func (s Summary) SetOn(obj Object) {

@@ -168,6 +168,8 @@ func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
 	}
 	controllertest.Equal(t, "writes", []string{"create services default/web", updateStatus}, w.journal.Writes()[before:])
 	controllertest.Equal(t, "phase", v1alpha1.AppPending, w.app().Status.Phase)
+	const waits = "DependencyMissing: Waiting for Secret db-credentials, which the spec names, to be created."
+	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits}, controllertest.Conditions(w.app()))
 }
 
 // TestWhatAnAutoscalerHasMadeOfZeroStays is of one that does so while a pass reads a Secret.

@@ -46,6 +46,7 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	default:
 		app.Status.Phase = v1alpha1.AppPending
 	}
+	controller.Blocked(err).SetOn(app)
 }
 
 // setRollout says how far the Deployment has come from what it was before this pass.

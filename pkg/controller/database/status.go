@@ -39,6 +39,7 @@ func setBlocked(db *v1alpha1.Database, err error) {
 	case *phase != v1alpha1.DatabasePending:
 		*phase = v1alpha1.DatabaseDeploying
 	}
+	controller.Blocked(err).SetOn(db)
 }
 
 // setProgress says how far PostgreSQL has come, and when to look again, if positive.

@@ -114,4 +114,6 @@ func TestADatabaseWhosePodCannotBeReadIsNotReady(t *testing.T) {
 	_, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
 	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", err.Error())
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, w.db().Status.Phase)
+	const message = "ReconcileError: reading Pod default/shop-0 from the cache: the cache is broken"
+	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + message, "Ready=False " + message}, controllertest.Conditions(w.db()))
 }

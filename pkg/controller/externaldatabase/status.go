@@ -110,7 +110,7 @@ func setBlocked(db *v1alpha1.ExternalDatabase, err error) {
 	if controller.Degrades(err) {
 		db.Status.Phase = v1alpha1.ExternalDatabaseFailed
 	}
-	controller.Summary{Note: controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()}}.SetOn(db)
+	controller.Blocked(err).SetOn(db)
 }
 
 func setReady(db *v1alpha1.ExternalDatabase) {

@@ -120,7 +120,7 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformDeleting
 	degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all)
-	summarize(degraded, true, controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()}).SetOn(platform)
+	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
 }
 
 // setRefused is for a spec that cannot be carried out. All stays as it is.
