@@ -67,6 +67,7 @@ func (r *run) driftsOf(o *object) (faults []string) {
 var undecided = []string{
 	isChanged + "-secrets-shop-credentials:/data/password", isRemoved + "-secrets-shop-credentials:/data/password", isRemoved + "-secrets-shop-credentials:/data",
 	isChanged + "-persistentvolumeclaims-shop:/spec/resources/requests/storage", isRemoved + "-persistentvolumeclaims-shop:/metadata/annotations",
+	isRemoved + "-persistentvolumeclaims-ns-db:/metadata/annotations",
 }
 
 // wantedOf is what the operator wants of a child: what its record says, the record itself, and

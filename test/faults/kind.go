@@ -70,7 +70,7 @@ func (k kind[S]) but(change func(*S)) kind[S] {
 
 // drifted is a scenario in which users change the children of an object at rest.
 func (k kind[S]) drifted() scenario {
-	return scenario{name: k.name + "-drifts", setUp: []step{k.create}, steps: []step{nothing}, drifts: k.name}
+	return scenario{name: k.name + "-drifts", sql: k.sql, setUp: []step{k.create}, steps: []step{nothing}, drifts: k.name}
 }
 
 // scenarios are those of each kind: create, each change, delete, and create again.

@@ -53,7 +53,7 @@ func databaseScenarios() []scenario {
 func externalDatabaseScenarios() []scenario {
 	retained := externalDatabases.but(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
-	return append(externalDatabases.scenarios(),
+	return append(externalDatabases.scenarios(), externalDatabases.drifted(),
 		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves(kept...)},
 		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.recreate},
 			check: isRefused("externaldatabases/shop")},

@@ -33,7 +33,7 @@ func inState(state v1alpha1.ManagementState) step {
 }
 
 func platformScenarios() []scenario {
-	all := append(platforms.scenarios(),
+	all := append(platforms.scenarios(), platforms.drifted(),
 		scenario{name: "platform-unmanaged", sql: true, setUp: []step{platforms.create},
 			steps: []step{inState(v1alpha1.Unmanaged), inState(v1alpha1.Managed)}},
 		scenario{name: "platform-unmanaged-delete", sql: true, setUp: []step{platforms.create, inState(v1alpha1.Unmanaged)},
