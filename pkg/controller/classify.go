@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// invalidRetry is how often a pass is tried again that the API server refused
-// for what it wanted to write. A change of the object comes at once.
+// invalidRetry is the time after which a reconcile is retried whose write the API server refused as
+// invalid. A change of the object is reconciled at once.
 const invalidRetry = 5 * time.Minute
 
-// classify decides how a pass ended. It is the only place that does.
+// classify returns the outcome of a reconcile. No other function decides about one.
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
@@ -75,10 +75,9 @@ func classify(result Result, err error) outcome {
 	}
 }
 
-// Worst returns the one of several errors that decides what becomes of a pass, for a
-// kind that does the rest of its work when a part fails: one that is tried again at once
-// or with backoff, else the first to be tried again of those that a user must look at,
-// else one that is waited for. Without errors it is nil.
+// Worst returns the error that a reconcile should return if several of its parts failed: one that
+// is retried at once or with backoff, or else the one of those that Degrade which is retried
+// first, or else one of WaitFor. It returns nil if all errors are nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {
@@ -90,7 +89,7 @@ func Worst(errs ...error) error {
 	})
 }
 
-// urgency is the lower, the more an outcome decides of the next pass.
+// urgency orders outcomes: the lowest decides when the next reconcile starts.
 func (o outcome) urgency() int {
 	switch {
 	case o.retry == quickly:
@@ -106,7 +105,8 @@ func (o outcome) urgency() int {
 	}
 }
 
-// wait is how long an outcome waits, as far as it tells.
+// wait returns the time until the retry of an outcome, and the longest possible time if a change
+// is waited for.
 func (o outcome) wait() time.Duration {
 	if o.retry == onChange {
 		return math.MaxInt64
@@ -114,9 +114,8 @@ func (o outcome) wait() time.Duration {
 	return o.after
 }
 
-// Quiet tells whether an error says nothing about an object: its status stays.
+// Quiet reports whether an error says nothing about the object, so that its status stays.
 func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
-// Degrades tells whether the engine reports an error as Degraded, for kinds whose
-// phase says so too.
+// Degrades reports whether the engine sets Degraded for an error. Kinds set their phase by it.
 func Degrades(err error) bool { return classify(Result{}, err).degraded }

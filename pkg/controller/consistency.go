@@ -10,23 +10,21 @@ import (
 
 // Store is the part of an informer's store that a Guard looks at.
 type Store interface {
-	// LastStoreSyncResourceVersion is the newest resource version that the store
-	// has seen of its type.
+	// LastStoreSyncResourceVersion returns the newest resource version of its type that the store
+	// has observed.
 	LastStoreSyncResourceVersion() string
 }
 
-// Guard lets a process read its own writes. It remembers the resource version
-// that each write for a key returned, and holds the key's next pass back until
-// the cache of the type that was written has come that far. Without it a pass
-// that follows a write closely would decide on what was there before: make a
-// second Pod, or undo a status.
+// Guard lets a process read its own writes. It records the resource version that each write for a
+// key returned, and delays the next reconcile of the key until the cache of the written type has
+// observed that version. Without it, a reconcile right after a write would decide by outdated
+// objects: it could create a second Pod, or revert a status.
 //
-// It also remembers for what nothing was left to do, so that no pass looks at it again
-// before it has changed.
+// It also records the objects for which nothing was left to do, so that they are not compared again
+// before they change.
 //
-// It holds back only what it is sure of. A version that cannot be read as a
-// number, and a store that went back in time (the API server was restored from
-// a backup), count as caught up.
+// A version that is not a number, and a store whose version went back (the API server was restored
+// from a backup), count as observed.
 type Guard struct {
 	mu       sync.Mutex
 	writes   map[Key]map[Store]write
@@ -34,10 +32,10 @@ type Guard struct {
 	settled  map[Key][]settlement
 	acted    map[Key]bool
 	inFlight map[Key]*inFlight
-	// statuses are the versions with the last status that this process wrote, until an informer
-	// has delivered them.
+	// statuses are the versions of the last statuses that this process wrote, until an informer has
+	// delivered them.
 	statuses map[Key]string
-	// writing is how often a key may be reconciled with a write.
+	// writing limits how often a key is reconciled with a write.
 	writing *budget[Key]
 }
 
@@ -52,7 +50,7 @@ type write struct {
 	seen    string // what the store held at that moment
 }
 
-// NewGuard returns a Guard that remembers nothing yet.
+// NewGuard returns an empty Guard.
 func NewGuard() *Guard {
 	return &Guard{
 		writes:   map[Key]map[Store]write{},
@@ -65,8 +63,8 @@ func NewGuard() *Guard {
 	}
 }
 
-// Wrote records that a pass of key wrote an object of the type that store holds,
-// and was answered with this resource version.
+// Wrote records that a reconcile of key wrote an object of the type that store caches, and the
+// resource version of the response.
 func (g *Guard) Wrote(key Key, store Store, version string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,16 +78,16 @@ func (g *Guard) Wrote(key Key, store Store, version string) {
 	g.writes[key][store] = write{version: version, seen: store.LastStoreSyncResourceVersion()}
 }
 
-// CaughtUp tells whether the caches hold all that was recorded for key, and
-// forgets what they hold. Only what is read from them afterwards is as new.
+// CaughtUp reports whether the caches have observed every write recorded for key, and forgets
+// those that they have. Objects must be read from a cache after this call.
 func (g *Guard) CaughtUp(key Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.forgetObserved(key)
 }
 
-// forgetObserved forgets the writes for key that the caches hold, and returns whether those
-// are all. It needs the lock.
+// forgetObserved forgets the writes for key that the caches have observed, and reports whether
+// those are all. The caller holds the lock.
 func (g *Guard) forgetObserved(key Key) bool {
 	for store, w := range g.writes[key] {
 		if !w.pending(store.LastStoreSyncResourceVersion()) {
@@ -103,7 +101,7 @@ func (g *Guard) forgetObserved(key Key) bool {
 	return true
 }
 
-// Forget drops what was recorded for a key whose object is gone.
+// Forget forgets everything about a key whose object is gone.
 func (g *Guard) Forget(key Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,23 +112,23 @@ func (g *Guard) Forget(key Key) {
 	delete(g.statuses, key)
 }
 
-// Acts records that a pass of key tries to write something, whatever comes of it.
+// Acts records that a reconcile of key sends a write, whether that succeeds or not.
 func (g *Guard) Acts(key Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.acted[key] = true
 }
 
-// hasActed tells whether the pass of key that is in flight has tried to write anything.
+// hasActed reports whether the reconcile of key that is in flight has sent a write.
 func (g *Guard) hasActed(key Key) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.acted[key]
 }
 
-// Settle records that nothing is left to do for an object of a key, so that the next pass
-// need not look at it again. what names the object among those of the key, and token
-// tells of all that this depends on: its version, and what is wanted.
+// Settle records that nothing is left to do for an object of a key. what names the object among
+// those of the key. token identifies what the object was compared with: its version, and the
+// desired state.
 func (g *Guard) Settle(key Key, what string, token uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,18 +141,17 @@ func (g *Guard) Settle(key Key, what string, token uint64) {
 	all[i].token = token
 }
 
-// IsSettled tells whether that was recorded last.
+// IsSettled reports whether the last Settle for the object had the same token.
 func (g *Guard) IsSettled(key Key, what string, token uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Contains(g.settled[key], settlement{what, token})
 }
 
-// Finished records that a pass of key has done the last that this process does with an
-// object: deleted it, or taken its finalizer off. what names the object among those of
-// the key. There is no version to wait for: a DELETE is answered with none, and a patch
-// that ends an object with that from before, so that a cache which has the object still
-// counts as caught up.
+// Finished records the last write for an object: its deletion, or the removal of its finalizer.
+// what names the object among those of the key. There is no version to wait for: the response to a
+// DELETE has none, and that to a patch which ends an object has the former one, so that CaughtUp
+// is true for a cache that still has the object.
 func (g *Guard) Finished(key Key, what string, object types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +162,7 @@ func (g *Guard) Finished(key Key, what string, object types.UID) {
 	g.finished[key][what] = object
 }
 
-// IsFinished tells whether that was recorded, whatever a cache says of the object.
+// IsFinished reports whether Finished was called for the object, which a cache may still have.
 func (g *Guard) IsFinished(key Key, what string, object types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

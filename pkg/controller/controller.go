@@ -15,18 +15,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Sync does one pass for a key. Pipeline.Sync is one.
+// Sync reconciles the object of a key. Pipeline.Sync is one.
 type Sync func(ctx context.Context, key Key) (Result, error)
 
-// Controller feeds the keys of a queue to workers. It knows nothing of what a
-// pass does.
+// Controller runs the workers that reconcile the keys of a queue.
 type Controller struct {
 	name   string
 	queue  *Queue
 	sync   Sync
 	synced []cache.DoneChecker
-	// watches are begun by Run: a process that stands by fills its caches, but no
-	// queue that nobody works on.
+	// watches are started by Run, because a standby fills its caches but not a queue that no
+	// worker empties.
 	watches []watch
 
 	mu         sync.Mutex
@@ -39,40 +38,40 @@ type watch struct {
 	handler  cache.ResourceEventHandler
 }
 
-// New returns a controller whose workers call sync for the keys of queue once the
-// caches of all watches are filled. Its metrics and logs bear the name.
+// New returns a controller whose workers call sync for the keys of queue once the caches of all
+// watches have synced. name identifies it in metrics and logs.
 func New(name string, queue *Queue, sync Sync) *Controller {
 	return &Controller{name: name, queue: queue, sync: sync, unreadable: sets.New[Key]()}
 }
 
-// Name is the name given to New.
+// Name returns the name that was given to New.
 func (c *Controller) Name() string { return c.name }
 
-// Watch makes the events of an informer reach handler while the controller runs,
-// beginning with one for every object in the cache. It is called before Run.
+// Watch registers handler with informer while the controller runs. The handler first gets an event
+// for every object in the cache. Watch must be called before Run.
 func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
 	c.watches = append(c.watches, watch{informer, handler})
 	c.synced = append(c.synced, informer.HasSyncedChecker())
 }
 
-// HasSynced tells whether the caches are filled that the controller reads.
+// HasSynced reports whether the caches of all watches have synced.
 func (c *Controller) HasSynced() bool {
 	return !slices.ContainsFunc(c.synced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
 }
 
-// WaitForSync waits until they are. It is false if ctx ends before.
+// WaitForSync waits until HasSynced is true. It returns false if ctx ends before that.
 func (c *Controller) WaitForSync(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", c.synced...)
 }
 
-// Run works until ctx ends. It then begins no further pass, and returns when
-// those in flight have ended. The keys that still wait are dropped, since the
-// next process begins with a list of everything. It returns an error if ctx
-// ends before the caches are filled, or if they would not tell their versions.
+// Run runs workers until ctx ends. It then starts no further reconcile, waits for those in flight,
+// and drops the keys in the queue: the next process begins by listing every object. It returns an
+// error if ctx ends before the caches have synced, or if they do not report their resource
+// versions.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
-		return fmt.Errorf("controller %s: set KUBE_FEATURE_%s to true in the environment, or leave it out: without this feature of client-go a cache does not tell how far it has come, and no pass could wait for its own writes", c.name, features.AtomicFIFO)
+		return fmt.Errorf("controller %s: set KUBE_FEATURE_%s to true in the environment, or leave it out: without this feature of client-go a cache does not report its resource version, and a reconcile could not wait for its own writes", c.name, features.AtomicFIFO)
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
 	synced, unwatch, err := c.watch()
@@ -96,8 +95,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// watch begins all watches. It returns what is done once the queue has all that is
-// in the caches, and what ends the watches.
+// watch starts all watches. It returns checkers that are done once the queue has a key for every
+// cached object, and a function that ends the watches.
 func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err error) {
 	synced = slices.Clone(c.synced)
 	var ends []func()
@@ -134,7 +133,7 @@ func (c *Controller) processNextItem(ctx context.Context) bool {
 	activeWorkers.WithLabelValues(c.name).Inc()
 	defer activeWorkers.WithLabelValues(c.name).Dec()
 
-	// A pass that has begun is finished even if ctx ends meanwhile.
+	// A reconcile that has started is finished even if ctx ends.
 	ctx = klog.NewContext(context.WithoutCancel(ctx), klog.LoggerWithValues(klog.FromContext(ctx),
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()
@@ -148,9 +147,9 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	c.count(key, o)
 	logger := klog.FromContext(ctx)
 	if o.err != nil {
-		logger.Error(o.err, "Pass failed", append([]any{"result", string(o.name), "reason", o.reason}, stackOf(o.err)...)...)
+		logger.Error(o.err, "Reconcile failed", append([]any{"result", string(o.name), "reason", o.reason}, stackOf(o.err)...)...)
 	}
-	logger.V(2).Info("Pass ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter", o.after)
+	logger.V(2).Info("Reconcile ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter", o.after)
 	switch o.retry {
 	case onChange:
 		c.queue.Forget(key)
@@ -164,7 +163,7 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	}
 }
 
-// count keeps the number of objects that are not reconciled.
+// count updates the number of objects that are unreadable.
 func (c *Controller) count(key Key, o outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,12 +178,12 @@ func (c *Controller) count(key Key, o outcome) {
 	unreadableObjects.WithLabelValues(c.name).Set(float64(c.unreadable.Len()))
 }
 
-// recovered turns a panic of pass into an error.
-func recovered(pass func() (Result, error)) (result Result, err error) {
+// recovered calls reconcile and returns its panic as an error.
+func recovered(reconcile func() (Result, error)) (result Result, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			result, err = Result{}, &panicError{value: value, stack: debug.Stack()}
 		}
 	}()
-	return pass()
+	return reconcile()
 }

@@ -1,5 +1,5 @@
-// Package controller is the engine that every kind of Windlass runs on. It knows
-// none of them.
+// Package controller is the engine that reconciles the objects of every kind. It imports none of
+// them.
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
 //	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache holds our own last writes
@@ -13,6 +13,6 @@
 // Start reading at Controller.Run and its worker loop (controller.go), go on with
 // Pipeline.Sync (pipeline.go), and then the contract with a kind (contract.go).
 //
-// How a pass ends decides what follows: the constants of Outcome (outcome.go) say what, and
-// classify (classify.go) is the one place that sorts passes into them.
+// The end of a reconcile decides what follows: classify (classify.go) returns its Outcome, and the
+// constants of Outcome (outcome.go) describe what the engine does then.
 package controller

@@ -11,20 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Self returns the handler for informers of the kind itself: every event is
-// about the object that it names. Of an initial list those are urgent that somebody
-// has changed while no process worked. A status that this process wrote, which guard
-// knows, asks for nothing; that of somebody else waits in the background.
+// Self returns the handler for the informer of the kind itself, which adds the key of the object.
+// Of the initial list, objects are urgent whose spec changed while no process reconciled them. A
+// status that this process wrote, as guard knows, adds no key. A status that somebody else wrote
+// adds one in the background lane.
 func Self(q *Queue, guard *Guard) cache.ResourceEventHandler {
 	return handler{queue: q, guard: guard, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
 
-// Owner returns the handler for informers of owned types: an event is about the
-// object that controls the one it names, if that is of the given kind and scope.
-// The version of the kind does not matter, as it may differ from the one in use
-// when the owned object was made.
+// Owner returns the handler for informers of owned types, which adds the key of the object's
+// controller if that is of the given kind and scope. The version of the kind is ignored: it may
+// have changed since the owned object was created.
 func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.ResourceEventHandler {
 	return handler{queue: q, keys: func(obj metav1.Object) []Key {
 		ref := metav1.GetControllerOfNoCopy(obj)
@@ -38,27 +37,24 @@ func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.Reso
 	}}
 }
 
-// Referrer returns the handler for informers of types that objects name in their
-// spec without owning them: an event is about every object that referrers
-// returns for the one it names. referrers reads an index of the cache.
+// Referrer returns the handler for informers of types that specs refer to, which adds the keys that
+// referrers returns. referrers reads an index of the cache.
 func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceEventHandler {
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. What comes of an initial list or a resync is
-// not urgent; what somebody did is.
+// handler turns events into keys. An initial list and a resync are not urgent; changes are.
 type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
-	resyncs bool // whether a resync is worth a pass
-	// waits, if it is set, tells of an object of the initial list whether somebody waits
-	// for a pass.
+	resyncs bool // whether a resync adds the key
+	// waits, if it is set, reports whether an object of the initial list is urgent.
 	waits func(obj any) bool
 	// guard, if it is set, knows which statuses this process wrote.
 	guard *Guard
 }
 
-// isUnseen tells whether no pass has seen what an object's spec says.
+// isUnseen reports whether the spec of an object has changed since the last reconcile.
 func isUnseen(obj any) bool {
 	object, ok := obj.(Object)
 	return ok && *object.StatusObservedGeneration() < object.GetGeneration()
@@ -87,7 +83,7 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 	h.enqueue(newObj, Urgent)
 }
 
-// statusOf returns an object of which an update has changed the status alone.
+// statusOf returns the new object if the update has changed nothing but its status.
 func (h handler) statusOf(oldObj, newObj any) (object Object, ok bool) {
 	before, ok1 := oldObj.(Object)
 	after, ok2 := newObj.(Object)
@@ -112,8 +108,8 @@ func (h handler) enqueue(obj any, lane Lane) {
 	}
 }
 
-// enqueueOthers adds the keys that oldObj was about and newObj is not: an object
-// may have changed its owner, or those that refer to it.
+// enqueueOthers adds the keys of oldObj that are not keys of newObj: an object may have another
+// owner now, or other referrers.
 func (h handler) enqueueOthers(oldObj, newObj any) {
 	older, err1 := meta.Accessor(oldObj)
 	newer, err2 := meta.Accessor(newObj)
@@ -128,7 +124,7 @@ func (h handler) enqueueOthers(oldObj, newObj any) {
 	}
 }
 
-// sameVersion tells a resync: an update with nothing new.
+// sameVersion reports whether an update is a resync, which has no new version.
 func sameVersion(oldObj, newObj any) bool {
 	older, ok1 := oldObj.(Versioned)
 	newer, ok2 := newObj.(Versioned)

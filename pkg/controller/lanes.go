@@ -2,31 +2,28 @@ package controller
 
 import "sync"
 
-// starvation bounds the wait of the background lane: after so many urgent keys
-// in a row comes a background one, if there is any.
+// starvation is how many urgent keys in a row are taken while a background key waits.
 const starvation = 10
 
-// lanes is the order of a Queue: urgent keys first, and in each lane the
-// namespaces in turn. The workqueue around it calls Push, Pop, Touch and Len under its own
+// lanes decides the order of a Queue: urgent keys first, and in each lane the namespaces in turn. The workqueue around it calls Push, Pop, Touch and Len under its own
 // lock; markUrgent and done are called outside of it, hence the lock here.
 //
-// A worker may take a key between markUrgent and the Add that follows. The key
-// then waits in the background lane for a pass that it no longer needs: what
-// made it urgent was in the cache before markUrgent, so the worker saw it.
+// A worker may take a key between markUrgent and the Add that follows. The key is then added to
+// the background lane and reconciled once more than needed: the change that made it urgent was in
+// the cache before markUrgent, so that the worker saw it.
 type lanes struct {
 	mu     sync.Mutex
 	turns  [2]*turns // by Lane
 	queued map[Key]*entry
-	// marked are the keys that somebody wants urgently and that no worker has
-	// taken yet.
+	// marked are the keys that were added as urgent and that no worker has taken yet.
 	marked map[Key]struct{}
 	// working is how many workers each tenant has.
 	working map[tenant]int
 	streak  int // urgent keys since the last background one
 }
 
-// tenant is whoever shares the workers with others: the objects of a namespace, or one
-// cluster-scoped object.
+// tenant is what shares the workers with others: all objects of a namespace, or one cluster-scoped
+// object.
 type tenant Key
 
 func tenantOf(key Key) tenant {
@@ -51,7 +48,7 @@ func (l *lanes) markUrgent(key Key) {
 	l.marked[key] = struct{}{}
 }
 
-// Push adds a key that does not wait yet.
+// Push adds a key that is not queued yet.
 func (l *lanes) Push(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +59,7 @@ func (l *lanes) Push(key Key) {
 	l.queued[key] = l.turns[lane].add(key, lane)
 }
 
-// Touch is called when a key that waits is added again: it may have become
-// urgent.
+// Touch is called when a queued key is added again. The key may have become urgent.
 func (l *lanes) Touch(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,16 +72,16 @@ func (l *lanes) Touch(key Key) {
 	l.queued[key] = l.turns[Urgent].add(key, Urgent)
 }
 
-// Len is the number of keys that wait.
+// Len returns the number of queued keys.
 func (l *lanes) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queued)
 }
 
-// Pop takes the next key: that of a tenant whom no worker works for or, if there is none, of
-// one with the fewest workers. A tenant whose reconciles are slow has all workers only as long
-// as nobody else has a key that waits. It is called only when Len is not 0.
+// Pop returns the next key, which is that of a tenant with the fewest workers. A tenant whose
+// reconciles are slow has all workers only while no other tenant has a queued key. Pop is called
+// only when Len is not 0.
 func (l *lanes) Pop() Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +92,7 @@ func (l *lanes) Pop() Key {
 	return key
 }
 
-// done records that the worker which has taken a key is free again.
+// done records that the worker that took a key is free again.
 func (l *lanes) done(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,34 +8,34 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The names are those that dashboards for operators already know; what they do
-// not know begins with windlass_. The workqueue's own metrics come from
+// The names are those of controller-runtime where it has the same metric, so that dashboards for
+// operators work. The others begin with windlass_. The metrics of the workqueue come from
 // component-base.
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_total",
-		Help:           "Passes by controller and result: " + results() + ".",
+		Help:           "Reconciles by controller and result: " + results() + ".",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_errors_total",
-		Help:           "Passes that failed, by controller. Conflicts and waits are not failures.",
+		Help:           "Reconciles that failed, by controller. Conflicts and waits are not failures.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	reconcilePanics = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_panics_total",
-		Help:           "Passes that panicked, by controller.",
+		Help:           "Reconciles that panicked, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	reconcileTime = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "controller_runtime_reconcile_time_seconds",
-		Help:           "Duration of a pass in seconds, by controller.",
+		Help:           "Duration of a reconcile in seconds, by controller.",
 		Buckets:        metrics.ExponentialBuckets(0.0001, 4, 10),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	activeWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "controller_runtime_active_workers",
-		Help:           "Workers that are in a pass, by controller.",
+		Help:           "Workers that are reconciling, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	maxWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
@@ -68,7 +68,7 @@ func results() string {
 	return strings.Join(names, ", ")
 }
 
-// observe counts one pass.
+// observe counts a reconcile.
 func observe(controller string, o outcome, took time.Duration) {
 	reconcileTotal.WithLabelValues(controller, string(o.name)).Inc()
 	reconcileTime.WithLabelValues(controller).Observe(took.Seconds())
@@ -81,8 +81,8 @@ func observe(controller string, o outcome, took time.Duration) {
 	}
 }
 
-// introduce makes the series of a controller exist before they first change, so
-// that a rate over them is right from the start.
+// introduce creates the series of a controller before they first change, so that their rates are
+// correct from the start.
 func introduce(controller string, workers int) {
 	maxWorkers.WithLabelValues(controller).Set(float64(workers))
 	activeWorkers.WithLabelValues(controller).Set(0)

@@ -159,7 +159,7 @@ func TestLogs(t *testing.T) {
 					switch {
 					case entry.Type == ktesting.LogError:
 						failures = append(failures, entry)
-					case entry.Message == "Pass ended" && entry.Verbosity == 2:
+					case entry.Message == "Reconcile ended" && entry.Verbosity == 2:
 						ends = append(ends, entry)
 					}
 				}
@@ -200,7 +200,7 @@ func TestEachPassHasAnIDOfItsOwn(t *testing.T) {
 		ids := map[any]bool{}
 		passes := 0
 		for _, entry := range logged.Data() {
-			if entry.Message == "Pass ended" {
+			if entry.Message == "Reconcile ended" {
 				passes++
 				ids[values(entry)["reconcileID"]] = true
 			}

@@ -2,16 +2,16 @@ package controller
 
 import "time"
 
-// Outcome says how a pass ended, and with that what the engine does next. It is the value of the
-// label "result" of the metric controller_runtime_reconcile_total.
+// Outcome classifies the end of a reconcile and decides what the engine does next. It is the value
+// of the label "result" of the metric controller_runtime_reconcile_total.
 type Outcome string
 
 const (
-	// OutcomeSuccess is Result{} without an error: the backoff is forgotten, and the next pass
-	// comes with an event or with the resync.
+	// OutcomeSuccess is Result{} without an error: the backoff is reset, and the next reconcile
+	// starts with an event or with the resync.
 	OutcomeSuccess Outcome = "success"
-	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is forgotten, and
-	// the next pass comes after exactly that time. With Check it comes behind what users change.
+	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is reset, and the
+	// next reconcile starts after that time, with Check behind the changes of users.
 	OutcomeRequeueAfter Outcome = "requeue_after"
 	// OutcomeError is any error that has no outcome of its own: it is logged once, sets Ready=False
 	// and is retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
@@ -21,15 +21,15 @@ const (
 	// OutcomeConflict is a write that the API server refused with 409, since the object had
 	// changed: it is retried within milliseconds. The status stays.
 	OutcomeConflict Outcome = "conflict"
-	// OutcomeBehind is a pass that did not start, since the cache lacks a write of this process: it
-	// is retried within milliseconds. The status stays.
+	// OutcomeBehind is a reconcile that was not started, because the cache lacks a write of this
+	// process: it is retried within milliseconds. The status stays.
 	OutcomeBehind Outcome = "behind"
-	// OutcomeCanceled is a pass that the end of the process interrupted. The status stays.
+	// OutcomeCanceled is a reconcile that the end of the process interrupted. The status stays.
 	OutcomeCanceled Outcome = "canceled"
 	// OutcomePostponed is an error of Postpone: it is retried after its time. The status stays.
 	OutcomePostponed Outcome = "postponed"
-	// OutcomeThrottled is a pass that used up the budget of writes of its object: it is retried once
-	// the object may be written for again. The status stays.
+	// OutcomeThrottled is a reconcile that was not started, because its object has used up its budget
+	// of writes: it is retried once the budget allows a write. The status stays.
 	OutcomeThrottled Outcome = "throttled"
 	// OutcomeTerminating is a write into a namespace that is being deleted. The status stays.
 	OutcomeTerminating Outcome = "terminating"
@@ -51,14 +51,14 @@ const (
 	OutcomeDegraded Outcome = "degraded"
 )
 
-// outcomes are all of them.
+// outcomes are all Outcomes.
 var outcomes = []Outcome{
 	OutcomeSuccess, OutcomeRequeueAfter, OutcomeError, OutcomePanic, OutcomeConflict, OutcomeBehind, OutcomeCanceled,
 	OutcomePostponed, OutcomeThrottled, OutcomeTerminating, OutcomeWait, OutcomeInvalid, OutcomeUnreadable,
 	OutcomeTerminal, OutcomeDegraded,
 }
 
-// retry says when the next pass comes.
+// retry says when the next reconcile starts.
 type retry int
 
 const (
@@ -68,18 +68,18 @@ const (
 	quickly               // after milliseconds
 )
 
-// outcome is how a pass ended, and everything that follows from it.
+// outcome is the end of a reconcile, and everything that follows from it.
 type outcome struct {
 	name  Outcome
 	retry retry
 	after time.Duration
 	lane  Lane
-	// err is set if the pass failed in a way that is logged and counted.
+	// err is set if the reconcile failed in a way that is logged and counted.
 	err error
-	// quiet outcomes say nothing about the object: its status stays.
+	// quiet outcomes say nothing about the object, whose status stays as it is.
 	quiet bool
-	// reason and message go into Ready=False and, if set, Degraded=True and
-	// Stalled=True. Without a reason the kind's own conditions stand.
+	// reason and message are those of Ready=False and, if degraded or stalled is set, of
+	// Degraded=True and Stalled=True. Without a reason the conditions of the kind's Summary stay.
 	reason, message   string
 	degraded, stalled bool
 }

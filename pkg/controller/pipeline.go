@@ -19,31 +19,30 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
-// recheckJitter spreads periodic checks: by ±10 %.
+// recheckJitter spreads periodic checks by ±10 %.
 const recheckJitter = 0.1
 
-// Pipeline takes the objects of one kind through the steps that all kinds share.
-// See doc.go for the drawing. All fields but FinalizerName, RecheckAfter and Room
-// are required.
+// Pipeline reconciles the objects of one kind in the steps that doc.go draws. All fields but
+// FinalizerName, RecheckAfter and Room are required.
 type Pipeline[T Object] struct {
-	// Get reads an object from the cache. Its error for an object that is not
-	// there is NotFound, as a generated lister's is.
+	// Get reads an object from the cache. It returns NotFound for a missing object, as a generated
+	// lister does.
 	Get func(key Key) (T, error)
 	// Client returns the client for the objects of a namespace, or for those of a
 	// cluster-scoped kind if namespace is empty.
 	Client func(namespace string) Client[T]
 	// Store is the cache that Get reads.
 	Store Store
-	// Reconciler is the kind. If it is a Finalizer too, FinalizerName is required.
+	// Reconciler reconciles the kind. If it is a Finalizer too, FinalizerName is required.
 	Reconciler Reconciler[T]
 	// FinalizerName is the finalizer to hold objects with, for example
 	// windlass.dev/externaldatabase.
 	FinalizerName string
-	// RecheckAfter is when an object with nothing left to do is looked at again,
+	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
 	// ±10 %, to find drift that shows in no event. Zero means never.
 	RecheckAfter time.Duration
-	// Room says when an object that exceeded the budget of its namespace fits. Nil means at
-	// once.
+	// Room reports whether an object that exceeded the budget of its namespace fits. Nil means that
+	// it does.
 	Room Room
 
 	Guard  *Guard
@@ -51,10 +50,9 @@ type Pipeline[T Object] struct {
 	Clock  clock.PassiveClock
 }
 
-// Sync does one pass for an object: caught up?, fetch, finalize, reconcile,
-// status. What becomes of its result and error is decided in classify.
+// Sync reconciles an object. classify decides what follows from its result and error.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
-	// An object that was fetched before might be older than what the cache holds by now.
+	// An object that was fetched before this check might lack a write of this process.
 	if !p.Guard.CaughtUp(key) {
 		return Result{}, errBehind
 	}
@@ -73,7 +71,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return Result{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		return p.finalize(ctx, key, cached) // has no budget: what goes is not held up
+		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
 	if wait := p.Guard.writing.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, throttle(wait)
@@ -88,33 +86,33 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	return p.reconcile(ctx, key, current)
 }
 
-// end ends a pass. One that tried to write something takes from the budget of its object.
+// end ends a reconcile. One that sent a write takes from the budget of its object.
 func (p *Pipeline[T]) end(key Key) {
 	if p.Guard.end(key) {
 		p.Guard.writing.spend(key, p.Clock.Now())
 	}
 }
 
-// reconcile has the kind do its pass, unless the last one found nothing to do and started
-// from the same versions.
+// reconcile calls the Reconciler, unless its last call found nothing to do and started from the
+// same versions.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
 	inputs, known := p.inputs(current)
 	if known && p.Guard.IsSettled(key, itself, inputs) {
 		return p.recheck(), nil
 	}
-	_, result, err := p.pass(ctx, key, current, p.Reconciler.Reconcile)
+	_, result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	// What was done may be undone: that something is not there has no version, and can
-	// come again.
+	// A write can be undone: the absence of an object has no version, and can recur.
 	if known && !p.Guard.hasActed(key) {
 		p.Guard.Settle(key, itself, inputs)
 	}
 	return p.recheck(), nil
 }
 
-// inputs tells from what versions a pass starts, if that decides what it does.
+// inputs identifies the versions of all objects that a Deterministic Reconciler reads. known is
+// false if one has no version, or if the Reconciler is not Deterministic.
 func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
 	kind, ok := p.Reconciler.(Deterministic[T])
 	if !ok {
@@ -126,7 +124,7 @@ func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
 	return seen.Sum()
 }
 
-// recheck is the result of a pass with nothing left to do.
+// recheck returns the Result of a reconcile with nothing left to do.
 func (p *Pipeline[T]) recheck() Result {
 	if p.RecheckAfter == 0 {
 		return Result{}
@@ -135,8 +133,8 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// finalize lets an object go once its kind has cleaned up after it. Without the
-// finalizer there is nothing to do: garbage collection does it.
+// finalize calls the Finalizer and then removes the finalizer. Without it there is nothing to do:
+// garbage collection does the rest.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	finalizer, ok := p.Reconciler.(Finalizer[T])
 	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Guard.IsFinished(key, itself, cached.GetUID()) {
@@ -151,7 +149,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	}
 	if ok {
 		var result Result
-		if obj, result, err = p.pass(ctx, key, obj, finalizer.Finalize); err != nil || result.RequeueAfter > 0 {
+		if obj, result, err = p.call(ctx, key, obj, finalizer.Finalize); err != nil || result.RequeueAfter > 0 {
 			return result, err
 		}
 	}
@@ -163,11 +161,10 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	return Result{}, nil
 }
 
-// itself names the object of a key to the Guard.
+// itself is the name by which the Guard knows the object of a key.
 const itself = ""
 
-// ensureFinalizer adds the finalizer before the kind has had any effect that it
-// would have to undo.
+// ensureFinalizer adds the finalizer before the kind does anything that it would have to undo.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
 	if _, ok := p.Reconciler.(Finalizer[T]); !ok || slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
 		return obj, nil
@@ -179,8 +176,7 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	return updated, nil
 }
 
-// setFinalizers writes the finalizers of the very version of the object that
-// this pass has seen.
+// setFinalizers writes the finalizers, with the version of obj as the precondition.
 func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finalizers []string) (T, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             obj.GetUID(),
@@ -202,17 +198,16 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	return updated, nil
 }
 
-// pass calls one function of the kind with a copy of current, which it returns,
-// and writes the status that comes of it. A status that could not be written must
-// be tried again, so its error stands unless that of the kind leads to a retry
-// anyway.
-func (p *Pipeline[T]) pass(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
+// call calls a function of the kind with a copy of current, which it returns, and writes the status.
+// A status that could not be written must be retried, so call returns that error, unless the error
+// of the kind leads to a retry anyway.
+func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
 	obj := current.DeepCopyObject().(T)
 	conditions.Begin(obj.StatusConditions())
 	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
 	o := classify(result, err)
 	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
-		return obj, result, nil // it goes now, and its status with it
+		return obj, result, nil // the object is about to be gone, with its status
 	}
 	if statusErr := p.writeStatus(ctx, key, current, obj, o); statusErr != nil {
 		if o.retry != backoff {
@@ -223,8 +218,8 @@ func (p *Pipeline[T]) pass(ctx context.Context, key Key, current T, step func(co
 	return obj, result, err
 }
 
-// writeStatus writes the status in one request if it differs from the current
-// one, and tells users of a transition of Ready once that is stored.
+// writeStatus writes the status in one request if it has changed, and then records an Event if Ready
+// has.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
 	if o.quiet {
 		return nil
@@ -249,8 +244,8 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	return nil
 }
 
-// announce records an event if Ready has changed its status or reason. It is a
-// warning if the pass failed or left the object Degraded.
+// announce records an Event if the status or reason of Ready has changed. It is a Warning if the
+// reconcile failed or the object is Degraded.
 func (p *Pipeline[T]) announce(before, obj T, warn bool) {
 	was := conditions.Find(*before.StatusConditions(), conditions.Ready)
 	is := conditions.Find(*obj.StatusConditions(), conditions.Ready)

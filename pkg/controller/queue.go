@@ -8,21 +8,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Key names the object that a pass is about.
+// Key is the namespace and name of an object.
 type Key = cache.ObjectName
 
-// Lane says how soon a key is wanted.
+// Lane is the priority of a key in a Queue.
 type Lane int
 
 const (
 	// Background is for initial lists, resyncs, periodic checks and retries.
 	Background Lane = iota
-	// Urgent is for what somebody changed, be it before the start, and for promised times.
-	// It goes first.
+	// Urgent is for the changes of users, also those from before the start of the process, and
+	// for promised times. It goes first.
 	Urgent
 )
 
-// Backoff of one key: after OutcomeError and those like it, and after OutcomeConflict.
+// The first backoff of a key and the longest, after outcomes such as OutcomeError, and quicker
+// ones after OutcomeConflict.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute
@@ -30,14 +31,12 @@ const (
 	quickLimit   = time.Second
 )
 
-// Queue is a rate-limited workqueue with two lanes. A key waits in it at most
-// once, is worked on by one worker at a time, and counts as urgent as soon as
-// anybody wants it urgently. In each lane namespaces take turns, and those come first
-// that the fewest workers work for.
+// Queue is a rate-limited workqueue with two lanes. A key is in it at most once, is processed by
+// one worker at a time, and is urgent as soon as it was added once as urgent. In each lane
+// namespaces take turns, starting with those that have the fewest workers.
 //
-// It is put together from client-go's typed queues: one queue of keys, whose
-// order lanes decides, and two delaying queues in front of it, one for each
-// lane that a timer can end in.
+// A Queue consists of typed queues of client-go: one queue of keys, whose order lanes decides, and
+// two delaying queues in front of it, one for each lane.
 type Queue struct {
 	keys    workqueue.TypedInterface[Key]
 	lanes   *lanes
@@ -69,7 +68,7 @@ func NewQueue(name string, clk clock.WithTicker) *Queue {
 	return q
 }
 
-// Add wants a pass for key as soon as a worker is free.
+// Add adds key, which is processed as soon as a worker is free.
 func (q *Queue) Add(key Key, lane Lane) {
 	if lane == Urgent {
 		q.lanes.markUrgent(key)
@@ -77,8 +76,7 @@ func (q *Queue) Add(key Key, lane Lane) {
 	q.keys.Add(key)
 }
 
-// AddAfter wants a pass for key in d. Of several timers for a key in one lane
-// the earliest counts.
+// AddAfter adds key after d. Of several timers for a key in one lane the earliest counts.
 func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
 	if lane == Urgent {
 		q.timers.AddAfter(key, d)
@@ -87,43 +85,44 @@ func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
 	q.retries.AddAfter(key, d)
 }
 
-// AddWithBackoff wants a pass for key after 1 s, 2 s, 4 s … 5 min, growing from
-// call to call until Forget.
+// AddWithBackoff adds key after 1 s, and after 2 s, 4 s … 5 min if it is called again before
+// Forget.
 func (q *Queue) AddWithBackoff(key Key) {
 	q.retries.AddRateLimited(key)
 }
 
-// AddQuickly wants a pass for key after 5 ms, growing to 1 s until Forget: for a
-// pass that was only out of date.
+// AddQuickly adds key after 5 ms, and after up to 1 s if it is called again before Forget. It is
+// for reconciles that started from an outdated object.
 func (q *Queue) AddQuickly(key Key) {
 	q.timers.AddAfter(key, q.quick.When(key))
 }
 
-// Forget ends the backoff of key.
+// Forget resets the backoff of key.
 func (q *Queue) Forget(key Key) {
 	q.retries.Forget(key)
 	q.quick.Forget(key)
 }
 
-// Get waits for the next key. The caller calls Done when the pass has ended.
+// Get blocks until it can return the next key. The caller must call Done when it has processed
+// the key.
 func (q *Queue) Get() (key Key, shutdown bool) { return q.keys.Get() }
 
-// Done ends the pass of key, and puts it back if it was added meanwhile.
+// Done marks key as processed, and queues it again if it was added meanwhile.
 func (q *Queue) Done(key Key) {
 	q.lanes.done(key)
 	q.keys.Done(key)
 }
 
-// Len is the number of keys that wait for a worker.
+// Len returns the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }
 
-// ShutDown takes no more keys and ends the timers. Get hands out what is left.
+// ShutDown makes the queue ignore new keys and ends the timers. Get returns the keys that are left.
 func (q *Queue) ShutDown() {
 	q.timers.ShutDown()
 	q.retries.ShutDown()
 }
 
-// urgentKeys is where the urgent timers end.
+// urgentKeys is the queue that urgent timers add their keys to.
 type urgentKeys struct {
 	workqueue.TypedInterface[Key]
 	lanes *lanes

@@ -9,33 +9,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Result is what a pass without an error asks for.
+// Result says when a reconcile that returned no error wants the next one.
 type Result struct {
-	// RequeueAfter, if positive, is when the next pass shall come at the latest.
-	// Zero means: when something changes.
+	// RequeueAfter is the longest time until the next reconcile. Zero means that the next one comes
+	// when something changes.
 	RequeueAfter time.Duration
 
-	// Check says that the next pass is only to look whether all is well: it waits in
-	// the background, behind what somebody did. Without it a RequeueAfter is a
-	// promise, and urgent.
+	// Check marks the next reconcile as a periodic check, which waits in the background lane,
+	// behind the changes of users. Without it, RequeueAfter is a promise and ends in the urgent
+	// lane.
 	Check bool
 }
 
-// Continue returns the result of a pass that goes on once its status is stored. The next pass
-// comes when the cache has the status, some milliseconds later: the event of a status that the
-// operator itself wrote asks for none.
+// Continue returns the Result of a reconcile that goes on once its status is stored. The next
+// reconcile starts when the cache has the status, some milliseconds later. It has to be asked
+// for, because the event of a status that the operator itself wrote starts none.
 func Continue() Result { return Result{RequeueAfter: quickBase} }
 
-// StoreFirst returns the error of a pass that must not go on before its status is stored, with
-// which Ready becomes False. The next pass comes as after Continue.
+// StoreFirst returns the error of a reconcile that must not go on before its status is stored. It
+// sets Ready to False. The next reconcile starts as after Continue.
 func StoreFirst(reason, message string) error {
 	return &waitError{reason: reason, message: message, after: quickBase, lane: Urgent}
 }
 
-// WaitFor returns the error of a pass that found something missing which will
-// come: a Secret, a server that is starting. Ready becomes False with this reason
-// and message. The next pass comes after the given time, if that is positive, or
-// earlier if a watched dependency changes.
+// WaitFor returns the error of a reconcile that waits for a dependency, such as a Secret or a
+// server that is starting. It sets Ready to False with this reason and message. The next
+// reconcile starts after the given time, if that is positive, or as soon as a watched dependency
+// changes.
 func WaitFor(reason, message string, after time.Duration) error {
 	return &waitError{reason: reason, message: message, after: after}
 }
@@ -48,22 +48,22 @@ type waitError struct {
 
 func (e *waitError) Error() string { return e.message }
 
-// Postpone returns the error of a pass that found out nothing, since it would have
-// waited for what other passes wait for already. It says nothing about the object,
-// whose status stays, and the next pass comes after the given time.
+// Postpone returns the error of a reconcile that learned nothing about its object, for example
+// because other reconciles wait for the same server already. The status stays as it is. The next
+// reconcile starts after the given time.
 func Postpone(after time.Duration) error { return &postponeError{after} }
 
-// AwaitDeletion returns the error of a pass to which the API server has said that there is
-// no such object, though the cache has it. Most likely its deletion is about to be in the
-// cache, which then decides; the pass concludes nothing, and another comes in 5 s.
+// AwaitDeletion returns the error of a reconcile that got a 404 for an object which the cache
+// has. Most likely the event of its deletion is on its way. The cache alone decides whether an
+// object is gone, so the reconcile is postponed by 5 s.
 func AwaitDeletion() error { return Postpone(deletionRecheck) }
 
-// deletionRecheck is when a deletion is looked for of which no event tells.
+// deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
 const deletionRecheck = 5 * time.Second
 
 type postponeError struct{ after time.Duration }
 
-// Is tells whether two errors postpone a pass by the same.
+// Is reports whether other postpones a reconcile by the same time.
 func (e *postponeError) Is(other error) bool {
 	o, ok := other.(*postponeError)
 	return ok && *o == *e
@@ -71,30 +71,29 @@ func (e *postponeError) Is(other error) bool {
 
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
 
-// throttle returns the error of a pass that was not begun, since its object has used up its
-// budget of passes that write something. The next one comes after the given time.
+// throttle returns the error of a reconcile that was not started, because its object has used up
+// its budget of reconciles that write something. The next one starts after the given time.
 func throttle(after time.Duration) error { return &throttledError{after} }
 
 type throttledError struct{ after time.Duration }
 
 func (e *throttledError) Error() string { return "throttled for " + e.after.String() }
 
-// Terminal wraps an error that no retry will mend: the object becomes Degraded
-// and Stalled, and is left alone until its spec or a dependency changes.
+// Terminal wraps an error that no retry can fix. The object becomes Degraded and Stalled, and is
+// not reconciled until its spec or a dependency changes.
 func Terminal(err error) error {
 	return &stalledError{err: err}
 }
 
-// Stalled wraps an error that this operator cannot mend and cannot see mended,
-// since nothing here watches what is in the way: as Terminal, but looked at again
-// after the given time.
+// Stalled wraps an error that no retry can fix and whose cause is not watched. It is like
+// Terminal, but the object is reconciled again after the given time.
 func Stalled(err error, after time.Duration) error {
 	return &stalledError{err: err, after: after}
 }
 
-// Unstalled takes off an error that it is Terminal or Stalled, for an object of which
-// only a part cannot go on: it is Degraded, and tried again as the error says. Other
-// errors stay as they are.
+// Unstalled wraps a Terminal or Stalled error of an object of which only a part cannot go on. The
+// object becomes Degraded, but not Stalled, and is retried as the error says. Other errors are not
+// affected.
 func Unstalled(err error) error {
 	if err == nil {
 		return nil
@@ -115,18 +114,17 @@ type stalledError struct {
 func (e *stalledError) Error() string { return e.err.Error() }
 func (e *stalledError) Unwrap() error { return e.err }
 
-// WithReason gives an error the reason that conditions and events show for it: an
-// identifier in CamelCase. Without one, an error of the API server shows the
-// server's reason, and any other ReasonError.
+// WithReason sets the reason that conditions and events show for an error, an identifier in
+// CamelCase. By default that is the reason of the API server, and ReasonError for any other error.
 func WithReason(reason string, err error) error {
 	return &reasonError{reason: reason, err: err}
 }
 
-// ReasonError is the reason of an error that has none of its own.
+// ReasonError is the reason of an error without one.
 const ReasonError = "ReconcileError"
 
-// The API server refuses Events with longer ones (k8s.io/kubernetes, validation
-// of Event).
+// maxReason is how many bytes the reason of an Event may have (k8s.io/kubernetes,
+// pkg/apis/core/validation/events.go).
 const maxReason = 128
 
 type reasonError struct {
@@ -137,11 +135,11 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// validReason is what the API server takes as the reason of a condition. A
-// webhook that denies a request may give any text as its reason.
+// validReason matches the reasons that the API server accepts in a condition. An admission webhook
+// may deny a request for any reason.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// ReasonOf is the reason that conditions and events show for an error.
+// ReasonOf returns the reason that conditions and events show for an error. It is always valid.
 func ReasonOf(err error) string {
 	var (
 		named   *reasonError
@@ -162,11 +160,11 @@ func ReasonOf(err error) string {
 	return reason
 }
 
-// errBehind ends a pass for which the cache is not yet as new as what this
-// process wrote itself.
+// errBehind is the error of a reconcile that was not started, because the cache lacks a write of
+// this process.
 var errBehind = errors.New("the cache does not yet hold this process's own last write")
 
-// panicError is a panic of a pass.
+// panicError is a panic of a reconcile.
 type panicError struct {
 	value any
 	stack []byte
@@ -174,8 +172,8 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// stackOf is where a panic came from, as a key and a value for the log; nothing
-// for other errors.
+// stackOf returns the stack of a panic as a key and a value for the log, and nothing for other
+// errors.
 func stackOf(err error) []any {
 	var panicked *panicError
 	if errors.As(err, &panicked) {

@@ -2,21 +2,21 @@ package controller
 
 import "container/list"
 
-// turns is one lane of a Queue. Tenants take turns, and each has its keys in the order of
-// their arrival: who adds thousands of keys waits for them alone.
+// turns is one lane of a Queue. Tenants take turns, and the keys of each are in the order of their
+// arrival: a tenant that adds thousands of keys delays nobody else's.
 type turns struct {
 	order list.List // of *line, the next first; each has a key
 	lines map[tenant]*line
 }
 
-// line is a tenant with the keys that wait.
+// line is a tenant with its queued keys.
 type line struct {
 	tenant tenant
 	keys   list.List // of Keys
 	turn   *list.Element
 }
 
-// entry is where a key waits.
+// entry is the place of a queued key.
 type entry struct {
 	lane    Lane
 	line    *line
@@ -48,9 +48,9 @@ func (t *turns) remove(e *entry) {
 	}
 }
 
-// take takes the first key of the tenant with the fewest workers; among equals, of the one
-// whose turn is next. That tenant's next turn comes after those of all others. As no more
-// tenants have workers than there are workers, it looks at one more than that at most.
+// take removes and returns the first key of the tenant with the fewest workers; among equals, of
+// the one whose turn is next. The next turn of that tenant comes after those of all others. take
+// looks at no more tenants than there are workers, and one, because the others have no worker.
 func (t *turns) take(workers func(tenant) int) Key {
 	var next *line
 	for turn := t.order.Front(); turn != nil; turn = turn.Next() {

@@ -98,7 +98,7 @@ func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unread
 		return Result{}, why
 	}
 	klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
-	_, _, err := p.pass(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
+	_, _, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
 	if same := (*Unreadable)(nil); errors.As(err, &same) {
 		p.Guard.Settle(key, unread, version)
 	}

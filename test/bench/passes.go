@@ -36,7 +36,7 @@ func passesBefore(log, name string) (n int, err error) {
 }
 
 // ended is a line of Windlass: when a pass has ended, and how long it took.
-var ended = regexp.MustCompile(`^I\d{4} (\d\d:\d\d:\d\d\.\d+) .* "Pass ended" .*duration="([^"]+)"`)
+var ended = regexp.MustCompile(`^I\d{4} (\d\d:\d\d:\d\d\.\d+) .* "Reconcile ended" .*duration="([^"]+)"`)
 
 // begun is a line of a peer.
 var begun = regexp.MustCompile(`"ts":"([^"]+)","msg":"Pass begins"`)

@@ -105,10 +105,10 @@ func TestCostsAreReadFromABenchmark(t *testing.T) {
 
 func TestPassesBeforeAreThoseThatBeganBefore(t *testing.T) {
 	for who, log := range map[string]string{
-		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Pass ended" object="bench-00/app-00001" duration="400µs" requeueAfter="9m0s"
-I1122 10:15:01.000700 7 controller.go:145] "Pass ended" object="bench-00/app-00002" duration="100µs" requeueAfter="9m0s"
-I1122 10:15:01.009000 7 controller.go:145] "Pass ended" object="bench-00/app-00500" duration="8.5ms" requeueAfter="9m0s"
-I1122 10:15:02.000000 7 controller.go:145] "Pass ended" object="bench-00/app-00500" duration="1ms" requeueAfter="9m0s"
+		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Reconcile ended" object="bench-00/app-00001" duration="400µs" requeueAfter="9m0s"
+I1122 10:15:01.000700 7 controller.go:145] "Reconcile ended" object="bench-00/app-00002" duration="100µs" requeueAfter="9m0s"
+I1122 10:15:01.009000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="8.5ms" requeueAfter="9m0s"
+I1122 10:15:02.000000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="1ms" requeueAfter="9m0s"
 `,
 		"a peer": `{"level":"info","ts":"2026-11-22T10:15:15Z","msg":"Starting Controller"}
 {"level":"debug","ts":"2026-11-22T10:15:15.000001Z","msg":"Pass begins","name":"app-00001"}

@@ -36,7 +36,7 @@ func (s *sink) WithValues(values ...any) logr.LogSink {
 
 func (s *sink) Info(_ int, message string, values ...any) {
 	s.run.log("I", s, message, nil, values)
-	if message == "Pass ended" {
+	if message == "Reconcile ended" {
 		s.run.passed(s.process, s.value("reconcileID"), s.value("controller")+" "+s.value("object"), lookUp(values, "result"))
 	}
 }

@@ -62,8 +62,8 @@ func Remove(list *[]metav1.Condition, kind string) {
 	meta.RemoveStatusCondition(list, kind)
 }
 
-// Begin prepares the conditions of the last pass for the next one: not Degraded
-// and not Stalled, unless this pass finds otherwise.
+// Begin prepares the conditions of the last reconcile for the next one, which sets Degraded and
+// Stalled again if they still apply.
 func Begin(list *[]metav1.Condition) {
 	False(list, Degraded, ReasonAsExpected, "")
 	Remove(list, Stalled)
@@ -71,7 +71,7 @@ func Begin(list *[]metav1.Condition) {
 
 // Stamp gives every condition of list the generation and the time of its last
 // transition: that of the condition of the same type in old if the status is
-// still the same, else now. It comes last in a pass, so that a condition which
+// still the same, else now. It comes last in a reconcile, so that a condition which
 // was set to something else on the way and back again shows no transition. The
 // conditions of old keep their order, so that one which was removed and set again
 // makes no difference.
