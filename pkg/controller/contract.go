@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PausedAnnotation, set to "true", stops all writes for an object: to its status, its finalizers
+// PausedAnnotation stops, if it is "true", all writes for an object: to its status, its finalizers
 // and the objects that it owns. Without it the operator goes on where it stopped.
 const PausedAnnotation = "windlass.dev/paused"
 
