@@ -16,10 +16,10 @@ import (
 
 // ownedBy returns the objects that an App owns, in the order in which they are applied, and the
 // cache of Deployments among them.
-func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*pass], deployments children.Cache[*appsv1.Deployment]) {
+func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*scope], deployments children.Cache[*appsv1.Deployment]) {
 	deployment := deploymentOf(c, guard)
-	return []children.Child[*pass]{
-		&children.Declaration[*pass, *corev1.ConfigMap]{
+	return []children.Child[*scope]{
+		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Type:       c.ConfigMaps().Type(guard),
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
@@ -28,7 +28,7 @@ func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*
 		deployment,
 		serviceOf(c, guard),
 		ingressOf(c, guard),
-		&children.Declaration[*pass, *autoscalingv2.HorizontalPodAutoscaler]{
+		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Type:    c.HorizontalPodAutoscalers().Type(guard),
 			When:    when(isAutoscaled),
 			Desired: by(desiredAutoscaler),
@@ -38,53 +38,53 @@ func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*
 }
 
 // by and when derive a child from the App alone.
-func by[C children.Object](desired func(*v1alpha1.App) C) func(*pass) C {
-	return func(p *pass) C { return desired(p.app) }
+func by[C children.Object](desired func(*v1alpha1.App) C) func(*scope) C {
+	return func(p *scope) C { return desired(p.app) }
 }
 
-func when(is func(*v1alpha1.App) bool) func(*pass) bool {
-	return func(p *pass) bool { return is(p.app) }
+func when(is func(*v1alpha1.App) bool) func(*scope) bool {
+	return func(p *scope) bool { return is(p.app) }
 }
 
-func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declaration[*pass, *appsv1.Deployment] {
-	d := &children.Declaration[*pass, *appsv1.Deployment]{
+func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declaration[*scope, *appsv1.Deployment] {
+	d := &children.Declaration[*scope, *appsv1.Deployment]{
 		Type:    c.Deployments().Type(guard),
-		Hold:    func(p *pass) bool { return p.waiting != nil },
-		Desired: func(p *pass) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
-		Initially: func(p *pass, desired *appsv1.Deployment) {
+		Hold:    func(p *scope) bool { return p.waiting != nil },
+		Desired: func(p *scope) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
+		Initially: func(p *scope, desired *appsv1.Deployment) {
 			if isAutoscaled(p.app) {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
-		Keep: func(p *pass, desired, live *appsv1.Deployment) {
+		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
 			// An autoscaler does not begin at 0. What it has made of that since p.before stays.
 			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
-		Applied: func(p *pass, live *appsv1.Deployment) { p.deployment = live },
+		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
 	}
 	d.Type.Yielded = [][]string{{"spec", "replicas"}} // to the autoscaler
 	return d
 }
 
-func serviceOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
-	return &children.Declaration[*pass, *corev1.Service]{
+func serviceOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+	return &children.Declaration[*scope, *corev1.Service]{
 		Type: c.Services().Type(guard),
-		Desired: func(p *pass) *corev1.Service {
+		Desired: func(p *scope) *corev1.Service {
 			desired := desiredService(p.app)
 			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
 			return desired
 		},
-		Keep: func(p *pass, desired, live *corev1.Service) {
+		Keep: func(p *scope, desired, live *corev1.Service) {
 			desired.Spec.Selector = podSelector(p.app, p.selected(), live.Spec.Selector)
 		},
 	}
 }
 
-func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
-	d := &children.Declaration[*pass, *networkingv1.Ingress]{
+func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+	d := &children.Declaration[*scope, *networkingv1.Ingress]{
 		Type:    c.Ingresses().Type(guard),
 		When:    when(hasIngress),
 		Desired: by(desiredIngress),
@@ -95,16 +95,16 @@ func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass]
 	return d
 }
 
-func disruptionBudgetOf(c cluster.Cluster, guard *controller.Guard) children.Child[*pass] {
-	return &children.Declaration[*pass, *policyv1.PodDisruptionBudget]{
+func disruptionBudgetOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+	return &children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 		Type: c.PodDisruptionBudgets().Type(guard),
 		When: when(needsBudget),
-		Desired: func(p *pass) *policyv1.PodDisruptionBudget {
+		Desired: func(p *scope) *policyv1.PodDisruptionBudget {
 			desired := desiredDisruptionBudget(p.app)
 			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), nil)
 			return desired
 		},
-		Keep: func(p *pass, desired, live *policyv1.PodDisruptionBudget) {
+		Keep: func(p *scope, desired, live *policyv1.PodDisruptionBudget) {
 			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), labelsOf(live.Spec.Selector))
 		},
 	}

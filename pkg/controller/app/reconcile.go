@@ -20,7 +20,7 @@ const missingRecheck = 5 * time.Second
 
 // reconciler is the kind App.
 type reconciler struct {
-	children    []children.Child[*pass]
+	children    []children.Child[*scope]
 	deployments children.Cache[*appsv1.Deployment]
 
 	// apps reads an App before it gets a child again.
@@ -33,8 +33,8 @@ type reconciler struct {
 	digests *digests
 }
 
-// pass is what the steps of one pass hand on.
-type pass struct {
+// scope is what the steps of one reconcile share.
+type scope struct {
 	app        *v1alpha1.App
 	owner      children.Owner
 	inputs     inputs
@@ -43,16 +43,16 @@ type pass struct {
 	deployment *appsv1.Deployment // as it is once it was applied, or nil
 }
 
-func newPass(app *v1alpha1.App) *pass {
-	return &pass{app: app, owner: children.Owner{Object: app, Kind: groupVersionKind}}
+func newScope(app *v1alpha1.App) *scope {
+	return &scope{app: app, owner: children.Owner{Object: app, Kind: groupVersionKind}}
 }
 
 // ChildOwner implements children.Scope.
-func (p *pass) ChildOwner() children.Owner { return p.owner }
+func (p *scope) ChildOwner() children.Owner { return p.owner }
 
 // selected is the Deployment that decides what selects the Pods: as it was before this pass as long
 // as its Pods did not bear appLabel then, as after a rollback.
-func (p *pass) selected() *appsv1.Deployment {
+func (p *scope) selected() *appsv1.Deployment {
 	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
 		return p.before
 	}
@@ -61,7 +61,7 @@ func (p *pass) selected() *appsv1.Deployment {
 
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controller.Result, error) {
-	p := newPass(app)
+	p := newScope(app)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.apps.Apps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	})
@@ -84,7 +84,7 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controll
 // Inputs implements controller.Deterministic: what the API server is asked for, digests of
 // Secrets and ConfigMaps, is kept on the Deployment with the versions that it is of.
 func (r *reconciler) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	p := newPass(app)
+	p := newScope(app)
 	for _, child := range r.children {
 		child.Inputs(p, seen)
 	}

@@ -74,7 +74,7 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 
 // dependencies finds out what the Pods are made for, and waits for what is missing. A
 // Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
-func (r *reconciler) dependencies(ctx context.Context, p *pass) error {
+func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
 	p.inputs = inputs{}
 	if hasConfig(p.app) {
 		p.inputs[ownConfig] = input{Digest: digestOf(p.app, p.app.Spec.Config)}

@@ -86,7 +86,7 @@ func TestARecordThatIsShortenedTellsNoTemplate(t *testing.T) {
 
 func TestARollbackToPodsWithoutTheLabelSelectsThem(t *testing.T) {
 	app := example()
-	p := &pass{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
+	p := &scope{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
 	controllertest.Equal(t, "selector", selectorOf(app), podSelector(app, p.selected(), narrowSelector(app)))
 }
 

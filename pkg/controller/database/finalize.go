@@ -33,7 +33,7 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("reading Database %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
 	}
-	owner := newPass(db).owner
+	owner := newScope(db).owner
 	set, found, err := r.statefulSets.Live(ctx, owner, db.Name)
 	if err != nil || found && owner.Orphaned(set) {
 		return controller.Result{}, err

@@ -43,8 +43,8 @@ type reconciler struct {
 	clock clock.PassiveClock
 }
 
-// pass is what the steps of one pass hand on.
-type pass struct {
+// scope is what the steps of one reconcile share.
+type scope struct {
 	db          *v1alpha1.Database
 	owner       children.Owner
 	secret      *corev1.Secret
@@ -54,13 +54,13 @@ type pass struct {
 	pod         *corev1.Pod // of the StatefulSet, or nil
 }
 
-func newPass(db *v1alpha1.Database) *pass {
-	return &pass{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+func newScope(db *v1alpha1.Database) *scope {
+	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
-	p := newPass(db)
+	p := newScope(db)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	})
@@ -77,8 +77,8 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 
 // apply takes the steps of a reconcile in order. One that fails is the last, so that nothing is
 // made whose needs are not met.
-func (r *reconciler) apply(ctx context.Context, p *pass) error {
-	for _, step := range []func(context.Context, *pass) error{
+func (r *reconciler) apply(ctx context.Context, p *scope) error {
+	for _, step := range []func(context.Context, *scope) error{
 		r.credentials,
 		r.service,
 		r.volume,
@@ -94,7 +94,7 @@ func (r *reconciler) apply(ctx context.Context, p *pass) error {
 }
 
 // credentials makes the password, once.
-func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
+func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
 	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
 		return err
 	}
@@ -102,13 +102,13 @@ func (r *reconciler) credentials(ctx context.Context, p *pass) (err error) {
 	return checkPassword(p.secret)
 }
 
-func (r *reconciler) service(ctx context.Context, p *pass) error {
+func (r *reconciler) service(ctx context.Context, p *scope) error {
 	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.db), nil)
 	return err
 }
 
 // volume makes the claim, or takes up the one that an earlier Database has left.
-func (r *reconciler) volume(ctx context.Context, p *pass) error {
+func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	if err := r.checkVolume(p); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *reconciler) volume(ctx context.Context, p *pass) error {
 
 // checkVolume looks at the claim, if there is one, before anything is done to it. While
 // one is being deleted that a Pod still has, nothing may replace that Pod.
-func (r *reconciler) checkVolume(p *pass) error {
+func (r *reconciler) checkVolume(p *scope) error {
 	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -149,7 +149,7 @@ func (r *reconciler) checkVolume(p *pass) error {
 }
 
 // server has PostgreSQL run, and start anew when the password is another.
-func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
+func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
 	return err
 }
@@ -157,7 +157,7 @@ func (r *reconciler) server(ctx context.Context, p *pass) (err error) {
 // replace deletes a Pod that does not start and is of an earlier template: the
 // StatefulSet controller of some versions waits for ever until it does
 // (kubernetes/kubernetes#67250, #137409).
-func (r *reconciler) replace(ctx context.Context, p *pass) error {
+func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pods.StatusOf(pod, containerName)) {
@@ -171,7 +171,7 @@ func (r *reconciler) replace(ctx context.Context, p *pass) error {
 }
 
 // findPod reads the Pod of the StatefulSet from the cache.
-func (r *reconciler) findPod(_ context.Context, p *pass) error {
+func (r *reconciler) findPod(_ context.Context, p *scope) error {
 	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
 		return nil

@@ -59,7 +59,7 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	if err != nil {
 		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace, db.Name, err)
 	}
-	owner := newPass(db).owner
+	owner := newScope(db).owner
 	secret, found, err := r.secrets.Live(ctx, owner, credentials.Name(db.Name))
 	switch {
 	case err != nil:

@@ -42,27 +42,27 @@ type reconciler struct {
 	live windlassclient.ExternalDatabasesGetter
 }
 
-// pass is what the steps of one pass hand on.
-type pass struct {
+// scope is what the steps of one reconcile share.
+type scope struct {
 	db       *v1alpha1.ExternalDatabase
 	owner    children.Owner
 	admin    postgresql.Settings
 	password string
 }
 
-func newPass(db *v1alpha1.ExternalDatabase) *pass {
-	return &pass{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+func newScope(db *v1alpha1.ExternalDatabase) *scope {
+	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
 // Reconcile implements controller.Reconciler. The password is in the Secret before the
 // server hears of it, so that no fault leaves one that nobody knows; and that there is
 // one is in the status before, so that a deletion knows that the server may have.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
-	p := newPass(db)
+	p := newScope(db)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
 		return r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	})
-	for _, step := range []func(context.Context, *pass) error{
+	for _, step := range []func(context.Context, *scope) error{
 		r.connection,
 		r.newPassword,
 		r.database,
@@ -77,14 +77,14 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 	return controller.Result{}, nil
 }
 
-func (r *reconciler) connection(ctx context.Context, p *pass) (err error) {
+func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	p.admin, err = r.connections.get(ctx, connectionKey(p.db))
 	return err
 }
 
 // newPassword makes the password, once. A Secret that is there stays as it is until the
 // server has shown that it is the right one.
-func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
+func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
@@ -108,7 +108,7 @@ func (r *reconciler) newPassword(ctx context.Context, p *pass) error {
 
 // credentials has the Secret say how to connect. Its password may be another by now than
 // the server has.
-func (r *reconciler) credentials(ctx context.Context, p *pass) error {
+func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (r *reconciler) credentials(ctx context.Context, p *pass) error {
 }
 
 // database has the server keep what the spec says.
-func (r *reconciler) database(ctx context.Context, p *pass) error {
+func (r *reconciler) database(ctx context.Context, p *scope) error {
 	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
 	want := desiredDatabase(p.db, p.password)

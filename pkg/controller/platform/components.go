@@ -23,7 +23,7 @@ type component struct {
 }
 
 // observe notes what there is of a component: child is nil if nothing has its name.
-func (c *component) observe(p *pass, child controller.Object) {
+func (c *component) observe(p *scope, child controller.Object) {
 	c.child, c.there = child, child != nil
 	c.ours, c.bound, c.going, c.ready = false, false, false, false
 	if child == nil {
@@ -45,7 +45,7 @@ func current(object controller.Object) bool {
 // in its order, and after them those that only the status lists, as long as a child is left.
 // What neither lists is none of the Platform's, whatever reference and record it bears:
 // whoever may write in the namespace can forge both, but not the status.
-func (r *reconciler) look(ctx context.Context, p *pass) ([]*component, error) {
+func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	platform, all := p.platform, []*component(nil)
 	known := map[string]bool{}
 	for i := range platform.Spec.Components {
@@ -88,7 +88,7 @@ func (r *reconciler) look(ctx context.Context, p *pass) ([]*component, error) {
 
 // listed is a component of the spec. Of a Platform that is being deleted all that is not
 // Unmanaged is Removed.
-func listed(p *pass, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
+func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
 	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec), announced: isAnnounced(p.platform, k, spec)}}
 	if c.state == "" {
 		c.state = v1alpha1.Managed

@@ -23,7 +23,7 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 		r.refusals.forget(platform.UID)
 		return controller.Result{}, nil
 	}
-	p, err := r.newPass(ctx, platform)
+	p, err := r.newScope(ctx, platform)
 	if err != nil {
 		return controller.Result{}, err
 	}
@@ -45,7 +45,7 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 
 // releaseUnseen lets go what is Unmanaged by what the API server says: with the Platform
 // goes all that bears its reference still, and a cache may be behind.
-func (r *reconciler) releaseUnseen(ctx context.Context, p *pass) error {
+func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 	for _, c := range p.components {
 		if c.state != v1alpha1.Unmanaged {
 			continue

@@ -43,7 +43,7 @@ func hadNamespace(platform *v1alpha1.Platform) bool {
 // namespace makes the namespace if it was never there. One that was there and is gone is not
 // made again: it would lack what isolated it. A process that dies between the creation and
 // the status makes it once more only if somebody deletes it before the next process starts.
-func (r *reconciler) namespace(ctx context.Context, p *pass) error {
+func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	name, status := p.platform.Spec.Namespace, &p.platform.Status
 	known, err := r.namespaces.Get("", name)
 	switch {
@@ -83,7 +83,7 @@ func (r *reconciler) namespace(ctx context.Context, p *pass) error {
 
 // namespaceGone returns what is wrong with a namespace that was there and is not in the
 // cache: nil if the API server has it all the same.
-func (r *reconciler) namespaceGone(ctx context.Context, p *pass) error {
+func (r *reconciler) namespaceGone(ctx context.Context, p *scope) error {
 	name := p.platform.Spec.Namespace
 	live, err := r.homes.Get(ctx, name, metav1.GetOptions{})
 	switch {

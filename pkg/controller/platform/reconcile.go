@@ -35,8 +35,8 @@ type reconciler struct {
 	live func(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.Platform, error)
 }
 
-// pass is what the steps of one pass hand on.
-type pass struct {
+// scope is what the steps of one reconcile share.
+type scope struct {
 	platform   *v1alpha1.Platform
 	owner      children.Owner
 	components []*component
@@ -55,10 +55,10 @@ type pass struct {
 	live *v1alpha1.Platform
 }
 
-// newPass looks at what there is. All that is there is changed only once it is confirmed
+// newScope looks at what there is. All that is there is changed only once it is confirmed
 // that the Platform says so still.
-func (r *reconciler) newPass(ctx context.Context, platform *v1alpha1.Platform) (*pass, error) {
-	p := &pass{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
+func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) (*scope, error) {
+	p := &scope{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
 	p.owner.Confirm = func(ctx context.Context) error { return r.confirm(ctx, p) }
 	var err error
 	if p.components, err = r.look(ctx, p); err != nil {
@@ -88,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 	if platform.Status.NamespaceUID == nil && platform.Status.ObservedGeneration == 0 {
 		platform.Status.NamespaceUID = ptr.To[types.UID]("")
 	}
-	p, err := r.newPass(ctx, platform)
+	p, err := r.newScope(ctx, platform)
 	if err != nil {
 		return controller.Result{}, err
 	}
@@ -117,7 +117,7 @@ const announcedRetry = time.Millisecond
 
 // announces decides what comes next for each component, and tells whether one must be listed
 // in the status before its child is made.
-func (p *pass) announces() (any bool) {
+func (p *scope) announces() (any bool) {
 	for _, c := range p.components {
 		c.step = p.plan.next(&c.fact)
 		any = any || c.step.verb == announce
@@ -126,7 +126,7 @@ func (p *pass) announces() (any bool) {
 }
 
 // check refuses a namespace that no Platform may use, and what no order can be found for.
-func (r *reconciler) check(p *pass) error {
+func (r *reconciler) check(p *scope) error {
 	if err := checkNamespace(p.platform.Spec.Namespace, r.reserved); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (r *reconciler) check(p *pass) error {
 
 // carryOut does with each component what comes next, and returns the worst of what went
 // wrong.
-func (r *reconciler) carryOut(ctx context.Context, p *pass) error {
+func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	var errs []error
 	for _, c := range p.ordered {
 		c.step = p.plan.next(&c.fact)
@@ -170,7 +170,7 @@ func (r *reconciler) carryOut(ctx context.Context, p *pass) error {
 }
 
 // do takes one step, unless the API server has just refused that.
-func (r *reconciler) do(ctx context.Context, p *pass, c *component) error {
+func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	if !c.step.verb.acts() {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (r *reconciler) do(ctx context.Context, p *pass, c *component) error {
 }
 
 // act does what a step says, and returns the child as it is then.
-func (r *reconciler) act(ctx context.Context, p *pass, c *component) (controller.Object, error) {
+func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controller.Object, error) {
 	switch c.step.verb {
 	case release:
 		return c.kind.release(ctx, p.owner, c.child)
@@ -220,7 +220,7 @@ const confirmedFor = time.Second
 // confirm asks the API server whether the Platform says still what the cache knows: once
 // a second before a child is made or changed, and before each deletion and the creation of
 // the namespace. An answer that it does not holds for the pass.
-func (r *reconciler) confirm(ctx context.Context, p *pass) error {
+func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed
 	}

@@ -34,7 +34,7 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 		"not if the owner is gone":     {observed: 1, fails: gone, wait: true},
 		"not if it is another":         {observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true},
 		"not if it is being deleted":   {observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true},
-		"not if nobody can tell":       {observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat before it gets a child again: no answer"},
+		"not if nobody can tell":       {observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat before one of its children is created: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, live := owner(), owner().Object.(*ship)

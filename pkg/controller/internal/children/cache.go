@@ -22,24 +22,24 @@ const (
 	exceededRecheck = time.Minute
 )
 
-// exceededError is the error of a child that is not cached since there was no room.
+// exceededError returns the error for a child that is not cached because it exceeds a budget.
 func exceededError(err error) error {
 	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
 }
 
-// Cache is where children of one type are read, which nobody changes.
+// Cache reads the children of one type. They must not be changed.
 type Cache[T Object] interface {
 	controller.Store
-	// Get returns a child. Its error for one that is not there is NotFound.
+	// Get returns a child, or NotFound.
 	Get(namespace, name string) (T, error)
-	// Version tells, at less cost, which version Get would return: nil for one that is not
-	// there.
+	// Version returns the version of the child that Get would return, or nil for a missing one. It
+	// costs less.
 	Version(namespace, name string) (controller.Versioned, error)
 }
 
 // CacheOf returns the cache that an informer fills, with objects or with packed ones.
 func CacheOf[T Object](store cache.Store) Cache[T] {
-	// One error for all that is not there: most owners lack some children, in each pass.
+	// One error for all missing children, because most owners lack some in each reconcile.
 	var none T
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
 	return &stored[T]{store, store, missing}
@@ -91,8 +91,8 @@ func (s *stored[T]) find(namespace, name string) (object any, found bool, err er
 	return s.all.GetByKey(cache.NewObjectName(namespace, name).String())
 }
 
-// cached reads a child from the cache. One that was not cached for want of room is read from
-// the API server once there is room, and cached then.
+// cached reads a child from the cache. A child that exceeded the budget of its namespace is read
+// from the API server and cached once the budget allows it.
 func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error) {
 	child, err := t.Cache.Get(namespace, name)
 	exceeded := (*packed.ExceededError)(nil)

@@ -13,18 +13,18 @@ import (
 type Resource[C Object] struct {
 	// Kind is the kind of the objects, as in Deployment.
 	Kind string
-	// Informer fills the cache, with the objects that bear the managed-by label.
+	// Informer fills the cache with the objects that have the label controller.ManagedByLabel.
 	Informer cache.SharedIndexInformer
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[C]
 }
 
-// Type returns the type of children that a resource has. guard is told of every write.
+// Type returns the type of children for a resource. guard records every write.
 func (r Resource[C]) Type(guard *controller.Guard) Type[C] {
 	return Type[C]{Kind: r.Kind, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Guard: guard}
 }
 
-// Scope is one reconcile of an owner: what its children are derived from.
+// Scope is one reconcile of an owner, from which its children are derived.
 type Scope interface {
 	// ChildOwner returns the owner of the children.
 	ChildOwner() Owner
@@ -33,14 +33,14 @@ type Scope interface {
 // Child declares one object that owners of a kind own. The watch, the inputs of a reconcile,
 // creation, update and deletion follow from the declaration. S is the kind's Scope.
 type Child[S Scope] interface {
-	// Informer tells of every object of the child's type.
+	// Informer returns the informer of the child's type.
 	Informer() cache.SharedIndexInformer
 	// Inputs adds the cached version of the child to seen.
 	Inputs(s S, seen *controller.Versions)
 	// Apply creates or updates the child if it is desired, and deletes it if it is not. Its errors
 	// are those of Type.Ensure and Type.Prune.
 	Apply(ctx context.Context, s S) error
-	// Last reports whether the child has to be applied after all others: it is to be deleted, and
+	// Last reports whether the child has to be applied after all others, because it is deleted and
 	// others may need it until then.
 	Last(s S) bool
 }
@@ -54,15 +54,14 @@ type Declaration[S Scope, C Object] struct {
 	Desired func(s S) C
 	// Initially, if it is set, changes what Desired returned before the child is created.
 	Initially func(s S, desired C)
-	// Keep, if it is set, changes what Desired returned so that it says what the live child may
-	// not lose.
+	// Keep, if it is set, copies values from live into desired that the child must not lose.
 	Keep func(s S, desired, live C)
-	// Hold, if it is set, reports whether the child is left as it is for now.
+	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
-	// Applied, if it is set, gets the child as it is after Apply: unless it is deleted, or held and
-	// not there.
+	// Applied, if it is set, is called with the child after Apply, unless it is deleted, or held and
+	// missing.
 	Applied func(s S, live C)
-	// DeleteLast says that others must no longer need the child before it is deleted.
+	// DeleteLast says that the child is deleted after all others were applied.
 	DeleteLast bool
 }
 
@@ -125,8 +124,8 @@ func Informers[S Scope](all []Child[S]) (informers []cache.SharedIndexInformer) 
 	return informers
 }
 
-// Apply applies children in order, those that are Last at the end. The first error ends it, so
-// that nothing is made whose needs are not met.
+// Apply applies children in order, those that are Last at the end. It stops at the first error, so
+// that no child is created before those that it needs.
 func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
 	for _, last := range []bool{false, true} {
 		for _, child := range all {

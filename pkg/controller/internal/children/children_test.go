@@ -90,7 +90,7 @@ func TestEnsure(t *testing.T) {
 		"waits for an object of somebody else's that is going": {
 			want: want(), live: made(t, foreign, going), writes: []string{create}, err: "Deployment boat of an earlier Ship of this name is still being deleted.", ends: made(t, foreign, going)},
 		"waits for a child that is going": {
-			want: want(), cached: made(t, going), err: "Deployment boat is being deleted, and is made again then.", ends: made(t, going)},
+			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. It is created again when it is gone.", ends: made(t, going)},
 		"says what it could not create": {
 			want: want(), refuse: map[string]error{"create deployments": errors.New("no answer")}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
 		"says what it could not update": {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// isAsWanted tells, at a fraction of what a merge takes, that a child says all that is
-// wanted of it and nothing that is to be taken out. If it cannot tell it says no.
-func (t *Type[T]) isAsWanted(w wish[T], live T) bool {
+// isAsWanted reports whether live is in the desired state, without the cost of a merge. It returns
+// false if only a merge can tell.
+func (t *Type[T]) isAsWanted(w desiredState[T], live T) bool {
 	if t.Custom || live.GetAnnotations()[RecordAnnotation] != w.record {
 		return false
 	}
@@ -32,22 +32,22 @@ func (t *Type[T]) isAsWanted(w wish[T], live T) bool {
 	return true
 }
 
-// part is a field of a struct, by what encoding/json makes of it.
+// part is a field of a struct as encoding/json sees it.
 type part struct {
 	index int
-	// name is empty for a field whose own parts are written in its place.
+	// name is empty for an embedded field.
 	name                string
 	omitEmpty, omitZero bool
 }
 
-// shape is what a struct is written as: by itself, such as a quantity or a time, or by its
-// parts.
+// shape describes how a struct is marshalled: by its own method, as a quantity or a time, or field by
+// field.
 type shape struct {
 	byItself bool
 	parts    []part
 }
 
-// shapes are those of types: tags are parsed once.
+// shapes caches the shape of each type, so that tags are parsed once.
 var shapes sync.Map
 
 func shapeOf(t reflect.Type) shape {
@@ -71,7 +71,7 @@ func shapeOf(t reflect.Type) shape {
 	return s
 }
 
-// isOmitted tells whether a field is left out where it has this value.
+// isOmitted reports whether encoding/json omits the field if it has this value.
 func (p part) isOmitted(value reflect.Value) bool {
 	if p.omitZero && value.IsZero() {
 		return true
@@ -89,8 +89,8 @@ func (p part) isOmitted(value reflect.Value) bool {
 	}
 }
 
-// isCovered tells whether a field of what is there has all that is wanted. A member of a
-// union that is not wanted is to be taken out.
+// isCovered reports whether the observed field has everything that is desired. A member of a union
+// that is not desired has to be removed.
 func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	if p.isOmitted(wanted) {
 		return p.isOmitted(is) || !slices.Contains(unions[holder], p.name)
@@ -101,9 +101,9 @@ func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	return !p.isOmitted(is) && covers(p.name, is, wanted)
 }
 
-// covers tells whether a value has all that is wanted, as includes does of what is written;
-// but a quantity may be written in another way, as 1Gi and 1024Mi.
-// holder is the name of the field that the values, or the lists that they are in, are of.
+// covers reports whether a value has everything that is desired, like includes, but it compares Go
+// values: the quantities 1Gi and 1024Mi are equal. holder is the name of the field that has the
+// value, or that has the list with the value.
 func covers(holder string, is, wanted reflect.Value) bool {
 	switch wanted.Kind() {
 	case reflect.Pointer:

@@ -10,10 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inOrder returns the error of an object that the API server refuses as invalid with its causes
-// sorted. The API server finds some of them by going over a map, so that it tells the same causes
-// in another order each time, and a status that repeats them would change with every attempt.
-// Other errors are returned as they are.
+// inOrder sorts the causes of an error of the API server about an invalid object. The API server
+// finds some of them by iterating over a map, so that a status with them would change with every
+// attempt. Other errors are returned as they are.
 func inOrder(err error) error {
 	var refused *apierrors.StatusError
 	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.ErrStatus.Details == nil {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// keyedList is a list whose items a strategic merge knows by one field, the merge key.
+// keyedList is a list whose items a strategic merge identifies by one field, the merge key.
 type keyedList struct {
 	schema strategicpatch.LookupPatchMeta // of an item
 	path   []step                         // to the object that holds the list
@@ -14,11 +14,11 @@ type keyedList struct {
 	key    string
 }
 
-// Ports are told apart by their protocol too, which the merge key of their lists leaves out
-// (https://github.com/kubernetes/kubernetes/issues/39188), and no two may have one name.
+// A port is identified by its number and protocol, but the merge key is the number alone
+// (https://github.com/kubernetes/kubernetes/issues/39188). The names of ports are unique too.
 const portsField, protocolField, defaultProtocol, portNameField = "ports", "protocol", "TCP", "name"
 
-// identity tells an item from all others that the API server accepts beside it.
+// identity returns the fields by which the API server identifies an item.
 func (l keyedList) identity(item map[string]any) [2]any {
 	if l.field != portsField {
 		return [2]any{item[l.key]}
@@ -30,12 +30,12 @@ func (l keyedList) identity(item map[string]any) [2]any {
 	return [2]any{item[l.key], protocol}
 }
 
-// division is what becomes of the items of a list that a live object has.
+// division says what a patch does with the observed items of a list.
 type division struct {
-	// gone are those to take out by their merge keys.
+	// gone are the items to delete by their merge keys.
 	gone []map[string]any
-	// ambiguous says that others have a merge key of ours, or of one another. rest are the
-	// items without those, and aside those of them that stay, at the places that they have.
+	// ambiguous says that items of others have the merge key of a desired item, or of one another.
+	// rest are the items without these. aside are those of them that stay, with their positions.
 	ambiguous bool
 	rest      []any
 	aside     []placed
@@ -46,10 +46,10 @@ type placed struct {
 	item any
 }
 
-// divide decides what becomes of the items that are there. What others have added stays. An
-// item goes that is a duplicate of ours, a port with the name of ours, or what we wanted before
-// under another key; and one that has lost its key, with which there is no merge. A list that is
-// wanted with one key twice is left to the merge.
+// divide decides what a patch does with the observed items. Items of others stay. It deletes a
+// duplicate of a desired item, a port with the name of a desired one, a desired item whose merge key
+// was changed, and an item without a merge key. A list in which two desired items have the same
+// merge key is left to the merge.
 func (l keyedList) divide(before, wanted, there []any) division {
 	d := division{rest: there}
 	keys, is := l.count(wanted), l.count(there)
@@ -80,8 +80,9 @@ func (l keyedList) divide(before, wanted, there []any) division {
 	return d
 }
 
-// match tells which of the items that are there are ours, whether one that is not has what
-// only ours may have, and which of ours are missing, though they were wanted before.
+// match returns the positions of the observed items that are desired, a function that reports
+// whether another item has an identity or name that only a desired item may have, and the desired
+// items that are missing although they were desired before.
 func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken func(item map[string]any) bool, missing []map[string]any) {
 	ours = map[int]bool{}
 	at, was, identities, names := map[[2]any]int{}, l.count(before), map[[2]any]bool{}, map[any]bool{}
@@ -93,7 +94,7 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 		i, found := at[l.identity(w)]
 		if name := w[portNameField]; l.field == portsField && name != nil {
 			names[name] = true
-			if !found { // a protocol is not wanted, so that another one is no drift
+			if !found { // the desired state has no protocol, so that another one is no drift
 				i = slices.IndexFunc(there, func(p any) bool { return named([]any{p}, portNameField, name)[l.key] == w[l.key] })
 				found = i >= 0
 			}
@@ -108,7 +109,8 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 	return ours, taken, missing
 }
 
-// renamed returns which of the missing items an item is but for its key; -1 if none.
+// renamed returns the index of the missing item that differs from item in the merge key alone, or
+// -1.
 func (l keyedList) renamed(missing []map[string]any, item map[string]any) int {
 	return slices.IndexFunc(missing, func(w map[string]any) bool {
 		for field, value := range w {
@@ -120,7 +122,7 @@ func (l keyedList) renamed(missing []map[string]any, item map[string]any) int {
 	})
 }
 
-// count tells how many items have each key. Those without one do not count.
+// count returns the number of items with each merge key.
 func (l keyedList) count(items []any) map[any]int {
 	counts := map[any]int{}
 	for _, item := range itemsOf(items) {
@@ -132,8 +134,8 @@ func (l keyedList) count(items []any) map[any]int {
 	return counts
 }
 
-// holds tells whether a field has all that is wanted of it, as includes does; but what others
-// have added to lists with keys does not count.
+// holds reports whether a field has everything that is desired, like includes, but it ignores items
+// of others in keyed lists.
 func holds(schema strategicpatch.LookupPatchMeta, field string, is, wanted any) bool {
 	switch part := wanted.(type) {
 	case map[string]any:

@@ -22,32 +22,31 @@ const (
 )
 
 const (
-	// conflictRecheck is how often an object that is not ours, and of which no event
-	// tells, is looked at again.
+	// conflictRecheck is how often a name that is taken is tried again: objects of others are not
+	// watched.
 	conflictRecheck = 30 * time.Second
-	// recheck is how often one is that goes by itself.
+	// recheck is how often it is tried again if the object with the name is being deleted.
 	recheck = 5 * time.Second
 )
 
-// Owner is the object that owns.
+// Owner is the object that owns children.
 type Owner struct {
 	controller.Object
-	// Kind is its type, which the cached object does not tell.
+	// Kind is the API version and kind, which cached objects lack.
 	Kind schema.GroupVersionKind
-	// Live, if it is set, reads the owner from the API server: before a child gets its
-	// owner back that has none, since an owner that is being deleted may have orphaned it;
-	// before one is made for an owner that was seen to before, since garbage collection
-	// may be at work, and each would undo what the other does for as long as the cache is
-	// behind; and before one is made that nobody would collect. Once makes it one request
-	// for each pass.
+	// Live, if it is set, reads the owner from the API server. It is called before a child without
+	// an owner reference gets it back, because an owner that is being deleted may have orphaned it;
+	// before a child is created for an owner that was reconciled before, because garbage collection
+	// may be deleting its children; and before a child is created that is never garbage-collected.
+	// With Once it costs one request for each reconcile.
 	Live func(ctx context.Context) (metav1.Object, error)
-	// Confirm, if it is set, is asked before a child that is there is changed or deleted.
-	// Its error ends the attempt: the owner may say something else by now, which no
-	// precondition on a child can tell.
+	// Confirm, if it is set, is called before an existing child is changed or deleted, which its
+	// error prevents. It checks that the owner has not changed, because a precondition on the child
+	// cannot.
 	Confirm func(ctx context.Context) error
 }
 
-// Once returns a read whose first answer is that of all that follow (as in
+// Once returns a function that calls read once and returns its result each time (as in
 // k8s.io/kubernetes/pkg/controller, BaseControllerRefManager.CanAdopt).
 func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx context.Context) (metav1.Object, error) {
 	var once sync.Once
@@ -59,8 +58,8 @@ func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx contex
 	}
 }
 
-// Recheck returns AwaitDeletion if the owner is gone, another or being deleted, though the cache
-// does not know that yet (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
+// Recheck returns AwaitDeletion if the owner is gone, was replaced or is being deleted, which the
+// cache may not have observed yet. before says in its error what the check precedes (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
 func (o Owner) Recheck(ctx context.Context, before string) error {
 	if o.Live == nil {
 		return nil
@@ -78,32 +77,31 @@ func (o Owner) Recheck(ctx context.Context, before string) error {
 	return nil
 }
 
-// getsChild is what an owner is looked at before, in the words of an error.
-const getsChild = "it gets a child again"
+// getsChild is the argument of Recheck before a child is created or gets its owner back.
+const getsChild = "one of its children is created"
 
-// Seen tells whether a pass has seen to the owner before.
+// Seen reports whether the owner was reconciled before.
 func (o Owner) Seen() bool { return *o.StatusObservedGeneration() > 0 }
 
 func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Owns tells whether a child is this owner's. It is if the owner controls it, or if
-// nobody does and its record says that this owner made it: then somebody has taken
-// the reference away.
+// Owns reports whether child belongs to the owner: the owner controls it, or nobody does and its
+// record has the owner's UID, because somebody removed the reference.
 func (o Owner) Owns(child metav1.Object) bool {
 	return metav1.IsControlledBy(child, o) || o.Orphaned(child)
 }
 
-// Orphaned tells whether a child was this owner's until somebody took the reference
-// away: an owner that is deleted with --cascade=orphan leaves such.
+// Orphaned reports whether child belonged to the owner until the reference was removed, as a
+// deletion with --cascade=orphan does.
 func (o Owner) Orphaned(child metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && recordedOwner(child) == o.GetUID()
 }
 
-// Taken is the error for an object that has a child's name and is not this owner's:
-// Stalled with reason NameConflict, or WaitFor one that goes by itself, such as that
-// of an earlier owner of the same name.
+// Taken returns the error for an object that has the name of a child and belongs to somebody else:
+// Stalled with reason NameConflict, or WaitFor if the object is being deleted or belongs to an
+// earlier owner of the same name.
 func (o Owner) Taken(kind string, live metav1.Object) error {
 	ref := metav1.GetControllerOfNoCopy(live)
 	if live.GetDeletionTimestamp() != nil || ref != nil && ref.Kind == o.Kind.Kind && ref.Name == o.GetName() {
@@ -119,14 +117,14 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 		kind, live.GetNamespace(), live.GetName(), whose, kind, o.Kind.Kind)), conflictRecheck)
 }
 
-// madeForAnnotation on a child that outlives its owner says whom it was made for, as
-// Kind/name.
+// madeForAnnotation on a child that outlives its owner has the kind and name of the owner, as in
+// Database/shop.
 const madeForAnnotation = "windlass.dev/made-for"
 
 func (o Owner) mark() string { return o.Kind.Kind + "/" + o.GetName() }
 
-// owns tells whether a child is this owner's. One that outlives its owners is if
-// nobody controls it, and its mark or its record says so.
+// owns reports whether child belongs to owner. A child that outlives its owner does if nobody
+// controls it, and its madeForAnnotation, or that in its record, names the owner.
 func (t *Type[T]) owns(owner Owner, child T) bool {
 	if !t.Outlives {
 		return owner.Owns(child)
@@ -135,7 +133,7 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
 }
 
-// owned is a copy of a child with what every child bears.
+// owned returns a copy of child with the label and the owner that every child has.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, controller.ManagedByWindlass))
@@ -147,7 +145,7 @@ func (t *Type[T]) owned(owner Owner, child T) T {
 	return child
 }
 
-// with is a map, the given one unless that is nil, in which key has this value.
+// with sets a key of m, or of a new map if m is nil, and returns the map.
 func with(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
@@ -156,7 +154,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// recordedOwner is the UID of the owner for which a child was last written.
+// recordedOwner returns the UID of the owner that is in the record of a child, or "".
 func recordedOwner(child metav1.Object) types.UID {
 	if ref := metav1.GetControllerOfNoCopy(recordOn(child)); ref != nil {
 		return ref.UID
@@ -164,8 +162,7 @@ func recordedOwner(child metav1.Object) types.UID {
 	return ""
 }
 
-// recordOn is the metadata in a child's record. One that somebody has broken says
-// nothing.
+// recordOn returns the metadata in the record of a child. It is empty if the record cannot be read.
 func recordOn(child metav1.Object) metav1.Object {
 	var record metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// RecordAnnotation on a child holds what was wanted of it last, without data.
+// RecordAnnotation on a child is its record: the state that was desired last, without data.
 const RecordAnnotation = "windlass.dev/last-applied"
 
-// dataFields are those of ConfigMaps and Secrets that are wholly the owner's, and
+// dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole, and
 // customFields those of custom resources.
 var dataFields, customFields = []string{"data", "binaryData"}, []string{"spec"}
 
-// whole are the fields that are wholly the owner's.
+// whole returns the fields that belong to the owner as a whole.
 func (t *Type[T]) whole() []string {
 	if t.Custom {
 		return customFields
@@ -28,7 +28,7 @@ func (t *Type[T]) whole() []string {
 	return dataFields
 }
 
-// fieldsOf are the fields of an object that somebody may want: all but its status.
+// fieldsOf returns the fields of an object, except its status.
 func fieldsOf(object any) (map[string]any, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -42,9 +42,9 @@ func fieldsOf(object any) (map[string]any, error) {
 	return fields, nil
 }
 
-// patch returns what makes live what is wanted, or nil if it is that already. The
-// patch names the very version that it is for.
-func (t *Type[T]) patch(w wish[T], live T) ([]byte, error) {
+// patch returns the patch that brings live to the desired state, or nil if there is no difference.
+// The patch has the version of live as its precondition.
+func (t *Type[T]) patch(w desiredState[T], live T) ([]byte, error) {
 	modified, err := fieldsOf(w.object)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (t *Type[T]) patch(w wish[T], live T) ([]byte, error) {
 	return t.strategicPatch(w.object, live, original, modified, current)
 }
 
-// includes tells whether a value has all that a part of it has, so that there is nothing to
-// merge. Lists are taken by position: those that others have added to are left to a merge.
+// includes reports whether all has every field of part, so that there is nothing to merge. Lists are
+// compared by position; those with items of others are left to a merge.
 func includes(all, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -92,7 +92,7 @@ func includes(all, part any) bool {
 	}
 }
 
-// keepReferences adds to the owner of a child those that others have given it.
+// keepReferences adds the owner references of current to those of modified.
 func keepReferences(modified, current map[string]any) {
 	path := []string{"metadata", "ownerReferences"}
 	ours, _, _ := unstructured.NestedSlice(modified, path...)
@@ -109,7 +109,7 @@ func keepReferences(modified, current map[string]any) {
 	_ = unstructured.SetNestedSlice(modified, there, path...) // what holds it is a map
 }
 
-// onlyFor is the text of a patch that holds for one version of an object alone.
+// onlyFor returns a patch with the UID and version of live as its precondition.
 func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 	for field, value := range map[string]string{"uid": string(live.GetUID()), "resourceVersion": live.GetResourceVersion()} {
 		if err := unstructured.SetNestedField(patch, value, "metadata", field); err != nil {
@@ -119,9 +119,10 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// lastWanted is what the live child's record says, as far as it decides what is
-// taken out. A record that somebody has broken says nothing. A child that outlives its owner
-// then loses every label that is not wanted: by one of them somebody may delete it.
+// lastWanted returns the state that was desired last, by which a merge removes fields: the record,
+// and the observed fields that belong to the owner as a whole. It ignores a record that cannot be
+// read. A child that outlives its owner then loses every label that is not desired, because tools
+// delete objects by their labels.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
@@ -144,8 +145,8 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 	return original
 }
 
-// mergePatch returns the three-way JSON merge patch of a custom resource, or nil if there is
-// nothing to do.
+// mergePatch returns the three-way JSON merge patch of a custom resource, or nil without a
+// difference.
 func mergePatch(live metav1.Object, original, modified, current map[string]any) ([]byte, error) {
 	texts, err := texts(original, modified, current)
 	if err != nil {
@@ -153,7 +154,7 @@ func mergePatch(live metav1.Object, original, modified, current map[string]any) 
 	}
 	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])
 	if err != nil {
-		return nil, fmt.Errorf("making a patch: %w", err)
+		return nil, fmt.Errorf("computing a patch: %w", err)
 	}
 	var patch map[string]any
 	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
@@ -162,8 +163,8 @@ func mergePatch(live metav1.Object, original, modified, current map[string]any) 
 	return onlyFor(live, patch)
 }
 
-// strategicPatch returns the three-way strategic merge patch, or nil if it would leave all as it
-// is: then it only repeats the order of a list to which others have added.
+// strategicPatch returns the three-way strategic merge patch, or nil if it would change nothing, as
+// a patch that only repeats the order of a list with items of others.
 func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) ([]byte, error) {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
 	if err != nil {
@@ -180,11 +181,11 @@ func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[s
 	}
 	text, err := strategicpatch.CreateThreeWayMergePatch(texts[0], texts[1], texts[2], meta, true)
 	if err != nil {
-		return nil, fmt.Errorf("making a patch: %w", err)
+		return nil, fmt.Errorf("computing a patch: %w", err)
 	}
 	result, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(texts[2], text, meta)
 	if err != nil {
-		return nil, fmt.Errorf("trying a patch: %w", err)
+		return nil, fmt.Errorf("applying a computed patch: %w", err)
 	}
 	var patch, patched map[string]any
 	if err := errors.Join(json.Unmarshal(text, &patch), json.Unmarshal(result, &patched)); err != nil {
@@ -197,7 +198,7 @@ func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[s
 	return onlyFor(live, patch)
 }
 
-// texts are objects as JSON.
+// texts returns objects as JSON.
 func texts(objects ...map[string]any) (all [][]byte, err error) {
 	for _, object := range objects {
 		text, err := json.Marshal(object)

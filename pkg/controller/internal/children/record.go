@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// maxRecord is how many bytes a record has at most before it is shortened. The API server
-// takes 256 KiB for all annotations of an object.
+// maxRecord is the size in bytes from which a record is shortened. The API server limits the
+// annotations of an object to 256 KiB.
 const maxRecord = 64 << 10
 
-// shortened is a record without what no merge needs: of what was wanted last only the names of
-// fields and the keys of list items decide what is taken out. Its metadata stays as it is,
-// since it tells whose the child is.
+// shortened returns a record without the values that no merge needs: the names of fields and the
+// merge keys of list items decide what is removed. The metadata stays, because it identifies the
+// owner of the child.
 func shortened(object any, record []byte) ([]byte, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(object)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Remove deletes a child as it was seen, and what it owns before it: one that has
-// changed since, as when somebody has orphaned it, is a conflict. One that belongs to
-// somebody else is left alone.
+// Remove deletes a child in the foreground, after the objects that the child owns. A child that has
+// changed, for example because it was orphaned, is a conflict. Remove ignores an object that owner
+// does not own.
 func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 	uid, version, foreground := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationForeground
 	return t.delete(ctx, owner, live, metav1.DeleteOptions{
@@ -20,14 +20,14 @@ func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 	})
 }
 
-// IsRemoved tells whether this process has deleted a child, whatever the cache says.
+// IsRemoved reports whether this process has deleted child, which the cache may still have.
 func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
 	return t.Guard.IsFinished(owner.key(), t.describe(child), child.GetUID())
 }
 
-// Release lets a child go: it takes the owner's reference and the owner's labels off it, and
-// leaves all else, so that Ensure can take it back. Tools that recognise by a label what they
-// have applied delete objects that bear it, are not in git and have no owner reference.
+// Release removes the owner reference and the labels of the owner from a child. Everything else
+// stays, so that Reclaim can take it back. The labels go because GitOps tools delete objects that
+// have a label of theirs, are not in git, and have no owner.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	if !owner.Bears(live) {
 		return live, nil
@@ -36,10 +36,10 @@ func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	if labels := labelsOf(owner, live); len(labels) > 0 {
 		change["labels"] = labels
 	}
-	return t.setMeta(ctx, owner, live, change, "letting go")
+	return t.setMeta(ctx, owner, live, change, "releasing")
 }
 
-// labelsOf returns a patch that takes off a child the labels that it has from its owner.
+// labelsOf returns a patch that removes the labels that a child has from its owner.
 func labelsOf(owner Owner, live metav1.Object) map[string]any {
 	removed := map[string]any{}
 	for key, value := range owner.GetLabels() {
@@ -50,8 +50,8 @@ func labelsOf(owner Owner, live metav1.Object) map[string]any {
 	return removed
 }
 
-// Reclaim takes back a child that was let go, and leaves all else. One that belongs to
-// somebody else is Taken. It goes by what the owner has of Owner.Confirm and Owner.Live.
+// Reclaim gives a released child its owner reference back, and changes nothing else. It returns the
+// error of Owner.Taken for an object of somebody else. It calls Owner.Live and Owner.Confirm first.
 func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
@@ -60,7 +60,7 @@ func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
-	return t.setMeta(ctx, owner, live, map[string]any{"ownerReferences": refs}, "taking back")
+	return t.setMeta(ctx, owner, live, map[string]any{"ownerReferences": refs}, "reclaiming")
 }
 
 func (t *Type[T]) setMeta(ctx context.Context, owner Owner, live T, change map[string]any, doing string) (T, error) {
@@ -75,20 +75,20 @@ func withoutReference(child metav1.Object, owner Owner) []metav1.OwnerReference 
 	return slices.DeleteFunc(slices.Clone(child.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
-// Bears tells whether a child bears a reference to this owner, be it as the one that
-// controls it or not: with the last such owner it goes.
+// Bears reports whether child has a reference to the owner, as its controller or not. Garbage
+// collection deletes a child with the last owner that it refers to.
 func (o Owner) Bears(child metav1.Object) bool {
 	return slices.ContainsFunc(child.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
 }
 
-// Made tells whether this owner has made a child under the name that it has: a copy
-// under another name has the owner's reference and record too.
+// Made reports whether the record of child has its own name and the UID of the owner. A copy under
+// another name has the owner's reference and record too.
 func (o Owner) Made(child metav1.Object) bool {
 	record := recordOn(child)
 	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() && record.GetNamespace() == child.GetNamespace()
 }
 
-// confirm returns an error if what is there may not be changed.
+// confirm calls Confirm if it is set.
 func (o Owner) confirm(ctx context.Context) error {
 	if o.Confirm == nil {
 		return nil

@@ -2,16 +2,16 @@ package children
 
 import "slices"
 
-// replacedList is a list that a patch replaces as a whole, since its merge key does not tell
-// its items apart.
+// replacedList is a list that a patch replaces as a whole, because several items have the same merge
+// key.
 type replacedList struct {
 	keyedList
-	// aside are items of others that the merge must not see.
+	// aside are the items of others that are not merged.
 	aside []placed
 }
 
-// step leads from an object to the one in a field of it or, with the merge key of a list and
-// its value, to an item there.
+// step leads from an object to the object in a field or, if key is set, to the item of a list whose
+// merge key has this value.
 type step struct {
 	field, key string
 	value      any
@@ -19,8 +19,8 @@ type step struct {
 
 func through(path []step, s step) []step { return append(slices.Clip(path), s) }
 
-// replaceLists puts what was set aside back into what a patch comes to, and has the patch
-// replace the lists in which that is.
+// replaceLists adds the items that were set aside to the patched object, and makes the patch replace
+// their lists.
 func (c *claims) replaceLists(patch, patched map[string]any) {
 	for _, l := range slices.Backward(c.replaced) { // inner ones first
 		there := objectAt(patched, l.path)
@@ -35,7 +35,7 @@ func (c *claims) replaceLists(patch, patched map[string]any) {
 	}
 }
 
-// objectAt returns the object to which a path leads, and makes what is missing on the way.
+// objectAt returns the object at the end of a path, and creates the objects that are missing.
 func objectAt(object map[string]any, path []step) map[string]any {
 	for _, s := range path {
 		if s.key == "" {
@@ -58,7 +58,7 @@ func objectAt(object map[string]any, path []step) map[string]any {
 	return object
 }
 
-// itemsOf are the objects in a list.
+// itemsOf returns the objects in a list.
 func itemsOf(list any) (items []map[string]any) {
 	all, _ := list.([]any)
 	for _, item := range all {
@@ -69,7 +69,7 @@ func itemsOf(list any) (items []map[string]any) {
 	return items
 }
 
-// named returns the item with a key, or nil.
+// named returns the item whose key has this value, or nil.
 func named(list any, key string, value any) map[string]any {
 	for _, item := range itemsOf(list) {
 		if item[key] == value {
@@ -82,8 +82,8 @@ func named(list any, key string, value any) map[string]any {
 // volumesField is the list of a Pod's volumes.
 const volumesField = "volumes"
 
-// withoutMounted leaves out the volumes that somebody else's mount needs: the API server
-// refuses a Pod in which it has none.
+// withoutMounted returns the volumes that no volumeMount of somebody else refers to. The API server
+// rejects a Pod whose volumeMount has no volume.
 func withoutMounted(volumes []map[string]any, l keyedList, modified, current map[string]any) []map[string]any {
 	for _, field := range []string{"containers", "initContainers"} {
 		for _, container := range itemsOf(current[field]) {

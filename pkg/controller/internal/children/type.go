@@ -13,13 +13,13 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Object is a type of children.
+// Object is implemented by the API types of children.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Client is the part of a client-go client that writes children of one namespace.
+// Client is the part of a generated client that reads and writes the children in one namespace.
 type Client[T Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
@@ -27,41 +27,40 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type is one type of children. All fields down to Guard are required, but for
-// Informer, which a Declaration needs.
+// Type writes the children of one API type. All fields down to Guard are required, except Informer,
+// which only a Declaration needs.
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
 	// Informer fills the cache.
 	Informer cache.SharedIndexInformer
-	// Cache holds what bears the managed-by label.
+	// Cache holds the objects with the label controller.ManagedByLabel.
 	Cache Cache[T]
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[T]
-	// Guard is told of every write.
+	// Guard records every write.
 	Guard *controller.Guard
-	// Yielded are paths of fields that somebody else may take over. When they are no
-	// longer wanted they keep their value: spec.replicas is the autoscaler's from
-	// then on.
+	// Yielded are paths of fields that another controller may take over. A field that is no longer
+	// desired keeps its value, as spec.replicas does when an autoscaler takes it over.
 	Yielded [][]string
-	// Keep, if it is set, changes want, a copy, so that it says of the live child what
-	// that may not lose: a password that was made once.
+	// Keep, if it is set, copies values from live into want that the child must not lose, such as a
+	// generated password. want is a copy.
 	Keep func(want, live T)
-	// Outlives says that the children stay when their owner goes. They bear no owner
-	// reference, so that garbage collection leaves them, but a mark of whom they were
-	// made for: an owner of the same kind and name takes them up again.
+	// Outlives says that the children stay when their owner is deleted. They have no owner
+	// reference, so that they are not garbage-collected, but an annotation with the kind and name of
+	// the owner. An owner of that kind and name uses them again.
 	Outlives bool
-	// Custom says that the type is a custom resource. Its spec is wholly the owner's, as
-	// the data of a ConfigMap is, and is neither merged nor recorded.
+	// Custom says that the type is a custom resource. Its spec belongs to the owner as a whole, like
+	// the data of a ConfigMap, and is neither merged nor recorded.
 	Custom bool
 }
 
-// Ensure makes the child what is wanted, and returns it as it is then. A child that
-// says so already costs no request. want names its namespace and name, and is not
-// changed; initially, if it is not nil, changes it for a creation alone.
+// Ensure creates the child, or updates it to the desired state want, and returns the result. A
+// child that is in the desired state costs no request. want has a namespace and a name, and is not
+// changed. If initially is not nil, it changes the object that is created.
 //
-// Its errors are those of the API server, wrapped with what was tried; Stalled with
-// reason NameConflict if the name is taken; WaitFor while the child is being deleted.
+// Ensure returns the errors of the API server, wrapped; a Stalled error with reason NameConflict if
+// the name is taken; and a WaitFor error while the child is being deleted.
 func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
@@ -73,8 +72,9 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 	return t.update(ctx, owner, want, live)
 }
 
-// Update is Ensure for a child that was there when the pass began: one that has gone since
-// is not made again by what was decided when it was there. Its error is AwaitDeletion then.
+// Update is Ensure for a child that existed when the reconcile began. A child that was deleted since
+// is not created again, because that was not what the reconcile decided: Update returns
+// AwaitDeletion.
 func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
@@ -86,8 +86,7 @@ func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	return t.update(ctx, owner, want, live)
 }
 
-// Prune deletes a child that is no longer wanted. One that belongs to somebody else
-// is left alone.
+// Prune deletes a child that is no longer desired. It ignores an object that owner does not own.
 func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	live, err := t.cached(ctx, owner.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {
@@ -99,8 +98,7 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	return t.prune(ctx, owner, live)
 }
 
-// PruneLive is Prune by what the API server says, at the price of a request: for a
-// child that must not be left behind because the cache does not have it.
+// PruneLive is Prune for a child that must be deleted even if the cache lacks it. It costs a GET.
 func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
 	live, found, err := t.Live(ctx, owner, name)
 	if err != nil || !found {
@@ -109,9 +107,8 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 	return t.prune(ctx, owner, live)
 }
 
-// Live reads a child from the API server, for what must not be decided by a cache that is
-// behind. One answer that there is none is not enough while the cache has it: the error
-// is AwaitDeletion then.
+// Live reads a child from the API server, for decisions that an outdated cache must not make. It
+// returns AwaitDeletion for a 404 while the cache has the child.
 func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, found bool, err error) {
 	live, err = t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -123,7 +120,8 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 	return live, true, nil
 }
 
-// awaitDeletion is an error while the cache has a child that is said to be gone.
+// awaitDeletion returns AwaitDeletion while the cache has a child for which the API server returned
+// a 404.
 func (t *Type[T]) awaitDeletion(owner Owner, name string) error {
 	known, err := t.Cache.Get(owner.GetNamespace(), name)
 	if err == nil && t.owns(owner, known) && !t.Guard.IsFinished(owner.key(), t.describe(known), known.GetUID()) {
@@ -161,7 +159,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 			return want, err
 		}
 	}
-	w, err := t.wishFor(t.owned(owner, want))
+	w, err := t.desiredStateOf(t.owned(owner, want))
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
@@ -182,8 +180,8 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	return live, nil
 }
 
-// claim goes on with the object that has the child's name but is not in the cache.
-// It may be the child after all: the cache is behind, or its label was taken away.
+// claim updates the object that has the name of the child and is not in the cache. It can be the
+// child nevertheless: the cache may be outdated, or somebody removed the label.
 func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -197,7 +195,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, owner.Taken(t.Kind, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted, and is made again then.", t.Kind, live.GetName()), recheck)
+		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted. It is created again when it is gone.", t.Kind, live.GetName()), recheck)
 	}
 	if why := controller.UnreadableIn(live); t.Custom && why != nil && why.Identity {
 		return live, exceededError(fmt.Errorf("%s cannot be compared: %s", t.describe(live), why.Message))
@@ -211,16 +209,16 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if t.Keep != nil {
 		t.Keep(want, live)
 	}
-	w, err := t.wishFor(want)
+	w, err := t.desiredStateOf(want)
 	if err != nil {
-		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
+		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
 	if t.isAsWanted(w, live) || t.isSettled(owner, w, live) {
 		return live, nil
 	}
 	patch, err := t.patch(w, live)
 	if err != nil {
-		return live, fmt.Errorf("comparing %s with what is wanted: %w", t.describe(want), err)
+		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
 	if patch == nil {
 		t.settle(owner, w, live)
@@ -229,14 +227,14 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	return t.write(ctx, owner, live, patch, "updating")
 }
 
-// write sends a patch.
+// write sends a patch. doing says in its error what was attempted.
 func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, doing string) (T, error) {
 	if err := owner.confirm(ctx); err != nil {
 		return live, err
 	}
 	kind := types.StrategicMergePatchType
 	if t.Custom {
-		kind = types.MergePatchType // the only one that there is for those
+		kind = types.MergePatchType // the API server supports no strategic merge of custom resources
 	}
 	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
 	if err != nil {

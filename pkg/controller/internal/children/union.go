@@ -4,9 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// unions are fields of which one or some exclude others, by the name of what holds
-// them. Where somebody has set another member than is wanted, it is taken out like a
-// field that was wanted before: beside ours the API server would refuse it.
+// unions are fields that exclude each other, by the name of the field that has them. A member that
+// is not desired is removed as if it had been desired before, because the API server rejects two
+// members.
 var unions = map[string][]string{
 	"env":            {"value", "valueFrom"},
 	"valueFrom":      {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
@@ -17,17 +17,16 @@ var unions = map[string][]string{
 	"spec":           {"maxUnavailable", "minAvailable"}, // of a disruption budget
 }
 
-// claims are what has to go from a live object so that what is wanted can be there, though
-// the record does not say that it was wanted: members of unions, and list items that take
-// the place of ours.
+// claims finds what has to be removed from a live object although it is not in the record: members
+// of unions, and list items that conflict with desired ones.
 type claims struct {
-	// replaced are the lists that a merge by key cannot express.
+	// replaced are the lists that a merge by key cannot bring to the desired state.
 	replaced []replacedList
 }
 
-// fields adds to original the fields of an object that have to go. From current it removes
-// the list items that a merge cannot tell from ours, and notes their lists. holder is the
-// name of the field that the object, or the list that it is in, is of.
+// fields adds the fields of an object that have to be removed to original. It removes list items that
+// a merge would confuse with desired ones from current, and adds their lists to replaced. holder is
+// the name of the field that has the object, or that has the list with the object.
 func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, holder string, original, modified, current map[string]any) {
 	for _, member := range unions[holder] {
 		_, wanted := modified[member]
@@ -41,7 +40,7 @@ func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, hold
 			there, ok := current[field].(map[string]any)
 			inner, _, err := schema.LookupPatchMetadataForStruct(field)
 			if !ok || err != nil || holder == "" && field == "metadata" {
-				continue // of metadata nothing excludes anything
+				continue // metadata has no unions
 			}
 			before, ok := original[field].(map[string]any)
 			if !ok {
@@ -60,8 +59,8 @@ func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, hold
 	}
 }
 
-// items does so for a list whose items are known by a key. original, modified and current
-// are the objects that hold it.
+// items is fields for a keyed list. original, modified and current are the objects that have the
+// list.
 func (c *claims) items(l keyedList, original, modified, current map[string]any) {
 	before, _ := original[l.field].([]any)
 	wanted, _ := modified[l.field].([]any)
