@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
-// ownedBy returns the objects that an App owns, in the order in which they are applied, and the
-// cache of Deployments among them.
+// ownedBy returns the children of an App, in the order in which they are applied, and the cache of
+// Deployments.
 func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*scope], deployments children.Cache[*appsv1.Deployment]) {
 	deployment := deploymentOf(c, guard)
 	return []children.Child[*scope]{
@@ -58,7 +58,8 @@ func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declarat
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
-			// An autoscaler does not begin at 0. What it has made of that since p.before stays.
+			// An autoscaler does not start from 0 replicas. A number that it has set since p.before
+			// stays.
 			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
@@ -89,8 +90,8 @@ func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope
 		When:    when(hasIngress),
 		Desired: by(desiredIngress),
 	}
-	// The API server gives a class to a new Ingress alone: one that lost its own would be served by
-	// nobody.
+	// The API server sets the default class of new Ingresses only. Without a class no controller
+	// would serve the Ingress.
 	d.Type.Yielded = [][]string{{"spec", "ingressClassName"}}
 	return d
 }

@@ -1,5 +1,5 @@
-// Package app runs services: it takes an App to ConfigMap, Deployment, Service,
-// Ingress, autoscaler and disruption budget, and keeps them so.
+// Package app reconciles Apps: it creates and updates their ConfigMap, Deployment, Service, Ingress,
+// HorizontalPodAutoscaler and PodDisruptionBudget.
 package app
 
 import (
@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
-// resync is when an App and the versions of its children are looked at without an event.
+// resync is how often an App is reconciled without an event.
 const resync = 10 * time.Minute
 
 // New returns the controller of App.
@@ -54,7 +54,7 @@ func declare(c cluster.Cluster) (kind controller.Kind[*v1alpha1.App], err error)
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")
 
-// referencesIndex finds Apps by what they name.
+// referencesIndex finds Apps by the Secrets and ConfigMaps that they refer to.
 const referencesIndex = "references"
 
 func referencesIn(obj any) ([]string, error) {

@@ -26,14 +26,13 @@ const (
 	configPath    = "/etc/app"
 )
 
-// selectorOf are the labels by which the Pods of an App are told. They never
-// change: a Deployment's selector is immutable.
+// selectorOf returns the labels that select the Pods of an App. They never change, because the
+// selector of a Deployment is immutable.
 func selectorOf(app *v1alpha1.App) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
 }
 
-// metaOf is what all children have. They bear the App's labels too, so that whoever
-// selects by these finds them.
+// metaOf returns the metadata of all children. They have the labels of the App too.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	labels := maps.Clone(app.Labels)
 	if labels == nil {
@@ -50,7 +49,7 @@ func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
 }
 
-// desiredDeployment leaves replicas to the autoscaler if there is one.
+// desiredDeployment returns the Deployment, without replicas if the App has an autoscaler.
 func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metaOf(app),
@@ -74,7 +73,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	return d
 }
 
-// desiredPod passes Pod Security "restricted".
+// desiredPod returns the spec of the Pods, which complies with the Pod Security Standard restricted.
 func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	container := corev1.Container{
 		Name:            containerName,
@@ -94,8 +93,8 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	}
 	pod := corev1.PodSpec{
 		ServiceAccountName: app.Spec.ServiceAccountName,
-		// The API server fills the older name in, and would bring the account back by
-		// it once it is no longer wanted.
+		// The API server copies the name into the deprecated field, and would restore the name from
+		// there after it was removed.
 		DeprecatedServiceAccount: app.Spec.ServiceAccountName,
 		ImagePullSecrets:         app.Spec.ImagePullSecrets,
 		SecurityContext:          pods.Restricted(),
@@ -191,8 +190,8 @@ func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler
 	}
 }
 
-// needsBudget reports whether the App has a PodDisruptionBudget. For one that may run with a
-// single Pod, a budget would protect nothing, or block every drain.
+// needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would
+// protect nothing, or block every drain.
 func needsBudget(app *v1alpha1.App) bool { return least(app) > 1 }
 
 func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
@@ -205,7 +204,7 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// least is the lowest number of Pods that the App runs with.
+// least returns the lowest number of Pods that the App can have.
 func least(app *v1alpha1.App) int32 {
 	if scaling := app.Spec.Autoscaling; scaling != nil {
 		return ptr.Deref(scaling.MinReplicas, 1)
@@ -213,7 +212,7 @@ func least(app *v1alpha1.App) int32 {
 	return ptr.Deref(app.Spec.Replicas, 1)
 }
 
-// urlOf is where the App is reached.
+// urlOf returns the URL of the App.
 func urlOf(app *v1alpha1.App) string {
 	if !hasIngress(app) {
 		return "http://" + app.Name + "." + app.Namespace + ".svc"

@@ -7,16 +7,16 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxDigests is how many digests a process remembers. The oldest is dropped: it costs a request
-// if it is needed again.
+// maxDigests is how many digests are cached. The oldest is dropped, which costs a request if it is
+// needed again.
 const maxDigests = 4096
 
 // content is one version of a Secret or ConfigMap.
 type content struct{ kind, namespace, name, version string }
 
-// digests remembers what was read of Secrets and ConfigMaps for all Apps: a change of one that
-// many Apps name costs one request, not one for each App. Of their data nothing is kept but the
-// digest, which is written on the Deployment as well.
+// digests caches the digests of Secrets and ConfigMaps for all Apps, so that a change of a Secret
+// that many Apps refer to costs one request. Only digests are kept, which are also annotations of the
+// Deployment.
 type digests struct {
 	known *lru.Cache // of inputs, by content
 
@@ -24,7 +24,7 @@ type digests struct {
 	reading map[content]*reading
 }
 
-// reading is a request that has not been answered.
+// reading is a request in flight.
 type reading struct {
 	done chan struct{}
 	in   input
@@ -35,8 +35,8 @@ func newDigests() *digests {
 	return &digests{known: lru.New(maxDigests), reading: map[content]*reading{}}
 }
 
-// of returns what read returns for a version, or has returned before. Reconciles that ask for
-// the same version at the same time share one call and its error.
+// of returns the cached result of read for a version, or calls read. Concurrent calls for the same
+// version share one call of read and its error.
 func (d *digests) of(ctx context.Context, version content, read func(context.Context) (input, error)) (input, error) {
 	d.mu.Lock()
 	if known, ok := d.known.Get(version); ok {

@@ -17,39 +17,38 @@ import (
 )
 
 const (
-	// inputsAnnotation on the Deployment tells which version of each Secret and
-	// ConfigMap its Pods were made for, so that a restart reads none of them.
+	// inputsAnnotation on the Deployment has the version of each Secret and ConfigMap that its Pods
+	// use, so that the operator need not read them after a restart.
 	inputsAnnotation = "windlass.dev/inputs"
-	// digestAnnotation on the Pods is a digest of all their inputs. Another one
-	// replaces the Pods.
+	// digestAnnotation on the Pod template is a digest of all inputs. A change replaces the Pods.
 	digestAnnotation = "windlass.dev/inputs-digest"
-	// ownConfig is the input that comes from spec.config.
+	// ownConfig is the name of the input spec.config.
 	ownConfig = "config"
 )
 
-// reference is a Secret or ConfigMap that an App names.
+// reference is a Secret or ConfigMap that an App refers to.
 type reference struct {
 	kind, name string
 	optional   bool
 }
 
-// String is the key of a reference among inputs, and in the index.
+// String returns the key of a reference in inputs and in the index.
 func (r reference) String() string { return r.kind + "/" + r.name }
 
 const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
-	kindDatabase  = "Database" // what databaseRef names unless it says otherwise
+	kindDatabase  = "Database" // the default of databaseRef.kind
 )
 
-// referencesOf are the Secrets and ConfigMaps that decide what the Pods see, each
-// once, in order. One that is named twice is optional only if it is so each time.
-// The Secrets of imagePullSecrets and of TLS are not among them: Pods start without.
+// referencesOf returns the Secrets and ConfigMaps that the Pods use, each once, in order. A Secret
+// with several references is optional if all of them are. The Secrets of imagePullSecrets and of the
+// Ingress are not included, because Pods start without them.
 func referencesOf(app *v1alpha1.App) []reference {
 	found := map[string]reference{}
 	add := func(kind, name string, optional *bool) {
 		if kind == kindConfigMap && name == app.Name && hasConfig(app) {
-			return // the App's own, which is made of its spec
+			return // the App's own ConfigMap, whose input is ownConfig
 		}
 		r := reference{kind, name, optional != nil && *optional}
 		if before, ok := found[r.String()]; ok {
@@ -76,26 +75,26 @@ func referencesOf(app *v1alpha1.App) []reference {
 		add(kindSecret, connectionSecret(app), nil)
 	}
 	if len(found) == 0 {
-		return nil // as for most; a pass at rest allocates nothing for it then
+		return nil // the usual case, without an allocation
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b reference) int {
 		return strings.Compare(a.String(), b.String())
 	})
 }
 
-// input is one thing that the Pods were made for.
+// input identifies the content of a Secret or ConfigMap that the Pods use.
 type input struct {
-	// Version tells one version of the object from another: the first that was seen with
-	// the digest.
+	// Version identifies the first version of the object with this digest.
 	Version string `json:"version,omitempty"`
-	// Digest tells one content from another.
+	// Digest identifies the content.
 	Digest string `json:"digest"`
 }
 
-// inputs are all of them, by reference.
+// inputs are the inputs of the Pods, by reference.
 type inputs map[string]input
 
-// inputsFrom reads what String has written. What somebody has broken is read anew.
+// inputsFrom parses the result of String. It returns nil for an invalid annotation, so that all
+// objects are read again.
 func inputsFrom(annotation string) inputs {
 	var in inputs
 	if err := json.Unmarshal([]byte(annotation), &in); err != nil {
@@ -104,13 +103,13 @@ func inputsFrom(annotation string) inputs {
 	return in
 }
 
-// String is one line of JSON, the same for the same inputs.
+// String returns one line of JSON, which is the same for the same inputs.
 func (in inputs) String() string {
 	text, _ := json.Marshal(in) // a map of strings always has JSON
 	return string(text)
 }
 
-// digest is one for all, whatever their versions are.
+// digest returns a digest of all inputs, which does not depend on their versions.
 func (in inputs) digest() string {
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -121,16 +120,16 @@ func (in inputs) digest() string {
 
 const digestLength = 16
 
-// versionOf changes whenever the object does. It does not tell the UID, which is the
-// key of the digest.
+// versionOf identifies a version of an object without revealing its UID, which is the key of
+// digestOf.
 func versionOf(object controller.Versioned) string {
 	sum := sha256.Sum256([]byte(string(object.GetUID()) + "/" + object.GetResourceVersion()))
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// digestOf tells one content of an object from another. The digest is keyed with the
-// object's UID, so that the content of a Secret cannot be guessed at by those who
-// can read the Deployment: the UID is told to nobody who may not read the Secret.
+// digestOf returns a digest of the data of an object. The key of the digest is the UID of the object,
+// which only those know who may read the object: others cannot guess the content of a Secret by the
+// annotations of a Deployment.
 func digestOf[V string | []byte](object metav1.Object, data map[string]V) string {
 	hash := hmac.New(sha256.New, []byte(object.GetUID()))
 	for _, key := range slices.Sorted(maps.Keys(data)) {

@@ -14,22 +14,22 @@ import (
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
-// missingRecheck is how often a Secret or ConfigMap that is missing is looked for,
-// should the event that tells of it be lost.
+// missingRecheck is how often an App is reconciled while a Secret or ConfigMap is missing, in case
+// the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// reconciler is the kind App.
+// reconciler reconciles Apps.
 type reconciler struct {
 	children    []children.Child[*scope]
 	deployments children.Cache[*appsv1.Deployment]
 
-	// apps reads an App before it gets a child again.
+	// apps reads an App before one of its children is created.
 	apps windlassclient.AppsGetter
-	// known returns the version of a Secret or ConfigMap that the caches have.
+	// known returns the version of a Secret or ConfigMap in the caches.
 	known func(ref reference, namespace string) (controller.Versioned, error)
-	// read reads one from the API server, and returns its version and digest.
+	// read reads a Secret or ConfigMap from the API server, and returns its version and digest.
 	read func(ctx context.Context, ref reference, namespace string) (input, error)
-	// digests are what it has returned.
+	// digests caches the results of read.
 	digests *digests
 }
 
@@ -38,9 +38,9 @@ type scope struct {
 	app        *v1alpha1.App
 	owner      children.Owner
 	inputs     inputs
-	waiting    error              // for what the spec names and is not there
-	before     *appsv1.Deployment // as the cache has it, or nil
-	deployment *appsv1.Deployment // as it is once it was applied, or nil
+	waiting    error              // for missing references, or nil
+	before     *appsv1.Deployment // the cached Deployment, or nil
+	deployment *appsv1.Deployment // the Deployment after it was applied, or nil
 }
 
 func newScope(app *v1alpha1.App) *scope {
@@ -50,8 +50,8 @@ func newScope(app *v1alpha1.App) *scope {
 // ChildOwner implements children.Scope.
 func (p *scope) ChildOwner() children.Owner { return p.owner }
 
-// selected is the Deployment that decides what selects the Pods: as it was before this pass as long
-// as its Pods did not bear appLabel then, as after a rollback.
+// selected returns the Deployment that decides which labels select the Pods: the one from before this
+// reconcile if its Pods lack appLabel, as after a rollback.
 func (p *scope) selected() *appsv1.Deployment {
 	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
 		return p.before
@@ -81,8 +81,8 @@ func (r *reconciler) Reconcile(ctx context.Context, app *v1alpha1.App) (controll
 	return controller.Result{}, p.waiting
 }
 
-// Inputs implements controller.Deterministic: what the API server is asked for, digests of
-// Secrets and ConfigMaps, is kept on the Deployment with the versions that it is of.
+// Inputs implements controller.Deterministic. The digests of Secrets and ConfigMaps, which are read
+// from the API server, are annotations of the Deployment with the versions of the objects.
 func (r *reconciler) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	p := newScope(app)
 	for _, child := range r.children {

@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/references"
 )
 
-// named are the Secrets and ConfigMaps that Apps may name. Of others than those made here
-// the metadata alone is known.
+// named reads the Secrets and ConfigMaps that Apps refer to. The caches have the metadata alone of
+// those that the operator did not create.
 type named struct {
 	core coreclient.CoreV1Interface
 	of   map[string]references.Named // by kind
@@ -38,7 +38,7 @@ func newNamed(c cluster.Cluster) (*named, error) {
 	return &named{c.Kube.CoreV1(), map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
 }
 
-// references say which Apps name what has changed.
+// references returns the informers of Secrets and ConfigMaps, with the Apps that refer to an object.
 func (n *named) references(apps cache.SharedIndexInformer) (all []controller.Reference) {
 	for kind, known := range n.of {
 		referrers := func(obj metav1.Object) []controller.Key {
@@ -51,12 +51,12 @@ func (n *named) references(apps cache.SharedIndexInformer) (all []controller.Ref
 	return all
 }
 
-// known is the version of one that the caches have.
+// known returns the version of a Secret or ConfigMap in the caches.
 func (n *named) known(ref reference, namespace string) (controller.Versioned, error) {
 	return n.of[ref.kind].Get(namespace, ref.name)
 }
 
-// read reads one from the API server. Nothing of its data is kept but a digest.
+// read reads a Secret or ConfigMap from the API server, and returns its version and digest.
 func (n *named) read(ctx context.Context, ref reference, namespace string) (input, error) {
 	if ref.kind == kindConfigMap {
 		c, err := n.core.ConfigMaps(namespace).Get(ctx, ref.name, metav1.GetOptions{})
@@ -72,8 +72,9 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 	return input{versionOf(s), digestOf(s, s.Data)}, nil
 }
 
-// dependencies finds out what the Pods are made for, and waits for what is missing. A
-// Deployment that is there stays as it is meanwhile, and the rest of the App is kept.
+// dependencies finds the inputs of the Pods. If a required one is missing, it sets waiting: the
+// Deployment is not changed then, but the other children are. Without a Deployment, the reconcile
+// ends with that error.
 func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
 	p.inputs = inputs{}
 	if hasConfig(p.app) {
@@ -117,12 +118,12 @@ func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// inputOf tells what an object that the spec names is to the Pods, if it is there. One
-// whose version is the one that the Deployment knows is not read, and another version is read
-// once for all Apps. One that the Deployment knows and no cache does is read as well, before
-// the Pods go on without it: while somebody changes its label it is in neither cache. A version with the same content changes nothing:
-// the Deployment keeps the version that it knows, so that a change of an object's metadata
-// costs no write.
+// inputOf returns the input of a reference. there is false if the object does not exist.
+//
+// An object is read only if its version is not the one on the Deployment, and each version once for
+// all Apps. An object that is on the Deployment but in no cache is read before the Pods go on
+// without it: while its label changes, it is in neither cache. If the content is the same, inputOf
+// returns the former version, so that a change of metadata costs no write.
 func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
 	last, had := before[ref.String()]
 	if known == nil && !had {
@@ -147,9 +148,9 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 	return in, err == nil, err
 }
 
-// checkDatabase refuses the Secret of another database than the one that the App names: a
-// Database and an ExternalDatabase of one name call their Secrets alike. A Secret that neither
-// controls is a user's own, and is taken.
+// checkDatabase returns a Terminal error if the connection Secret belongs to another kind of database
+// than databaseRef says: a Database and an ExternalDatabase of the same name have Secrets of the same
+// name. A Secret that neither controls belongs to a user, and is accepted.
 func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
 	wanted := app.Spec.DatabaseRef
 	if wanted == nil {

@@ -13,30 +13,30 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
-// Reasons of conditions. Of a rollout that fails they are the Deployment's own.
+// Reasons of conditions. A failed rollout has the reasons of the Deployment.
 const (
 	reasonMissing = "DependencyMissing"
-	// reasonOtherDatabase is that of an App whose databaseRef.kind is not the Secret's.
+	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
 	reasonOtherDatabase = "DatabaseKindMismatch"
 	reasonRollingOut    = "RollingOut"
 	reasonUnavailable   = "PodsUnavailable"
 	reasonAvailable     = "Available"
 )
 
-// Reasons of a Deployment's conditions (k8s.io/kubernetes, deployment controller).
+// Reasons of a Deployment's conditions (k8s.io/kubernetes, pkg/controller/deployment/util).
 const (
 	rolledOut        = "NewReplicaSetAvailable"
 	paused           = "DeploymentPaused"
 	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
-// setAddress says how the App is reached and which Pods are its own.
+// setAddress sets the URL and the selector of the Pods.
 func setAddress(app *v1alpha1.App) {
 	app.Status.URL = urlOf(app)
 	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
 }
 
-// setBlocked is for a pass that could not do all.
+// setBlocked sets the status after a reconcile that failed or waits.
 func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	switch {
 	case controller.Degrades(err):
@@ -49,9 +49,9 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	controller.Blocked(err).SetOn(app)
 }
 
-// setRollout says how far the Deployment has come from what it was before this pass.
-// While it is on its way the numbers of Pods move only with the phase or a reason, so
-// that a rollout of many Pods is not as many writes.
+// setRollout sets the status by the Deployment, which was different before this reconcile. During a
+// rollout the numbers of Pods change only together with the phase or the reason, so that a rollout of
+// many Pods does not cost as many writes.
 func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	if stillReady(app, was, d) {
 		return
@@ -66,14 +66,14 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	}
 }
 
-// stillReady tells whether only the metadata of a Deployment has changed that was
-// Ready: its generation moves by that too, and its controller has yet to say so.
+// stillReady reports whether only the metadata of a Ready Deployment has changed. Its generation
+// changes with that, and its controller has not observed it yet.
 func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
 		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)
 }
 
-// verdict is what a Deployment comes to.
+// verdict is the phase and the summary that follow from a Deployment.
 type verdict struct {
 	phase v1alpha1.AppPhase
 	controller.Summary
@@ -83,9 +83,8 @@ func newVerdict(phase v1alpha1.AppPhase, state controller.State, reason, message
 	return verdict{phase, controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}}
 }
 
-// verdictOf reads a Deployment as `kubectl rollout status` does, but for an App that
-// is autoscaled: there more Pods on their way do not make those that serve less
-// ready.
+// verdictOf reads a Deployment like `kubectl rollout status`. An App with an autoscaler stays Ready
+// while further Pods start.
 func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
 	rolling := newVerdict(v1alpha1.AppDeploying, controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
 	if d.Status.ObservedGeneration < d.Generation {
@@ -96,7 +95,7 @@ func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
 	if isAutoscaled(app) {
 		wanted = min(wanted, least(app))
 	}
-	// Without a deadline there is no condition, and while it is paused it says nothing.
+	// Without a deadline there is no condition, and a paused one does not tell.
 	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
 	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= wanted
 	available := d.Status.AvailableReplicas >= wanted

@@ -1,5 +1,5 @@
-// Package at runs a command at a time: it takes an At from Pending to Running,
-// makes its Pod, and tells how the command ended.
+// Package at reconciles Ats: it waits for the scheduled time, creates the Pod that runs the
+// command, and reports how the command ended.
 package at
 
 import (
@@ -13,14 +13,12 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
-// DefaultImage is the image of an At that names none, unless Options say
-// otherwise.
+// DefaultImage is the image of an At without one, unless Options have another.
 const DefaultImage = "busybox:1.37"
 
-// Options are what an operator may decide for all Ats.
+// Options configure the controller of At.
 type Options struct {
-	// DefaultImage is the image of an At that names none. Empty means the
-	// constant of that name.
+	// DefaultImage is the image of an At without one. It defaults to the constant DefaultImage.
 	DefaultImage string
 }
 

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// containerName is the one container of the Pod.
+	// containerName is the name of the only container of the Pod.
 	containerName = "command"
-	// attemptAnnotation on a Pod tells how many Pods of its At had failed before
-	// it was made, so that a failure is counted once however often it is seen.
+	// attemptAnnotation on a Pod has the number of Pods of the At that failed before it was created,
+	// so that each failure is counted once.
 	attemptAnnotation = cnat.GroupName + "/attempt"
 	// nobody is the user that a restricted command runs as: most small images name no user,
 	// and the kubelet refuses to run those as one that is not root.
 	nobody int64 = 65534
 )
 
-// podName is the name that cnat gives to the Pod of an At. It is fixed, so that
-// the API server refuses a second one.
+// podName returns the name of the Pod of an At, as in cnat. It is fixed, so that the API server
+// rejects a second Pod.
 func podName(at *v1.At) string { return at.Name + "-pod" }
 
-// desiredPod is the Pod that runs the command of at.
+// desiredPod returns the Pod that runs the command of at.
 func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	image := at.Spec.Image
 	if image == "" {
@@ -50,8 +50,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
 		},
 		Spec: corev1.PodSpec{
-			// A retry is a new Pod, so that at most backoffLimit+1 of them run,
-			// whatever a node does.
+			// Each retry is a new Pod, so that at most backoffLimit+1 Pods run.
 			RestartPolicy:      corev1.RestartPolicyNever,
 			ServiceAccountName: at.Spec.ServiceAccountName,
 			ImagePullSecrets:   at.Spec.ImagePullSecrets,
@@ -77,8 +76,8 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	return pod
 }
 
-// labelValue makes a name a label's value: names may be longer than labels, and
-// those that are end in a hash, so that no two become one.
+// labelValue returns a name as the value of a label. A name that is too long is cut and ends in a
+// hash, so that two names have different values.
 func labelValue(name string) string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
@@ -88,8 +87,7 @@ func labelValue(name string) string {
 	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// attemptOf is the number in a Pod's attempt annotation. A Pod without a readable
-// one counts as the first.
+// attemptOf returns the number in attemptAnnotation, or 0 without one.
 func attemptOf(pod *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[attemptAnnotation], 10, 32)
 	if err != nil || n < 0 {

@@ -18,23 +18,23 @@ import (
 	cnatclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 )
 
-// reconciler is the kind At.
+// reconciler reconciles Ats.
 type reconciler struct {
 	ats    cnatclient.AtsGetter
 	pods   coreclient.PodsGetter
 	cache  corelisters.PodLister
-	store  controller.Store // of that cache
+	store  controller.Store // of cache
 	guard  *controller.Guard
 	image  string
 	clock  clock.PassiveClock
 	starts *starts
-	// refusals are those of Pods.
+	// refusals are the rejected creations of Pods.
 	refusals *refusals
 }
 
-// clockCheck is the longest wait at a time. A timer runs by a clock that does not
-// jump, a schedule by one that does, and stands still while a machine sleeps. A pass
-// that finds its time still ahead sends no request.
+// clockCheck is the longest RequeueAfter. Timers run by the monotonic clock, which stands still
+// while a machine sleeps, and schedules by the wall clock, which can jump. A reconcile before the
+// scheduled time sends no request.
 const clockCheck = time.Minute
 
 // Reconcile implements controller.Reconciler.
@@ -42,7 +42,7 @@ func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Resul
 	phase := at.Status.Phase
 	result, err := r.proceed(ctx, at)
 	if err == nil && result.RequeueAfter == 0 && at.Status.Phase != phase {
-		return controller.Continue(), nil // with what the next phase begins with
+		return controller.Continue(), nil // with the first step of the next phase
 	}
 	if result.RequeueAfter > clockCheck {
 		return controller.Result{RequeueAfter: clockCheck, Check: true}, err
@@ -50,10 +50,9 @@ func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Resul
 	return result, err
 }
 
-// proceed takes at most one step from phase to phase, each of which has its own way
-// of going on. The step to Running is stored before the Pod is made: Pod and status
-// cannot be written at once, and of the two a command that is known to run but does
-// not yet is the lesser evil.
+// proceed moves an At by at most one phase. The phase Running is stored before the Pod is created,
+// because the two cannot be written at once: a command that is said to run but does not yet is
+// better than one that runs unknown.
 func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result, error) {
 	switch at.Status.Phase {
 	case v1.AtRunning:
@@ -65,8 +64,8 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result,
 	}
 }
 
-// schedule waits for the time, which is a RequeueAfter, and then says so in the
-// status. The next pass, which has that status, makes the Pod.
+// schedule returns a RequeueAfter until the scheduled time, and then sets the phase to Running. The
+// next reconcile, which has the stored status, creates the Pod.
 func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	due, err := scheduledTime(at)
 	if err != nil {
@@ -89,7 +88,7 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	return controller.Result{}, nil
 }
 
-// run makes the Pod if it is not there, and looks at it if it is.
+// run creates the Pod, or follows the one that exists.
 func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	switch {
@@ -104,7 +103,7 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 	}
 }
 
-// watch follows the Pod to its end.
+// watch updates the status by the Pod, and enforces the deadline.
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
@@ -137,8 +136,8 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	return controller.Result{}, nil
 }
 
-// retry makes room for the next Pod once the failure of this one is stored and
-// its delay has passed. Until then the Pod stays, with its log.
+// retry deletes a failed Pod, so that the next one can be created, once the failure is stored and
+// the delay has passed. Until then the Pod stays, with its log.
 func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *ending, counted bool) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
@@ -152,13 +151,12 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 		return controller.Result{RequeueAfter: wait}, nil
 	}
 	if !counted {
-		return controller.Continue(), nil // with the status that counts it
+		return controller.Continue(), nil // once the status that counts the failure is stored
 	}
 	return controller.Result{}, r.deletePod(ctx, at, pod)
 }
 
-// expire deletes a finished At whose time is over. Its Pod goes by garbage
-// collection.
+// expire deletes a finished At after ttlSecondsAfterFinished. Its Pod is garbage-collected.
 func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
 	setDone(at)
 	if err := r.stopLate(ctx, at); err != nil {
@@ -183,8 +181,8 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
-// stopLate deletes a Pod that runs though its At is done: it was made by a process that
-// had decided to when that was not so, and stood still while another one led.
+// stopLate deletes a Pod that runs although its At is done. A process created it that was suspended
+// after its decision, while another process led.
 func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {
@@ -196,8 +194,8 @@ func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	return r.deletePod(ctx, at, pod)
 }
 
-// deletePod deletes the very version of the Pod that this pass has seen, so that
-// one that has just ended well is not taken for one that has not.
+// deletePod deletes a Pod, with its version as the precondition, so that a Pod that has just
+// succeeded is not deleted as one that runs.
 func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil || r.guard.IsFinished(keyOf(at), pod.Name, pod.UID) {
 		return nil
@@ -221,5 +219,5 @@ func deadlineMessage(at *v1.At) string {
 	return fmt.Sprintf("The command did not end within %d s.", *at.Spec.ActiveDeadlineSeconds)
 }
 
-// lookAgain is how often a Pod is looked at that no event tells of.
+// lookAgain is how often a Pod that the cache lacks is read from the API server.
 const lookAgain = 30 * time.Second

@@ -15,24 +15,24 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// A Pod that is refused is tried again after the time for which it has been refused so far,
+// The creation of a rejected Pod is retried after the time for which it has been rejected so far,
 // within these bounds.
 const (
 	shortestRefusal = time.Second
 	longestRefusal  = 5 * time.Minute
 )
 
-// maxRefusal is how many bytes of what the API server says are kept.
+// maxRefusal is how many bytes of the API server's message are kept.
 const maxRefusal = 1 << 10
 
-// isRefusal reports whether admission refuses the Pod: Pod Security, a quota, or a policy. A
-// namespace that is being deleted refuses everything, and the At goes with it.
+// isRefusal reports whether admission rejected the Pod: Pod Security, a quota, or a policy. A
+// namespace that is being deleted is none of these: the At is deleted with it.
 func isRefusal(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// refusals remembers whose Pods were refused, so that no event makes the request come again
-// before its time. It is lost with the process, and costs one more request then.
+// refusals records the Ats whose Pods were rejected, so that no event leads to a retry before its
+// time. It is lost with the process, which costs one request more.
 type refusals struct {
 	mu    sync.Mutex
 	known map[types.UID]refusal
@@ -46,7 +46,7 @@ type refusal struct {
 
 func newRefusals() *refusals { return &refusals{known: map[types.UID]refusal{}} }
 
-// note remembers a refusal, and returns it.
+// note records and returns a refusal.
 func (r *refusals) note(at *v1.At, err error, now time.Time) refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *refusals) note(at *v1.At, err error, now time.Time) refusal {
 	return last
 }
 
-// recent returns the refusal because of which the Pod of at is not made yet.
+// recent returns the refusal that delays the Pod of at. ok is false if none does.
 func (r *refusals) recent(at *v1.At, now time.Time) (last refusal, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *refusals) recent(at *v1.At, now time.Time) (last refusal, ok bool) {
 	return last, ok && last.generation == at.Generation && now.Before(last.until)
 }
 
-// refused sets the conditions of an At whose Pod is refused, and returns the error of the
-// reconcile. The phase stays Running, since a phase only goes forward.
+// refused sets the conditions of an At whose Pod is rejected, and returns the error of the
+// reconcile. The phase stays Running, because phases only move forward.
 func (r *reconciler) refused(at *v1.At, last refusal) error {
 	now := r.clock.Now()
 	after := last.until.Sub(now)
@@ -85,7 +85,7 @@ func (r *reconciler) refused(at *v1.At, last refusal) error {
 	return controller.Stalled(controller.WithReason(reasonRefused, fmt.Errorf("%s", message)), after)
 }
 
-// refusalMessage says what the API server said, and what to do.
+// refusalMessage returns the message of the API server, and what to do about it.
 func refusalMessage(at *v1.At, err error) string {
 	said := err.Error()
 	if len(said) > maxRefusal {

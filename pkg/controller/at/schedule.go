@@ -13,16 +13,16 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
-// Retries wait as those of a Job: 10 s, 20 s, 40 s … 6 min.
+// Retries are delayed like those of a Job: by 10 s, 20 s, 40 s … 6 min.
 const (
 	retryBase  = 10 * time.Second
 	retryLimit = 6 * time.Minute
 )
 
-// The API server's JSON has four digits for a year, in UTC.
+// A time in JSON has four digits for the year, in UTC.
 const lastYear = 9999
 
-// scheduledTime reads spec.schedule. Its error is Terminal: only an edit helps.
+// scheduledTime parses spec.schedule. Its error is Terminal.
 func scheduledTime(at *v1.At) (time.Time, error) {
 	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
 	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
@@ -35,13 +35,12 @@ func scheduledTime(at *v1.At) (time.Time, error) {
 	return due, nil
 }
 
-// missed tells whether the time to start by has passed.
+// missed reports whether startingDeadlineSeconds have passed since the scheduled time.
 func missed(at *v1.At, due, now time.Time) bool {
 	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))
 }
 
-// remaining is how long the command may still take. ok is false if there is no
-// limit.
+// remaining returns the time that is left to the command. ok is false without a limit.
 func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	if at.Spec.ActiveDeadlineSeconds == nil || at.Status.StartTime == nil {
 		return 0, false
@@ -49,7 +48,7 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
 }
 
-// expiry is how long a finished At still stays. ok is false if it stays for ever.
+// expiry returns the time until a finished At is deleted. ok is false if it is never deleted.
 func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	if at.Spec.TTLSecondsAfterFinished == nil || at.Status.CompletionTime == nil {
 		return 0, false
@@ -57,7 +56,7 @@ func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.CompletionTime.Add(seconds(int64(*at.Spec.TTLSecondsAfterFinished))).Sub(now), true
 }
 
-// retryDelay is how long after the given number of failures the next Pod waits.
+// retryDelay returns the delay of the next Pod after this many failures.
 func retryDelay(failed int32) time.Duration {
 	delay := retryBase
 	for i := int32(1); i < failed && delay < retryLimit; i++ {
@@ -66,13 +65,13 @@ func retryDelay(failed int32) time.Duration {
 	return min(delay, retryLimit)
 }
 
-// seconds is a number of seconds, at most what a Duration holds.
+// seconds returns n seconds, or the longest Duration if n is more.
 func seconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Second)
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// ending is how the command of one Pod ended.
+// ending says how the command of a Pod ended.
 type ending struct {
 	succeeded bool
 	exitCode  *int32
@@ -80,8 +79,7 @@ type ending struct {
 	time      time.Time
 }
 
-// endingOf tells how the command of pod ended, or nil if it has not. A Pod that was
-// lost did not fail.
+// endingOf returns how the command of pod ended, or nil if it has not. A lost Pod did not fail.
 func endingOf(pod *corev1.Pod) *ending {
 	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
 	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
@@ -101,10 +99,9 @@ func endingOf(pod *corev1.Pod) *ending {
 	return end
 }
 
-// lost tells whether a Pod is taken away from its command: it is being deleted, or is
-// about to be since its node has vanished. When it was told to go cannot be compared
-// with when it ended, since a kubelet deletes the Pod a second time at the end and so
-// moves the deletionTimestamp.
+// lost reports whether a Pod failed because it is being deleted, or because its node is gone. The
+// deletionTimestamp cannot be compared with the time at which the container ended: a kubelet deletes
+// the Pod a second time at the end, which changes the timestamp.
 func lost(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -114,14 +111,13 @@ func lost(pod *corev1.Pod) bool {
 	})
 }
 
-// deletionByPodGC is the reason that Kubernetes' Pod garbage collector gives before
-// it deletes the Pods of a node that is no more.
+// deletionByPodGC is the reason of the condition that the Pod garbage collector sets before it
+// deletes the Pods of a missing node (k8s.io/kubernetes, pkg/controller/podgc).
 const deletionByPodGC = "DeletionByPodGC"
 
-// endTime is when a Pod that has ended did so. It is read from the Pod alone, so
-// that it is the same in each pass and delays that start from it end. A Pod whose
-// container has not ended, as one that its node refused, ended when it was no
-// longer ready, or else as soon as it was made.
+// endTime returns the time at which a Pod ended. It depends on the Pod alone, so that every
+// reconcile gets the same time. A Pod whose container never ended, because the node rejected it,
+// ended when it became not ready, or else when it was created.
 func endTime(pod *corev1.Pod) time.Time {
 	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
 		return terminated.FinishedAt.Time
@@ -138,7 +134,7 @@ func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return pods.StatusOf(pod, containerName).State.Terminated
 }
 
-// stamp is t as the API server stores it: whole seconds, in UTC.
+// stamp returns t as the API server stores it: in whole seconds, in UTC.
 func stamp(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }

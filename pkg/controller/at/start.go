@@ -18,15 +18,14 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
-// start makes the Pod of a Running At that has none, in the cache at least.
+// start creates the Pod of a Running At for which the cache has none.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
 		setFailed(at, reasonDeadline, deadlineMessage(at), now)
 		return controller.Result{}, nil
 	}
-	// Running before its time is not what was written here. Nothing runs early
-	// because somebody has edited the status.
+	// Somebody edited the status if the At is Running before its time. Its command still waits.
 	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
@@ -54,25 +53,24 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	return controller.Result{}, nil
 }
 
-// startsFrom is the instant before which the Pod of a Running At is not made: the
-// one for which it was set Running, whatever spec.schedule has become since. A
-// status that does not tell was written by somebody else.
+// startsFrom returns the time before which the Pod of a Running At is not created: the scheduled time
+// in the status, even if spec.schedule has changed since. A status without it was written by somebody
+// else.
 func startsFrom(at *v1.At) time.Time {
 	if due := at.Status.ScheduledTime; due != nil {
 		return due.Time
 	}
 	due, err := scheduledTime(at)
 	if err != nil {
-		return time.Time{} // it was readable when it ran
+		return time.Time{} // the schedule was valid when the phase became Running
 	}
 	return due
 }
 
-// confirm makes sure that the At is still as the cache has it. A POST cannot be
-// made to depend on another object, and a Pod that is made for an At which
-// another process has long finished would run its command a second time. The
-// process that stored the start of this At needs no confirmation, so that the
-// usual way takes no GET.
+// confirm returns an error unless the API server has the cached version of the At. A POST has no
+// precondition on another object, and a Pod for an At that another process has finished would run
+// the command a second time. The process that stored the phase Running need not confirm it, so that
+// usually no GET is sent.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	if r.starts.take(at, r.clock.Now()) {
 		return nil
@@ -90,9 +88,9 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// taken sorts out whose Pod has the name. It may be ours after all: the cache was
-// behind, or somebody took the label away by which the cache selects it, and which it
-// gets back.
+// taken handles a Pod that exists although the cache lacks it. It is the At's if the cache was
+// outdated, or if somebody removed the label by which the cache selects Pods. The Pod gets that
+// label back.
 func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
 	if err != nil {
@@ -111,8 +109,7 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 	return result, err
 }
 
-// relabel gives a Pod that has no end yet the labels back that it was made with, so that
-// the cache has it and it is not looked at again and again.
+// relabel gives a Pod the labels back with which it was created, so that the cache has it.
 func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
 	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
 		return nil
@@ -129,24 +126,22 @@ func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) er
 	return nil
 }
 
-// foreignPod is the error for a Pod that has the name of ours. One that is going
-// away is waited for: it may be that of an At of the same name, deleted a moment
-// ago.
+// foreignPod returns the error for a Pod that has the name of the At's Pod and belongs to somebody
+// else; see children.Owner.Taken.
 func foreignPod(at *v1.At, pod *corev1.Pod) error {
 	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
 }
 
-// starts remembers the Ats whose step to Running this process has decided on and
-// whose Pod it has not tried to make yet. It is lost with the process, and the
-// next one confirms; so does this one for a start that is not from just now, as
-// another process may lead since.
+// starts records the Ats that this process has set to Running and whose Pod it has not tried to
+// create yet. They need no confirmation, unless another process may have led in between: after a
+// restart, or after the time fresh.
 type starts struct {
 	mu    sync.Mutex
 	times map[types.UID]metav1.Time
 }
 
-// fresh is how long a start counts as from just now: as long as a crowd of Ats that
-// are due together may take.
+// fresh is how long a start needs no confirmation, which is enough for many Ats that are due at the
+// same time.
 const fresh = time.Minute
 
 func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
@@ -159,7 +154,7 @@ func (s *starts) begin(at *v1.At) {
 	s.times[at.UID] = now
 }
 
-// take tells, once, whether the start that is stored is the one of this process.
+// take reports whether this process stored the start of at, and forgets it.
 func (s *starts) take(at *v1.At, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

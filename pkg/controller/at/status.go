@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
-// Reasons of conditions. Those of a finished At are a Job's where a Job has one.
+// Reasons of conditions. A finished At has the reasons of a Job.
 const (
 	reasonScheduled       = "Scheduled"
 	reasonSuspended       = "Suspended"
@@ -49,7 +49,7 @@ func setRunning(at *v1.At, now time.Time) {
 	summarize(at, controller.StateProgressing, reason, message)
 }
 
-// setNotStarting is for a Pod that is there but whose container cannot start.
+// setNotStarting is for a Pod whose container cannot start.
 func setNotStarting(at *v1.At, why string) {
 	summarize(at, controller.StateProgressing, reasonNotStarting,
 		fmt.Sprintf("The container does not start: %s; see `kubectl describe pod %s`.", why, podName(at)))
@@ -74,8 +74,7 @@ func setFailed(at *v1.At, reason, message string, ended time.Time) {
 	setDone(at)
 }
 
-// setDone says of a finished At what its condition Complete or Failed says. Of a
-// failed one a user must look at it, and nothing more will happen by itself.
+// setDone sets the conditions that follow from the condition Complete or Failed of a finished At.
 func setDone(at *v1.At) {
 	if failed := conditions.Find(at.Status.Conditions, v1.AtFailed); failed != nil {
 		summarize(at, controller.StateStalled, failed.Reason, failed.Message)
@@ -84,9 +83,8 @@ func setDone(at *v1.At) {
 	}
 }
 
-// countFailure takes the failure of one Pod into the status and tells whether
-// another try follows. The number comes from the Pod, so that counting it twice
-// gives the same.
+// countFailure counts the failure of a Pod in the status, and reports whether another try follows.
+// The number is derived from the Pod, so that a failure that is seen twice counts once.
 func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
 	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
 	at.Status.ExitCode = end.exitCode

@@ -68,7 +68,7 @@ IFS= read -r taken <"$TAKEN_FILE"
 // in a new version of the operator would restart every server.
 const DefaultImage = "postgres"
 
-// desiredPod passes Pod Security "restricted". image is what Options.Image says.
+// desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted. image is what Options.Image says.
 func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
 	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)

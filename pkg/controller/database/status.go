@@ -29,7 +29,7 @@ const (
 	reasonAvailable       = "Available"
 )
 
-// setBlocked is for a pass that could not do all.
+// setBlocked sets the status after a reconcile that failed or waits.
 func setBlocked(db *v1alpha1.Database, err error) {
 	switch phase := &db.Status.Phase; {
 	case controller.Degrades(err):

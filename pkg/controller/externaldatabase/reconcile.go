@@ -15,8 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// server is where databases are kept: *postgresql.Server, which see. One is opened for
-// each pass.
+// server is a PostgreSQL server, see postgresql.Server. Each reconcile opens one.
 type server interface {
 	// Exists finds out whether what is wanted is there, and as it shall be.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)

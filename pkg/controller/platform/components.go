@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/conditions"
 )
 
-// component is a component, what there is of it, and what becomes of it in a pass.
+// component is a component, what there is of it, and what a reconcile does with it.
 type component struct {
 	fact
 	kind kind

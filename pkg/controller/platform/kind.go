@@ -22,7 +22,7 @@ type kind interface {
 	// ensure makes the child what the component says, and returns it as it is then. Its
 	// errors are those of children.Type.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
-	// update is ensure for a child that was there when the pass began.
+	// update is ensure for a child that existed when the reconcile began.
 	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
 	// remove deletes a child as it was seen.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error

@@ -219,7 +219,7 @@ const confirmedFor = time.Second
 
 // confirm asks the API server whether the Platform says still what the cache knows: once
 // a second before a child is made or changed, and before each deletion and the creation of
-// the namespace. An answer that it does not holds for the pass.
+// the namespace. Once it has changed, every further call in the same reconcile fails.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed

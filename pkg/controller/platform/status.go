@@ -42,8 +42,8 @@ func settled(c *component) bool {
 	}
 }
 
-// setStatus tells what a pass has found. err is what it ends with. It returns whether
-// something is under way all the same.
+// setStatus sets the status after a reconcile that ended with err. It reports whether some component
+// still progresses.
 func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err error) (moving bool) {
 	setComponents(platform, all)
 	open := slices.DeleteFunc(slices.Clone(all), settled)
