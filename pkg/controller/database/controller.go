@@ -1,6 +1,6 @@
-// Package database runs PostgreSQL: it takes a Database to Secret, Service, volume
-// claim and StatefulSet, and keeps them so. The password is made once and then is
-// what the Secret says; the claim outlives the Database unless that says otherwise.
+// Package database reconciles Databases: it runs PostgreSQL by a Secret, a Service, a
+// PersistentVolumeClaim and a StatefulSet. It generates the password once; then the Secret decides.
+// The PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
 package database
 
 import (
@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// resync is when a Database is compared with its children without an event.
+	// resync is how often a Database is reconciled without an event.
 	resync = 10 * time.Minute
-	// finalizerName holds a Database until its volume is dealt with.
+	// finalizerName is the finalizer that is removed after the deletion policy was applied.
 	finalizerName = "windlass.dev/database"
 )
 
-// Options are what the operator's flags say of Databases.
+// Options configure the controller of Database.
 type Options struct {
-	// Image is that of a Database that names none, without the tag. Empty means DefaultImage.
+	// Image is the image of a Database without one, without the tag. It defaults to DefaultImage.
 	Image string
 }
 
@@ -61,18 +61,18 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 		Resync:     resync,
 		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},
 		References: []controller.Reference{
-			{Informer: reconciler.claims.Informer, Referrers: claimants}, // a claim has no owner
+			{Informer: reconciler.claims.Informer, Referrers: claimants}, // a claim has no owner reference
 			{Informer: watched.Informer(), Referrers: runners},
 		},
 	}, nil
 }
 
-// claimants is the Database of a claim, which bears its name.
+// claimants returns the Database of a claim, which has the same name.
 func claimants(claim metav1.Object) []controller.Key {
 	return []controller.Key{{Namespace: claim.GetNamespace(), Name: claim.GetName()}}
 }
 
-// runners is the Database of a Pod, which bears its labels.
+// runners returns the Database that the labels of a Pod name.
 func runners(pod metav1.Object) []controller.Key {
 	labels := pod.GetLabels()
 	if labels[nameLabel] != nameLabelValue {

@@ -15,7 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/credentials"
 )
 
-// desiredSecret has a password that holds only if there is none yet.
+// desiredSecret returns the connection Secret. Its password is used only if the Secret has none yet:
+// see credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Name = credentials.Name(db.Name)
@@ -25,8 +26,8 @@ func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	}, password)
 }
 
-// checkPassword returns a Terminal error for a password that the start script does not
-// take: a line break would end it there.
+// checkPassword returns a Terminal error for a password with a control character, which the start
+// script cannot read.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
@@ -35,9 +36,9 @@ func checkPassword(s *corev1.Secret) error {
 		"PostgreSQL keeps the password that it has: the one in Secret %s has a line break or another control character; change it, or delete the Secret for a new one", s.Name)))
 }
 
-// passwordDigest tells one password from another. It is keyed with the Secret's UID,
-// which is told to nobody who may not read the Secret, so that the password cannot be
-// guessed at by those who can read Pods.
+// passwordDigest returns a digest of the password. The key of the digest is the UID of the Secret,
+// which only those know who may read the Secret: others cannot guess the password by the annotations
+// of a Pod.
 func passwordDigest(s *corev1.Secret) string {
 	hash := hmac.New(sha256.New, []byte(s.UID))
 	hash.Write(s.Data[credentials.KeyPassword])

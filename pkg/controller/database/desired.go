@@ -23,13 +23,12 @@ const (
 	portName = "postgresql"
 	port     = 5432
 
-	// digestAnnotation on the Pod is a digest of the password that it was made for.
-	// Another one replaces the Pod.
+	// digestAnnotation on the Pod template is a digest of the password. A change replaces the Pod.
 	digestAnnotation = "windlass.dev/password-digest"
 )
 
-// selectorOf are the labels by which the Pod of a Database is told. They never
-// change: a StatefulSet's selector is immutable.
+// selectorOf returns the labels that select the Pod of a Database. They never change, because the
+// selector of a StatefulSet is immutable.
 func selectorOf(db *v1alpha1.Database) map[string]string {
 	return map[string]string{
 		nameLabel: nameLabelValue, instanceLabel: db.Name,
@@ -37,8 +36,7 @@ func selectorOf(db *v1alpha1.Database) map[string]string {
 	}
 }
 
-// metaOf is what all owned objects have. They bear the Database's labels too, so that
-// whoever selects by these finds them.
+// metaOf returns the metadata of all owned objects. They have the labels of the Database too.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -58,13 +56,13 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 	}
 }
 
-// desiredClaim returns the claim. It is made here and not by the StatefulSet, since what a
-// StatefulSet says of claims is immutable, and it would take up any claim that has the name.
+// desiredClaim returns the claim. It is not a template of the StatefulSet, because these templates are
+// immutable, and because a StatefulSet uses any claim that has the name.
 //
-// The claim bears none of the Database's labels. Argo CD, kapp and others recognise by a
-// label what they have applied, and delete what bears it and is not in git. They leave
-// objects with an owner reference alone, but the claim has none, since it outlives the
-// Database. For that reason it has no instance label either.
+// The claim has none of the Database's labels. Argo CD, kapp and other tools label the objects that
+// they apply, and delete objects with that label which are not in git, unless they have an owner
+// reference. The claim has none, because it outlives the Database. For the same reason it has no
+// instance label.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
@@ -78,9 +76,9 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// keepVolume keeps what a volume cannot change: its class, and its size. Before it is
-// there it cannot grow; while it grows it may still be asked for less, but for more
-// than it has (k8s.io/kubernetes, validation of PersistentVolumeClaim).
+// keepVolume copies what a volume cannot change: its class, and the size that it may not go below. An
+// unbound claim cannot grow. While it grows, the request may be lowered, but not to the capacity or
+// below (k8s.io/kubernetes, pkg/apis/core/validation).
 func keepVolume(want, live *corev1.PersistentVolumeClaim) {
 	wanted, asked, has := sizeOf(want), sizeOf(live), live.Status.Capacity.Storage()
 	growing := live.Status.Phase == corev1.ClaimBound && !has.IsZero() && asked.Cmp(*has) > 0
@@ -89,7 +87,7 @@ func keepVolume(want, live *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// volumeSize is the size that a volume has or, before it is there, is asked for.
+// volumeSize returns the capacity of a volume or, for an unbound claim, the requested size.
 func volumeSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	if has := claim.Status.Capacity.Storage(); !has.IsZero() {
 		return has
@@ -97,14 +95,13 @@ func volumeSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return sizeOf(claim)
 }
 
-// sizeOf is what a claim asks for.
+// sizeOf returns the size that a claim requests.
 func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	return &size
 }
 
-// checkClass returns a Terminal error for a volume that an earlier Database has left
-// in another class.
+// checkClass returns a Terminal error if the volume of an earlier Database has another storage class.
 func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) error {
 	wanted, is := db.Spec.Storage.StorageClassName, ptr.Deref(claim.Spec.StorageClassName, "")
 	if wanted == nil || *wanted == is {
@@ -115,8 +112,8 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 		claim.Name, is, *wanted)))
 }
 
-// desiredStatefulSet runs one Pod. Parallel lets a Pod that does not start be replaced
-// by one of a later template, for which OrderedReady would wait for ever.
+// desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, a Pod that
+// does not start is replaced by one of a newer template; OrderedReady would wait for ever.
 func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),

@@ -12,12 +12,12 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Finalize implements controller.Finalizer: it deletes the claim if the Database says
-// so. The rest goes by garbage collection, and the claim's volume once no Pod has it.
+// Finalize implements controller.Finalizer: it deletes the claim if deletionPolicy is Delete. The
+// other children are garbage-collected, and the volume once no Pod uses it.
 //
-// What decides is read from the API server: no precondition of the claim's deletion
-// can say what the Database says now, nor that its children are not orphaned, and a
-// claim that the cache does not have would be left for ever.
+// It reads the Database and its children from the API server: no precondition on the claim can refer
+// to the Database, or to whether its children are orphaned, and a claim that the cache lacks would
+// stay for ever.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
 	r.refusals.forget(db.UID)
 	if !deletesData(db) {
@@ -41,8 +41,8 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	return controller.Result{}, r.claims.PruneLive(ctx, owner, db.Name)
 }
 
-// deletesData tells whether the claim goes. While children are being orphaned there is
-// a finalizer that says so; once they are, they say so themselves.
+// deletesData reports whether the claim is deleted, as far as the Database tells: while children are
+// being orphaned it has a finalizer that says so. Afterwards the children have no owner reference.
 func deletesData(db *v1alpha1.Database) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }

@@ -28,51 +28,51 @@ const (
 	credentialsVolume = "credentials"
 	credentialsPath   = "/etc/windlass/credentials"
 
-	// gracePeriodSeconds is how long PostgreSQL may take to shut down. Killed later, it
-	// recovers at the next start.
+	// gracePeriodSeconds is how long PostgreSQL may take to shut down. If it is killed, it recovers at
+	// the next start.
 	gracePeriodSeconds = 120
 
 	readinessPeriodSeconds = 5
-	// A machine that is slow to run a probe is no reason to start PostgreSQL anew.
+	// A node that is too slow to run a probe must not restart PostgreSQL.
 	livenessPeriodSeconds = 10
 	livenessFailures      = 6
 	probeTimeoutSeconds   = 10
 )
 
-// startScript is run by the shell, with the server's arguments.
+// startScript is the script that the Pod runs, with the arguments of the server.
 //
 //go:embed start.sh
 var startScript string
 
-// Scripts of probes, and of the end.
+// Scripts of the probes and of the preStop hook.
 const (
-	// isReady is true while TCP connections are taken.
+	// isReady succeeds while the server accepts TCP connections.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent is false when the mounted password is not the one that the server has
-	// taken: the Secret has changed, and the Pod was made before the kubelet knew. Then the
-	// container is started again. It runs no program: one that is left behind when the
-	// probe takes too long would become the server's child, and to PostgreSQL a child that
-	// dies of a signal is a crash. A password with a control character is not taken.
+	// isCurrent fails if the mounted password is not the one that the server uses, because the Pod
+	// was created before the kubelet observed the change of the Secret. The container is restarted
+	// then. The script runs no program: after a timeout of the probe, the program would become a
+	// child of the server, which treats a child that is killed by a signal as a crash. A password
+	// with a control character is ignored.
 	isCurrent = `[ -e "$TAKEN_FILE" ] || exit 0
 IFS= read -r now <"$PASSWORD_FILE" && exit 0
 case $now in *[[:cntrl:]]*) exit 0 ;; esac
 IFS= read -r taken <"$TAKEN_FILE"
 [ "$now" = "$taken" ]`
-	// shutDown has the server end its connections, whatever signal the image names: with
-	// SIGTERM it waits until they end by themselves.
+	// shutDown makes the server close its connections, whatever the stop signal of the image is.
+	// After SIGTERM it would wait for clients to do so.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
 )
 
-// DefaultImage is the image of a Database that names none, without the tag, which is the
-// version. It has no digest: the tag is that of the newest minor version, and another digest
-// in a new version of the operator would restart every server.
+// DefaultImage is the image of a Database without one. The tag is the version. It has no digest,
+// because a new digest in a new version of the operator would restart every server.
 const DefaultImage = "postgres"
 
-// desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted. image is what Options.Image says.
+// desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted.
+// image is that of Options.
 func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
 	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
-	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // or each mount would touch every file
+	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // otherwise each mount would change every file
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
 		AutomountServiceAccountToken:  ptr.To(false),
@@ -81,7 +81,7 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 		Volumes: []corev1.Volume{
 			{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name}}},
 			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			// Without this there are 64 MB, too few for parallel queries.
+			// The default of 64 MB is too small for parallel queries.
 			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 			{Name: credentialsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName: credentials.Name(db.Name), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: credentials.KeyPassword, Path: credentials.KeyPassword}},
@@ -103,7 +103,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 		Command: []string{"sh", "-c", startScript, "postgres"},
 		Args:    serverArgs(db),
 		Env: []corev1.EnvVar{
-			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // below the volume's own directory, which may hold lost+found
+			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // not the root of the volume, which may have a directory lost+found
 			{Name: "PGHOST", Value: runPath},
 			{Name: "PGPORT", Value: strconv.Itoa(port)},
 			{Name: "PGUSER", Value: "postgres"}, // for `kubectl exec … -- psql`
@@ -129,7 +129,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	}
 }
 
-// ownerAttributes says of each attribute whether the owner has it, in SQL.
+// ownerAttributes returns the SQL keywords that set or clear each attribute of the owner.
 func ownerAttributes(db *v1alpha1.Database) string {
 	words := make([]string, 0, 2)
 	for _, attribute := range []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole} {
@@ -142,8 +142,8 @@ func ownerAttributes(db *v1alpha1.Database) string {
 	return strings.Join(words, " ")
 }
 
-// serverArgs are the user's parameters and then, since the last one counts, those that
-// are not the user's to set.
+// serverArgs returns the parameters of the user, followed by those that the user cannot set: the last
+// one counts.
 func serverArgs(db *v1alpha1.Database) []string {
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Parameters)) {
@@ -152,7 +152,7 @@ func serverArgs(db *v1alpha1.Database) []string {
 	return append(args, "-c", "listen_addresses=*", "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories="+runPath)
 }
 
-// literal is a text in which the kubelet does not look for $(VARIABLES).
+// literal escapes a text so that the kubelet expands no $(VARIABLE) in it.
 func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 func shell(script string) corev1.ProbeHandler {

@@ -21,20 +21,20 @@ import (
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
-// deletionRecheck is when a claim that is being deleted is looked at again.
+// deletionRecheck is how often a Database is reconciled whose claim is being deleted.
 const deletionRecheck = 5 * time.Second
 
-// reconciler is the kind Database.
+// reconciler reconciles Databases.
 type reconciler struct {
 	secrets      children.Type[*corev1.Secret]
 	services     children.Type[*corev1.Service]
 	claims       children.Type[*corev1.PersistentVolumeClaim]
 	statefulSets children.Type[*appsv1.StatefulSet]
 
-	// pod reads from the cache.
+	// pod reads a Pod from the cache.
 	pod func(namespace, name string) (*corev1.Pod, error)
-	// databases reads a Database before its volume is made, a child is made again or its
-	// data is deleted.
+	// databases reads a Database before its volume or another child is created, or its data is
+	// deleted.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
 	refusals  *refusals
@@ -49,7 +49,7 @@ type scope struct {
 	owner       children.Owner
 	secret      *corev1.Secret
 	claim       *corev1.PersistentVolumeClaim
-	cannotGrow  error // of the claim, beside which all else is kept
+	cannotGrow  error // of the claim, which stops nothing else
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // of the StatefulSet, or nil
 }
@@ -75,8 +75,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
 }
 
-// apply takes the steps of a reconcile in order. One that fails is the last, so that nothing is
-// made whose needs are not met.
+// apply runs the steps of a reconcile in order, until one fails.
 func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
 		r.credentials,
@@ -93,7 +92,7 @@ func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials makes the password, once.
+// credentials ensures the Secret. The password is generated once.
 func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
 	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
 		return err
@@ -107,7 +106,7 @@ func (r *reconciler) service(ctx context.Context, p *scope) error {
 	return err
 }
 
-// volume makes the claim, or takes up the one that an earlier Database has left.
+// volume ensures the claim, which may be that of an earlier Database of the same name.
 func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	if err := r.checkVolume(p); err != nil {
 		return err
@@ -131,8 +130,8 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	return checkClass(p.db, claim)
 }
 
-// checkVolume looks at the claim, if there is one, before anything is done to it. While
-// one is being deleted that a Pod still has, nothing may replace that Pod.
+// checkVolume checks an existing claim. While a claim in use is being deleted, nothing may replace the
+// Pod.
 func (r *reconciler) checkVolume(p *scope) error {
 	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
@@ -148,15 +147,14 @@ func (r *reconciler) checkVolume(p *scope) error {
 	return checkClass(p.db, claim)
 }
 
-// server has PostgreSQL run, and start anew when the password is another.
+// server ensures the StatefulSet, whose Pod is replaced when the password changes.
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
 	return err
 }
 
-// replace deletes a Pod that does not start and is of an earlier template: the
-// StatefulSet controller of some versions waits for ever until it does
-// (kubernetes/kubernetes#67250, #137409).
+// replace deletes a Pod of an earlier template that does not start. In some versions the StatefulSet
+// controller waits for it for ever (kubernetes/kubernetes#67250, #137409).
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||

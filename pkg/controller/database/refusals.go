@@ -9,13 +9,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// growthRetry is how often a volume is asked to grow that could not: its class may
-// allow that meanwhile.
+// growthRetry is how often the growth of a volume is retried that was rejected: its class may allow
+// it later.
 const growthRetry = 5 * time.Minute
 
-// refusals remembers which Databases' volumes could not grow, so that they are not
-// asked again at every event. It is lost with the process, and costs one more request
-// then.
+// refusals records the Databases whose volumes could not grow, so that not every event leads to a
+// retry. It is lost with the process, which costs one request more.
 type refusals struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -32,16 +31,15 @@ func newRefusals(clk clock.PassiveClock) *refusals {
 	return &refusals{clock: clk, last: map[types.UID]refusal{}}
 }
 
-// note remembers that a Database's volume could not grow to the size that is wanted
-// from the one that it has.
+// note records that a volume could not grow from the size that it has to the desired one.
 func (r *refusals) note(database types.UID, wanted, has resource.Quantity, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last[database] = refusal{wanted: wanted, has: has, err: err, until: r.clock.Now().Add(growthRetry)}
 }
 
-// recent is the size that the volume has, and the error of the attempt to have it grow,
-// if that need not be made again yet; a nil error if it is to be made.
+// recent returns the size that the volume has and the error of the last attempt, or a nil error if
+// another attempt is due.
 func (r *refusals) recent(database types.UID, wanted resource.Quantity) (has resource.Quantity, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +51,7 @@ func (r *refusals) recent(database types.UID, wanted resource.Quantity) (has res
 	return has, nil
 }
 
-// forget drops what is known of a Database that goes.
+// forget forgets a Database that is being deleted.
 func (r *refusals) forget(database types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/pods"
 )
 
-// Reasons of conditions. Of a container that does not start they are the kubelet's.
+// Reasons of conditions. A container that does not start has the reasons of the kubelet.
 const (
 	reasonInvalidPassword = "InvalidPassword"
 	reasonCannotGrow      = "StorageCannotGrow"
@@ -42,7 +42,8 @@ func setBlocked(db *v1alpha1.Database, err error) {
 	controller.Blocked(err).SetOn(db)
 }
 
-// setProgress says how far PostgreSQL has come, and when to look again, if positive.
+// setProgress sets the status by the children. It returns the time after which the status can change
+// without an event, or 0.
 func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
 	v := verdictOf(db, s, pod, claim, now)
 	db.Status.Phase = v.phase
@@ -50,11 +51,11 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 	return v.again
 }
 
-// verdict is what the children come to.
+// verdict is what follows from the children.
 type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
-	again           time.Duration // when it may be another without an event
+	again           time.Duration // when it can change without an event, or 0
 }
 
 func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
@@ -91,7 +92,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		return failed(reason, "The container does not start; see `kubectl describe pod %s`.", pod.Name)
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
-		message := ended.Message // of the start script, which says nothing secret
+		message := ended.Message // of the start script, without secrets
 		if message == "" {
 			message = fmt.Sprintf("PostgreSQL ended with exit code %d.", ended.ExitCode)
 		}
@@ -101,7 +102,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		if c.Type != corev1.PodScheduled || c.Reason != reasonUnschedulable {
 			continue
 		}
-		// For a moment this is so with each volume that is made for its first Pod.
+		// This is normal for a moment while a volume is provisioned for its first Pod.
 		if starting.again = c.LastTransitionTime.Add(schedulingPatience).Sub(now); starting.again <= 0 {
 			return verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonUnschedulable, message: c.Message}
 		}
@@ -109,21 +110,21 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 	return starting
 }
 
-// schedulingPatience is how long a Pod may be without a node before that is told.
+// schedulingPatience is how long a Pod may be unschedulable before the status says so.
 const schedulingPatience = time.Minute
 
-// isUp tells whether the Pod of the newest template is ready.
+// isUp reports whether the Pod of the newest template is ready.
 func isUp(s *appsv1.StatefulSet) bool {
 	return s.Status.ObservedGeneration >= s.Generation && s.Status.UpdatedReplicas > 0 && s.Status.ReadyReplicas > 0
 }
 
-// isStuck tells whether a container cannot start, or does not stay up.
+// isStuck reports whether a container cannot start, or crashes again and again.
 func isStuck(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
-// isCrashing tells whether a container ends again and again. Between two ends it is
-// taken to do so still, until it is ready.
+// isCrashing reports whether a container crashes again and again. Between two crashes it counts as
+// crashing until it is ready.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {
 		return waiting.Reason == reasonCrashing

@@ -17,11 +17,11 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// missingRecheck is when a Secret that is missing is looked for without an event.
+// missingRecheck is how often an ExternalDatabase is reconciled while its Secret is missing, in case
+// the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// connections reads connection Secrets: each version of one once in the life of the
-// process.
+// connections reads connection Secrets, each version once.
 type connections struct {
 	known   func(namespace, name string) (controller.Versioned, error) // from the caches
 	secrets coreclient.SecretsGetter
@@ -30,7 +30,7 @@ type connections struct {
 	read map[controller.Key]connection
 }
 
-// connection is what a Secret said when it was read.
+// connection is the content of a version of a Secret, or why it is invalid.
 type connection struct {
 	version  string
 	settings postgresql.Settings
@@ -41,8 +41,8 @@ func newConnections(known func(namespace, name string) (controller.Versioned, er
 	return &connections{known: known, secrets: secrets, read: map[controller.Key]connection{}}
 }
 
-// get returns what a Secret says. Its errors: WaitFor while it is missing, Terminal if
-// it says nothing that can be used.
+// get returns the settings in a Secret. It returns a WaitFor error while the Secret is missing, and a
+// Terminal error if it is invalid.
 func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.Settings, error) {
 	known, err := c.known(key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
@@ -69,12 +69,11 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	return read.settings, read.err
 }
 
-// maxKept is how many bytes of certificates are kept of the Secrets of a namespace. Of one
-// that is not kept each reconcile reads the Secret, and what deletes a database with its
-// namespace may not find it.
+// maxKept is how many bytes of certificates are kept for the Secrets of a namespace. A Secret that is
+// not kept is read by each reconcile, and is missing when its namespace is deleted.
 const maxKept = 1 << 20
 
-// keep keeps what a Secret said, in place of others of its namespace if there is too much.
+// keep keeps the content of a Secret, and drops others of its namespace if they exceed maxKept.
 func (c *connections) keep(key controller.Key, read connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +92,7 @@ func (c *connections) keep(key controller.Key, read connection) {
 	}
 }
 
-// last is what a Secret said when it was last read, if it was.
+// last returns the content of a Secret when it was read last.
 func (c *connections) last(key controller.Key) (connection, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +100,8 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 	return last, ok
 }
 
-// forgetful returns the handler of ExternalDatabases by which what a Secret said is forgotten
-// with the last that names it. Until that is gone its deletion may need it: see last.
+// forgetful returns the handler that forgets a Secret with the last ExternalDatabase that refers to
+// it, whose finalization may need it.
 func (c *connections) forgetful(referrers func(secret controller.Key) []controller.Key) cache.ResourceEventHandler {
 	forget := func(secret controller.Key) {
 		if len(referrers(secret)) > 0 {

@@ -1,6 +1,6 @@
-// Package externaldatabase keeps a role and a database on a PostgreSQL server that
-// runs elsewhere, and the Secret to connect with. What it does on the server is in
-// pkg/postgresql; here it is decided when, and told what came of it.
+// Package externaldatabase reconciles ExternalDatabases: it keeps a role and a database on a
+// PostgreSQL server outside of the cluster, and a Secret to connect with. pkg/postgresql executes the
+// statements.
 package externaldatabase
 
 import (
@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// resync is when a database is looked at without an event: servers send none.
+	// resync is how often a database is checked, because servers send no events.
 	resync = 5 * time.Minute
-	// finalizerName holds an ExternalDatabase until its database is dealt with.
+	// finalizerName is the finalizer that is removed after the deletion policy was applied.
 	finalizerName = "windlass.dev/externaldatabase"
 )
 
-// New returns the controller of ExternalDatabase. It connects to servers by connector.
+// New returns the controller of ExternalDatabase, which connects to servers by connector.
 func New(c cluster.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
 	kind, read, err := declare(c, open)
@@ -40,7 +40,7 @@ func New(c cluster.Cluster, r controller.Runtime, connector *postgresql.Connecto
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
-// declare declares ExternalDatabase to the engine, and returns what reads its connection Secrets.
+// declare declares ExternalDatabase to the engine. It also returns the reader of connection Secrets.
 func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], read *connections, err error) {
 	objects, guard := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewGuard()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
@@ -84,7 +84,7 @@ func connectionOf(obj any) ([]string, error) {
 	return []string{connectionKey(db).String()}, nil
 }
 
-// referrers finds the ExternalDatabases that name a connection Secret.
+// referrers returns the ExternalDatabases that refer to a connection Secret.
 func referrers(objects cache.SharedIndexInformer) func(secret controller.Key) []controller.Key {
 	return func(secret controller.Key) []controller.Key {
 		return references.Referrers(objects.GetIndexer(), connectionIndex, secret.String())

@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// desiredSecret has a password that holds only if there is none yet. It leads where the
-// connection Secret does, with the same trust.
+// desiredSecret returns the owner's Secret, which has the host, sslmode and ca of the administrator's.
+// Its password is used only if the Secret has none yet: see credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string) *corev1.Secret {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -30,10 +30,10 @@ func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, pas
 	}, password)
 }
 
-// maxLabel is how long the value of a label may be.
+// maxLabel is how many bytes the value of a label may have.
 const maxLabel = 63
 
-// instance is a name as the value of a label.
+// instance returns a name as the value of a label, or "" if it is too long.
 func instance(name string) string {
 	if len(name) > maxLabel {
 		return ""
@@ -41,7 +41,7 @@ func instance(name string) string {
 	return name
 }
 
-// desiredDatabase is what the server shall have.
+// desiredDatabase returns the desired state of the server.
 func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.Want {
 	want := postgresql.Want{
 		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
@@ -54,8 +54,8 @@ func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.
 	return want
 }
 
-// checkPassword returns a Terminal error for a password that clients would change
-// before they send it, each in its own way.
+// checkPassword returns a Terminal error for a password that clients may normalize before they send it,
+// each in another way.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Finalize implements controller.Finalizer: it deletes role and database if the
-// ExternalDatabase says so. The Secret goes by garbage collection.
+// Finalize implements controller.Finalizer: it deletes role and database if deletionPolicy is Delete.
+// The Secret is garbage-collected.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	err := r.deleteDatabase(ctx, db)
 	if err != nil {
@@ -41,10 +41,10 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	return nil
 }
 
-// deletesData tells whether there may be something on the server, and it goes.
+// deletesData reports whether role and database have to be deleted, and may exist.
 //
-// What decides is read from the API server: no precondition on the server can say what
-// the ExternalDatabase says now, nor that its Secret is not orphaned.
+// It reads the ExternalDatabase and its Secret from the API server: a statement has no precondition on
+// the ExternalDatabase, or on whether its Secret is orphaned.
 func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatabase) (bool, error) {
 	if !saysDelete(db) {
 		return false, nil
@@ -65,20 +65,21 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	case err != nil:
 		return false, err
 	case !found:
-		// The Secret is made before the server hears of anything.
+		// The Secret is created before anything on the server.
 		return live.Status.ExternalID != "" || live.Status.Binding != nil, nil
 	}
 	return !owner.Orphaned(secret), nil
 }
 
-// saysDelete tells whether the database goes. While children are being orphaned there is
-// a finalizer that says so; once they are, they say so themselves.
+// saysDelete reports whether the database is deleted, as far as the ExternalDatabase tells: while
+// children are being orphaned it has a finalizer that says so. Afterwards the Secret has no owner
+// reference.
 func saysDelete(db *v1alpha1.ExternalDatabase) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// lastConnection is what the connection Secret says or, if it is gone, said: with a
-// namespace goes all that is in it, in no order.
+// lastConnection returns the settings in the connection Secret or, if it is gone, those that were read
+// last: the objects of a namespace are deleted in any order.
 func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDatabase) (postgresql.Settings, error) {
 	key := connectionKey(db)
 	admin, err := r.connections.get(ctx, key)

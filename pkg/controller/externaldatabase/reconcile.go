@@ -17,27 +17,27 @@ import (
 
 // server is a PostgreSQL server, see postgresql.Server. Each reconcile opens one.
 type server interface {
-	// Exists finds out whether what is wanted is there, and as it shall be.
+	// Exists reports whether role and database exist, and are in the desired state.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
-	// Create makes it, or goes on where it was cut off, and returns its identity.
+	// Create creates them, or continues an interrupted creation, and returns their identity.
 	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
-	// Update puts right what differs.
+	// Update brings them to the desired state.
 	Update(ctx context.Context, want postgresql.Want) error
-	// Delete deletes it, if it is still the one that want.ID tells.
+	// Delete deletes them if they still have the identity want.ID.
 	Delete(ctx context.Context, want postgresql.Want) error
-	// Close ends all connections.
+	// Close closes all connections.
 	Close()
 }
 
-// reconciler is the kind ExternalDatabase.
+// reconciler reconciles ExternalDatabases.
 type reconciler struct {
 	secrets     children.Type[*corev1.Secret]
 	connections *connections
-	// open returns the server that settings lead to, which a namespace names. It does not
-	// connect yet. It keeps a server that is slow from holding workers.
+	// open returns the server at the address in admin, for an object of namespace. It does not connect
+	// yet, and limits how many workers a slow server occupies.
 	open func(namespace string, admin postgresql.Settings) server
-	// live reads an ExternalDatabase before its database is made or deleted, and before a
-	// child is made again.
+	// live reads an ExternalDatabase before its database is created or deleted, and before a child is
+	// created.
 	live windlassclient.ExternalDatabasesGetter
 }
 
@@ -53,9 +53,9 @@ func newScope(db *v1alpha1.ExternalDatabase) *scope {
 	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
-// Reconcile implements controller.Reconciler. The password is in the Secret before the
-// server hears of it, so that no fault leaves one that nobody knows; and that there is
-// one is in the status before, so that a deletion knows that the server may have.
+// Reconcile implements controller.Reconciler. It stores the password in the Secret before it sends it
+// to the server, so that no fault leaves an unknown password there. Before that it stores the name of
+// the Secret in the status, so that Finalize knows that the server may have a database.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	p := newScope(db)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
@@ -81,15 +81,15 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// newPassword makes the password, once. A Secret that is there stays as it is until the
-// server has shown that it is the right one.
+// newPassword generates the password, once. An existing Secret is not changed before the server has
+// proved to be the right one.
 func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
 			return err
 		}
-	} else if p.owner.Orphaned(secret) { // as it must be found when the ExternalDatabase is deleted
+	} else if p.owner.Orphaned(secret) { // Finalize must find it
 		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials has the Secret say how to connect. Its password may be another by now than
-// the server has.
+// credentials updates the Secret. If its password has changed since it was sent to the server, the
+// reconcile is repeated.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// database has the server keep what the spec says.
+// database brings the server to the desired state.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
@@ -130,8 +130,8 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case found.ID == "" && want.ID != "":
 		return gone(p.db)
 	case found.ID == "":
-		// By a cache that is behind, a process that has just started could make again what
-		// its predecessor has deleted, and nobody would ever delete that.
+		// With an outdated cache, a process that has just started could create the database again that
+		// another one has deleted, and nobody would ever delete it.
 		if err := p.owner.Recheck(ctx, "anything is made on the server"); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case !found.Current:
 		err = server.Update(ctx, want)
 	}
-	if found.ID != "" { // whatever else failed, it is there
+	if found.ID != "" { // it exists, even if something else failed
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {

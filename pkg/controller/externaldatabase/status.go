@@ -33,20 +33,21 @@ const (
 )
 
 const (
-	// creationDelay is between the status that says what is to come and that.
+	// creationDelay is the time between a status that announces a change of the server and the change.
 	creationDelay = time.Second
-	// awayRetry is when a server that does not answer is tried again.
+	// awayRetry is how often a server that does not answer is retried.
 	awayRetry = 30 * time.Second
-	// conflictRetry is when a name that is taken is looked at again.
+	// conflictRetry is how often a name that is taken is tried again.
 	conflictRetry = 30 * time.Second
-	// configurationRetry is when a server is asked again that refuses what it is asked:
-	// what is changed there shows in no event.
+	// configurationRetry is how often a server that refuses a login or a statement is retried: changes
+	// on the server cause no event.
 	configurationRetry = 5 * time.Minute
 )
 
-// explain turns an error of a server into the engine's, with what to do about it. It names
-// the connection Secret and nothing that is in it: whoever may see the object may not see
-// Secrets. What answers where no PostgreSQL server does is in the log at --v=2 alone.
+// explain maps the error of a server to one of the engine, and adds what to do about it. The message
+// names the connection Secret, but nothing that is in it, because those who can read the object may
+// not be allowed to read Secrets. The response of a server that is not PostgreSQL is only in the log,
+// at --v=2.
 func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A PostgreSQL server gave an error", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
@@ -80,13 +81,13 @@ func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) erro
 	return controller.WithReason(reasonServerError, fmt.Errorf("the server of %s: %w", secret, err))
 }
 
-// recreateAnnotation asks for a new, empty database in place of one that is gone. Its value
-// is the status.externalID of that one, so that it counts only once.
+// recreateAnnotation requests a new, empty database in place of one that is gone. Its value is the
+// status.externalID of the former database, so that it has an effect only once.
 const recreateAnnotation = "windlass.dev/recreate"
 
-// gone is the error of a database that was there and is not. Nobody but a user can know
-// whether an empty one is as good. If the user has said so, that it is gone is noted before
-// another one is made, so that what the status says is never that of an earlier.
+// gone returns the error for a database that has disappeared. Only a user can decide to replace it by
+// an empty one. After that decision, the former identity is removed from the status before a new
+// database is created.
 func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID
 	if db.Annotations[recreateAnnotation] == id {
@@ -98,7 +99,7 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 		db.Spec.DatabaseName, id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation, id)), conflictRetry)
 }
 
-// handOver is the SQL that makes role and database this ExternalDatabase's.
+// handOver returns the SQL that hands an existing role and database over to db.
 func handOver(db *v1alpha1.ExternalDatabase) string {
 	want := desiredDatabase(db, "")
 	return postgresql.HandOver(want)

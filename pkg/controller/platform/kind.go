@@ -13,34 +13,34 @@ import (
 	"windlass.dev/windlass/pkg/controller/internal/children"
 )
 
-// kind is a kind that a component can have.
+// kind gives access to the objects of one kind of components.
 type kind interface {
-	// name is App, for example.
+	// name returns the kind, for example App.
 	name() string
-	// get returns the object that has a child's name, or nil.
+	// get returns the cached object with the name of a child, or nil.
 	get(namespace, name string) (controller.Object, error)
-	// ensure makes the child what the component says, and returns it as it is then. Its
-	// errors are those of children.Type.
+	// ensure creates or updates the child of a component, and returns it; see children.Type.Ensure.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
 	// update is ensure for a child that existed when the reconcile began.
 	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
-	// remove deletes a child as it was seen.
+	// remove deletes a child; see children.Type.Remove.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error
-	// reclaim puts the owner's reference on a child that was let go.
+	// reclaim gives a released child its owner reference back.
 	reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// live reads the object that has a child's name from the API server, or is nil.
+	// live reads the object with the name of a child from the API server. It returns nil if there is
+	// none.
 	live(ctx context.Context, namespace, name string) (controller.Object, error)
-	// release takes the owner's reference off a child, and returns it as it is then.
+	// release removes the owner reference from a child, and returns the result.
 	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// isRemoved tells whether this process has deleted a child, whatever the cache says.
+	// isRemoved reports whether this process has deleted a child, which the cache may still have.
 	isRemoved(owner children.Owner, child controller.Object) bool
-	// phase is that of a child.
+	// phase returns the phase of a child.
 	phase(child controller.Object) string
-	// cache is that of all objects of the kind.
+	// cache returns the informer of the kind.
 	cache() cache.SharedIndexInformer
 }
 
-// typed is the kind whose objects are of type T.
+// typed implements kind for the API type T.
 type typed[T controller.Object] struct {
 	children.Type[T]
 	informer cache.SharedIndexInformer
@@ -72,7 +72,7 @@ func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool
 	return ok && k.IsRemoved(owner, own)
 }
 
-// own is an object as one of this kind.
+// own returns an object as a T.
 func (k *typed[T]) own(object any) (T, error) {
 	child, ok := object.(T)
 	if !ok {

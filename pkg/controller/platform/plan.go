@@ -6,30 +6,30 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// fact is what is known of a component, for the decision what to do next. All
-// decisions are in this file, and are pure.
+// fact is the observed state of a component. The functions in this file decide by facts alone what
+// to do next.
 type fact struct {
 	name string
-	// listed is false for a component that the spec has no more, or has with another
-	// kind. Its state is Removed.
+	// listed is false for a component that is no longer in the spec, or has another kind there. Its
+	// state is Removed.
 	listed bool
 	state  v1alpha1.ManagementState
-	// needs are the components that it depends on, by the spec, and had those that it
-	// depended on when its child was last written.
+	// needs are the components that it depends on. had are those that it depended on when its child
+	// was last written.
 	needs, had []string
 
-	// there tells whether some object has the child's name.
+	// there says that an object with the name of the child exists.
 	there bool
-	// ours tells whether it is the Platform's to write and delete.
+	// ours says that the object belongs to the Platform.
 	ours bool
-	// bound tells whether it bears the Platform's reference, so that it goes with it.
+	// bound says that the object has an owner reference to the Platform, and is deleted with it.
 	bound bool
-	// going tells whether it is being deleted.
+	// going says that the object is being deleted.
 	going bool
-	// ready tells whether its newest generation is Ready.
+	// ready says that the newest generation of the object is Ready.
 	ready bool
-	// announced tells whether the status lists it, so that its child is known whatever the
-	// spec says later.
+	// announced says that the status lists the component, so that its child is known after it was
+	// removed from the spec.
 	announced bool
 }
 
@@ -37,59 +37,58 @@ type fact struct {
 type verb string
 
 const (
-	// leave it as it is.
+	// leave the object as it is.
 	leave verb = "leave"
-	// keep its child as it is written.
+	// keep the child in its desired state.
 	keep verb = "keep"
-	// queue for its start, until others are Ready.
+	// queue until other components are Ready.
 	queue verb = "queue"
-	// succeed is a start that waits for the child of another kind that it replaces to go.
+	// succeed waits until the child of another kind that it replaces is gone.
 	succeed verb = "succeed"
-	// announce is a start that waits for the status to list the component.
+	// announce waits until the status lists the component.
 	announce verb = "announce"
-	// crowded is a start that waits for children to go that are off the list.
+	// crowded waits until children of removed components are gone.
 	crowded verb = "crowded"
-	// blocked is a start that waits for the namespace.
+	// blocked waits for the namespace.
 	blocked verb = "blocked"
-	// release its child.
+	// release the child.
 	release verb = "release"
-	// reclaim a child that was let go, so that it is known until it is removed.
+	// reclaim a released child before it is removed.
 	reclaim verb = "reclaim"
-	// hold its removal, for those that need it to go.
+	// hold the removal until the components that need this one are gone.
 	hold verb = "hold"
-	// remove its child.
+	// remove the child.
 	remove verb = "remove"
-	// refused is every step of a spec that cannot be carried out.
+	// refused is the step of every component if the spec is invalid.
 	refused verb = "refused"
-	// await the end of a child that is being deleted.
+	// await the deletion of the child.
 	await verb = "await"
 )
 
-// acts tells whether something is written for it.
+// acts reports whether the step sends a write.
 func (v verb) acts() bool { return v == keep || v == release || v == reclaim || v == remove }
 
-// step is what to do with a component, and because of which others.
+// step is what to do with a component, and the other components that are the reason.
 type step struct {
 	verb   verb
 	others []string
 }
 
-// plan is all that decisions are made on. The facts change as it is carried out.
+// plan holds the facts of all components, which change as steps are carried out.
 type plan struct {
 	facts  []*fact
 	listed map[string]*fact
-	// needing are those that need a component of a name, and rings what inRings returns.
+	// needing has the components that need the one with a name. rings is the result of inRings.
 	needing map[string][]*fact
 	rings   map[*fact]int
-	// homeless says that nothing can be made, since the namespace is not there.
+	// homeless says that nothing can be created, because the namespace is missing.
 	homeless bool
-	// left is how many children there are of components that are off the list.
+	// left is the number of children of components that are no longer in the spec.
 	left int
 }
 
-// maxLeft is how many children of components that are off the list there may be when
-// another child is made. It bounds the status: at most 256 listed components were made
-// beside them, and 256 others can be listed then.
+// maxLeft is how many children of removed components there may be when another child is created. It
+// bounds the status, which lists them beside the 256 components of the spec.
 const maxLeft = 64
 
 func newPlan(facts []*fact) *plan {
@@ -109,8 +108,8 @@ func newPlan(facts []*fact) *plan {
 	return p
 }
 
-// edges are the components before which one is removed. Of one that is Removed itself
-// they are those too which its spec has named before: to be rid of both takes one edit.
+// edges returns the components that must be removed after this one. For a Removed component they
+// include its former dependencies, so that one edit of the spec can remove both.
 func (f *fact) edges() []string {
 	if f.state != v1alpha1.Removed {
 		return f.needs
@@ -165,7 +164,7 @@ func (p *plan) nextOfRemoved(f *fact) step {
 	return step{verb: remove}
 }
 
-// unmet are the components that must be Ready before one is started, and are not.
+// unmet returns the dependencies of a component that are not Ready.
 func (p *plan) unmet(f *fact) []string {
 	return slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
 		g := p.listed[name]
@@ -173,10 +172,9 @@ func (p *plan) unmet(f *fact) []string {
 	})
 }
 
-// holders are the components that must be gone before one is removed, since they need
-// it: all that are removed as well and, unless it is only replaced by another of its
-// name, those that are Managed. Two that need each other, as nothing but a change of
-// mind in between leaves behind, do not hold each other.
+// holders returns the components that must be gone before this one is removed, because they depend on
+// it: those that are removed too and, unless this one is only replaced by another kind, those that
+// are Managed. Components that depend on each other, as after several edits, do not hold each other.
 func (p *plan) holders(f *fact) (names []string) {
 	for _, g := range p.needing[f.name] {
 		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && p.rings[g] != p.rings[f]
@@ -187,9 +185,8 @@ func (p *plan) holders(f *fact) (names []string) {
 	return names
 }
 
-// inRings numbers the components so that those have one number of which each needs each
-// other, be it by way of others (after R. Tarjan, "Depth-first search and linear graph
-// algorithms", 1972).
+// inRings numbers the strongly connected components of the dependency graph (R. Tarjan, "Depth-first
+// search and linear graph algorithms", 1972).
 func (p *plan) inRings() map[*fact]int {
 	index, low, ring := map[*fact]int{}, map[*fact]int{}, map[*fact]int{}
 	var stack []*fact
@@ -223,9 +220,9 @@ func (p *plan) inRings() map[*fact]int {
 	return ring
 }
 
-// inOrder sorts components so that each comes after those that it needs, and else as
-// they were. If that cannot be, it returns a cycle instead, in which each needs the
-// next, and the last the first.
+// inOrder returns the components so that each comes after its dependencies, and otherwise in their
+// order. If that is impossible, it returns a cycle instead, in which each component depends on the
+// next one, and the last on the first.
 func (p *plan) inOrder() (sorted []*fact, cycle []string) {
 	const begun, done = 1, 2
 	state := map[*fact]int{}
