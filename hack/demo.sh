@@ -90,7 +90,7 @@ kill "${watch}"
 wait "${watch}" 2>/dev/null || true
 trap - EXIT
 
-say "7. What it got"
+say "7. The Database, and the variables that the App gets from its Secret"
 bin/kubectl get databases.windlass.dev
 bin/kubectl set env deployment/storefront --list
 
@@ -107,7 +107,7 @@ say "When each was made, and what it says"
 bin/kubectl get databases.windlass.dev,ats,apps.windlass.dev -n web-shop --no-headers --sort-by=.metadata.creationTimestamp \
   -o custom-columns='MADE:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
 
-say "What you may look at now"
+say "What to look at next"
 cat <<TEXT
   export KUBECONFIG=${KUBECONFIG}
   bin/kubectl get ats,pods                  # the Ats and the Pods that they own
@@ -120,5 +120,5 @@ cat <<TEXT
   bin/kubectl delete platform web-shop && bin/kubectl get windlass -n web-shop
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
   less ${state}/log/controller.log
-Take it all down with: make cluster-down
+To stop and remove everything, run: make cluster-down
 TEXT
