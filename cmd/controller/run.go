@@ -23,17 +23,16 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// passesTimeout is how long passes in flight may take to end, and webhookDelay how
-// long after the signal the API server may still send conversions here, until the
-// Service has heard that this Pod goes.
+// reconcilesTimeout is how long reconciles in flight may take to end. webhookDelay is how long the
+// webhook serves after the signal, until the Service has removed the Pod.
 const (
-	passesTimeout = 20 * time.Second
-	webhookDelay  = 5 * time.Second
+	reconcilesTimeout = 20 * time.Second
+	webhookDelay      = 5 * time.Second
 )
 
-// run is the whole life of the process. What a standby needs to take over, its
-// caches and the webhook, is there before it leads. When ctx ends, what was begun
-// is finished in this order: passes, events, lease, webhook, and last the endpoints.
+// run runs the process until ctx ends. Caches and webhook start before the process leads, so that a
+// standby can take over. At the end they stop in this order: reconciles, events, lease, webhook, and
+// last the endpoints.
 func run(ctx context.Context, o *options) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
 	c, err := newClients(o)
@@ -138,8 +137,8 @@ func (p *process) live(elect func(context.Context) error) error {
 	case err := <-lost:
 		return cmp.Or(err, errLeaseLost)
 	case <-done(&p.working):
-	case <-time.After(passesTimeout):
-		return fmt.Errorf("passes in flight did not end within %v; the lease is left to expire", passesTimeout)
+	case <-time.After(reconcilesTimeout):
+		return fmt.Errorf("reconciles in flight did not end within %v; the lease is left to expire", reconcilesTimeout)
 	}
 	flush()
 	written.Wait()

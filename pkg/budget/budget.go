@@ -1,6 +1,5 @@
-// Package budget bounds how much memory caches take for the objects of one namespace. Anyone
-// who may edit a namespace decides how large its objects are, and every replica of the
-// operator caches them.
+// Package budget limits the memory that caches use for the objects of one namespace. Anyone who may
+// edit a namespace decides how large its objects are, and every replica of the operator caches them.
 package budget
 
 import (
@@ -12,38 +11,38 @@ import (
 
 // Limits of cached objects, in bytes. docs/security.md lists them.
 const (
-	// Object is how large an object may be, as JSON without its managed fields.
+	// Object is the largest size of an object, as JSON without managed fields.
 	Object = 1 << 20
-	// Owned is how large an object of a built-in type may be: one that is made for an object
-	// holds what that says, and a record of it.
+	// Owned is the largest size of an object of a built-in type. A child has the content of its
+	// owner's spec, and a record of it.
 	Owned = 1 << 20
-	// Namespace is how large all objects of a namespace may be that are not Small.
+	// Namespace is the largest total size of the objects of a namespace, without those up to Small.
 	Namespace = 8 << 20
-	// Small is how large an object may be that is not counted: there are many such.
+	// Small is the size up to which an object does not count.
 	Small = 8 << 10
 )
 
-// Budget counts what caches hold of each namespace. An object counts as long as it is in
-// memory: nobody has to say that it is gone. The zero value is ready to use.
+// Budget counts the bytes that caches hold for each namespace. An object counts until it is garbage-
+// collected from memory, so that callers need not report its end. The zero value is ready to use.
 type Budget struct {
 	mu   sync.Mutex
 	last uint64
 	used map[string]*used
 }
 
-// used is what a namespace uses.
+// used is the use of a namespace.
 type used struct {
 	total   int
 	objects map[types.UID]charge
 }
 
-// charge is what the newest version of an object takes.
+// charge is the size of the newest version of an object.
 type charge struct {
 	size   int
 	number uint64
 }
 
-// released says which charge goes with an object.
+// released identifies a charge that ends with its holder.
 type released struct {
 	budget    *Budget
 	namespace string
@@ -51,8 +50,8 @@ type released struct {
 	number    uint64
 }
 
-// Charge counts an object for a namespace until holder is garbage, in place of another version
-// of it. It is false, and the object does not count, if it does not fit.
+// Charge counts size bytes of an object until holder is garbage, instead of those of another version
+// of it. If they do not fit, it returns false and counts nothing.
 func Charge[T any](b *Budget, holder *T, namespace string, uid types.UID, size int) bool {
 	number, fits := b.charge(namespace, uid, size)
 	if fits {
@@ -81,7 +80,7 @@ func (b *Budget) charge(namespace string, uid types.UID, size int) (number uint6
 	return b.last, true
 }
 
-// Fits reports whether Charge would count a version of an object now. A nil Budget has no limit.
+// Fits reports whether Charge would return true. A nil Budget has no limit.
 func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
 	if b == nil {
 		return true
@@ -91,7 +90,7 @@ func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
 	return b.used[namespace].with(uid, size) <= Namespace
 }
 
-// with returns what a namespace uses once a version of an object has been charged.
+// with returns the use of a namespace after a version of an object was charged.
 func (u *used) with(uid types.UID, size int) int {
 	if u == nil {
 		return size
@@ -99,7 +98,7 @@ func (u *used) with(uid types.UID, size int) int {
 	return u.total - u.objects[uid].size + size
 }
 
-// release forgets an object, unless a newer version of it counts.
+// release ends a charge, unless a newer version of the object was charged.
 func (r released) release() {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 
 const mark = controller.UnreadableAnnotation
 
-// ReasonUnreadable is the reason of the condition Stalled of an object that cannot be read.
+// ReasonUnreadable is the reason of the condition Stalled of an object that cannot be decoded.
 const ReasonUnreadable = "Unreadable"
 
-// lenient decodes what the strict decoder has refused, or what may be slow to decode. Its error
-// is that of the strict decoder if data is no object at all.
+// lenient decodes data that the strict decoder has rejected, or that may be slow to decode. If data is
+// not an object at all, it returns the error of the strict decoder.
 func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, refused error) (runtime.Object, *schema.GroupVersionKind, error) {
 	fail := func(err error) (runtime.Object, *schema.GroupVersionKind, error) {
 		if refused == nil {
@@ -33,7 +33,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	p := &pruner{}
 	left, ok := p.object(data, fieldsOf(t), nil, "")
 	if refused == nil && p.count == 0 {
-		left = data // slow it is not, and nobody has refused it
+		left = data // neither slow nor rejected
 	}
 	reset(into)
 	obj, kind, err := d.strict.Decode(left, defaults, into)
@@ -56,7 +56,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	return obj, kind, why.Mark(accessor)
 }
 
-// parts are those of an object.
+// parts are the parts of an object.
 type parts struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
@@ -64,7 +64,7 @@ type parts struct {
 	Status     json.RawMessage `json:"status,omitempty"`
 }
 
-// take takes an object apart, and tells its type.
+// take splits an object into its parts, and returns its type.
 func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (*parts, reflect.Type, error) {
 	p := &parts{}
 	if err := json.Unmarshal(data, p); err != nil {
@@ -84,7 +84,7 @@ func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runt
 	return p, reflect.TypeOf(obj).Elem(), nil
 }
 
-// identity is the object without its spec.
+// identity returns the object without its spec.
 func (p *parts) identity(t reflect.Type) []byte {
 	fields, left := fieldsOf(t), *p
 	for name, part := range map[string]*json.RawMessage{"metadata": &left.Metadata, "status": &left.Status} {
@@ -99,12 +99,12 @@ func (p *parts) identity(t reflect.Type) []byte {
 	}
 	data, err := json.Marshal(left)
 	if err != nil {
-		return nil // which no decoder takes
+		return nil // no decoder accepts it
 	}
 	return data
 }
 
-// message is what the status of the object says.
+// message returns the message for the status of the object.
 func (p *pruner) message(refused error) string {
 	const todo = " Correct it, or delete the object: it is not reconciled."
 	switch {

@@ -18,25 +18,25 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Reasons of the condition Stalled of an object that takes too much memory.
+// Reasons of the condition Stalled of an object that exceeds a limit.
 const (
 	ReasonTooLarge       = "TooLarge"
 	ReasonBudgetExceeded = "NamespaceBudgetExceeded"
 )
 
-// sizeAnnotation tells Transform how much memory an object takes that is not small. It is on
-// no object in a cache.
+// sizeAnnotation tells Transform the size of an object larger than budget.Small. Cached objects do not
+// have it.
 const sizeAnnotation = "windlass.dev/size"
 
-// perObject is how many bytes a JSON object takes in memory beyond its text, at least: a
-// Volume of a few characters becomes a struct with a pointer for each of its sources.
+// perObject is how many bytes a JSON object takes in memory in addition to its text, at least: a Volume
+// of a few characters becomes a struct with a pointer for each source.
 const perObject = 128
 
-// ownDomains are those of the annotations that code reads: the groups of Windlass' APIs.
+// ownDomains are the prefixes of the annotations that code reads: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// limited decodes an object for a cache. Of one that is too large it decodes the identity and
-// the status alone.
+// limited decodes an object for a cache. Of an object that is too large it decodes only the identity
+// and the status.
 func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	parts, t, err := d.take(data, defaults, into)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	return obj, kind, why.Mark(object)
 }
 
-// metadata is what Transform takes off an object, or may.
+// metadata has the fields that Transform may remove from an object.
 type metadata struct {
 	ManagedFields json.RawMessage   `json:"managedFields"`
 	Annotations   map[string]string `json:"annotations"`
@@ -83,7 +83,7 @@ func (p *parts) metadata() (m metadata) {
 	return m
 }
 
-// kept is how many bytes an object takes in a cache, without what Transform takes off.
+// kept returns how many bytes an object takes in a cache, without what Transform removes.
 func (m metadata) kept(data []byte) int {
 	size := len(data) - len(m.ManagedFields)
 	braces := bytes.Count(data, []byte("{")) - bytes.Count(m.ManagedFields, []byte("{"))
@@ -105,8 +105,7 @@ func metaOf(object metav1.Object) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{}
 }
 
-// shrink leaves of an object's metadata what tells which object it is, whose, and whether it
-// is being deleted.
+// shrink removes all metadata but the identity, the owners, the deletion and the finalizers.
 func shrink(object metav1.Object) {
 	object.SetAnnotations(ownAnnotations(object.GetAnnotations(), 4*maxPath))
 	object.SetLabels(nil)
@@ -121,11 +120,11 @@ func shrink(object metav1.Object) {
 	}
 }
 
-// maxFinalizers is how many finalizers are cached of an object that is not cached whole.
+// maxFinalizers is how many finalizers are cached of an object without its spec.
 const maxFinalizers = 64
 
-// ownAnnotations are those that code reads and that have at most longest bytes. kubectl alone
-// leaves another copy of the object.
+// ownAnnotations returns the annotations that code reads and that have at most longest bytes. Others can
+// be large: kubectl apply stores a copy of the object.
 func ownAnnotations(annotations map[string]string, longest int) map[string]string {
 	var own map[string]string
 	for name, value := range annotations {
@@ -141,9 +140,9 @@ func ownAnnotations(annotations map[string]string, longest int) map[string]strin
 	return own
 }
 
-// Transform returns what prepares objects for the caches of informers, which are decoded with
-// limits: it leaves out managed fields and the annotations that no code reads, and of an
-// object that exceeds the budget of its namespace all but the identity and the status.
+// Transform returns a transform for informers whose objects are decoded with limits. It removes managed
+// fields and the annotations that no code reads, and the spec of an object that exceeds the budget of
+// its namespace.
 func Transform(of *budget.Budget) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)

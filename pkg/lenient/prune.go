@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits of foreign text in a message, in bytes.
+// Limits of quoted text in a message, in bytes.
 const (
 	maxPath  = 256
 	maxValue = 64
@@ -23,15 +23,15 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// pruner leaves out of JSON what a type of Go cannot take.
+// pruner removes the values from JSON that a Go type cannot hold.
 type pruner struct {
-	// first is the first that was left out, as the field and what is wrong with it, and count
-	// how many were.
+	// first describes the first value that was removed, by its field and what is wrong with it. count
+	// is how many were removed.
 	first string
 	count int
 }
 
-// prune returns raw without what a value of type t cannot take. It is not ok if nothing is left.
+// prune returns raw without the values that type t cannot hold. ok is false if nothing is left.
 func (p *pruner) prune(raw json.RawMessage, t reflect.Type, path string) (left json.RawMessage, ok bool) {
 	if t.Kind() == reflect.Pointer {
 		return p.prune(raw, t.Elem(), path)
@@ -61,8 +61,7 @@ func (p *pruner) leaf(raw json.RawMessage, t reflect.Type, path string) (json.Ra
 	return raw, true
 }
 
-// object prunes the values of known fields, and leaves others out; or all values of a map, if
-// there is a type of them.
+// object prunes the values of known fields and removes others. If t is a map, it prunes all values.
 func (p *pruner) object(raw json.RawMessage, fields map[string]reflect.Type, values reflect.Type, path string) (json.RawMessage, bool) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {
@@ -109,7 +108,7 @@ func (p *pruner) encoded(raw json.RawMessage, parts any, path string) (json.RawM
 	return left, true
 }
 
-// check notes what is wrong with a value.
+// check records what is wrong with a value.
 func (p *pruner) check(raw json.RawMessage, path string, wrong error) (json.RawMessage, bool) {
 	if wrong == nil {
 		return raw, true
@@ -136,7 +135,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// nameOf names a type to a user.
+// nameOf returns the name of a type for messages.
 func nameOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -152,7 +151,7 @@ func nameOf(t reflect.Type) string {
 	}
 }
 
-// cut returns at most size bytes of a text.
+// cut returns at most size bytes of text.
 func cut(text string, size int) string {
 	if len(text) > size {
 		text = text[:size-3] + "..."

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits of a quantity, within which it takes no time to parse. No quantity that Kubernetes
-// writes has as many characters, or as large an exponent.
+// Limits within which a quantity is fast to parse. Quantities that Kubernetes formats do not exceed
+// them.
 const (
 	maxQuantity = 64 // characters
 	maxExponent = 3  // digits
@@ -41,7 +41,7 @@ func startsValue(data []byte, at int) bool {
 	return at == 0 || strings.IndexByte("\" :,[\t\n\r", data[at-1]) >= 0
 }
 
-// isHuge reports whether text starts with an exponent that takes long to compute with.
+// isHuge reports whether text starts with an exponent that is slow to compute with.
 func isHuge[T string | []byte](text T) bool {
 	digits := 0
 	for i := range len(text) {

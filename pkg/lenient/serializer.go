@@ -1,10 +1,10 @@
-// Package lenient decodes Windlass' own objects such that one that cannot be read spoils no
-// list and no watch. What its type cannot take is left out, and the object is marked
-// (controller.Unreadable), so that nobody takes it for what is stored.
+// Package lenient decodes objects of Windlass' kinds so that an object that cannot be decoded breaks no
+// list and no watch. It leaves out the values that the Go type cannot hold, and marks the object
+// (controller.Unreadable), so that it is not taken for the stored one.
 //
-// What the API server has stored may not be what the types of Go can take: a pattern in a CRD
-// lets more pass than resource.ParseQuantity, an older CRD let pass what the present one
-// refuses, and a quantity such as 1e-100000000 takes a minute of CPU time to parse.
+// The API server can have objects that Go cannot decode: the pattern of a CRD accepts more than
+// resource.ParseQuantity, an older CRD accepted more than the present one, and a quantity such as
+// 1e-100000000 takes a minute of CPU time to parse.
 package lenient
 
 import (
@@ -20,9 +20,8 @@ import (
 	"windlass.dev/windlass/pkg/budget"
 )
 
-// Serializer returns a serializer like next, whose decoders are lenient with the objects that
-// scheme knows. If limited, they decode for caches that have a Transform, and leave out what
-// exceeds a limit.
+// Serializer returns a serializer like next whose decoders are lenient with the types in scheme. If
+// limited, the decoders are for caches with a Transform, and leave out what exceeds a limit.
 func Serializer(next runtime.NegotiatedSerializer, scheme *runtime.Scheme, limited bool) runtime.NegotiatedSerializer {
 	return &serializer{next, scheme, limited}
 }
@@ -38,14 +37,14 @@ func (s *serializer) DecoderToVersion(next runtime.Decoder, gv runtime.GroupVers
 	return &decoder{strict: s.NegotiatedSerializer.DecoderToVersion(next, gv), scheme: s.scheme, limits: s.limited}
 }
 
-// decoder decodes what the API server says.
+// decoder decodes responses of the API server.
 type decoder struct {
 	strict runtime.Decoder
 	scheme *runtime.Scheme
 	limits bool
 }
 
-// Decode implements runtime.Decoder. It fails for what is no object of a known type.
+// Decode implements runtime.Decoder. It fails for data that is not an object of a type in the scheme.
 func (d *decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into != nil && meta.IsListType(into) {
 		return d.list(data, defaults, into)
@@ -100,7 +99,7 @@ func (d *decoder) list(data []byte, defaults *schema.GroupVersionKind, into runt
 	return list, kind, meta.SetList(list, objects)
 }
 
-// unmark takes marks off that a user has set.
+// unmark removes marks that a user has set.
 func unmark(obj runtime.Object) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		delete(accessor.GetAnnotations(), mark)
@@ -108,7 +107,7 @@ func unmark(obj runtime.Object) {
 	}
 }
 
-// reset makes of into what it was before a decoder failed.
+// reset sets into to what it was before a decoder failed.
 func reset(into runtime.Object) {
 	if value := reflect.ValueOf(into); value.Kind() == reflect.Pointer && !value.IsNil() {
 		value.Elem().SetZero()

@@ -13,15 +13,14 @@ import (
 	"windlass.dev/windlass/pkg/budget"
 )
 
-// ExceededError says that an object exceeds a limit of package budget, so that only its
-// identity is cached. Where the limit is the budget of the namespace, the object can be cached
-// later: see Refill.
+// ExceededError says that an object exceeds a limit of package budget, so that only its identity is
+// cached. If the limit is the budget of the namespace, Refill can cache the object later.
 type ExceededError struct {
 	of        *Object
 	size      int
 	limit     *budget.Budget // nil if the object itself is too large
 	transform cache.TransformFunc
-	// refilled is what the cache returns instead since there was room.
+	// refilled is the object that Refill has cached.
 	refilled atomic.Pointer[any]
 }
 
@@ -33,13 +32,13 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%s/%s is not cached: the large objects of namespace %s exceed %d bytes together", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
 }
 
-// Fits reports whether there is room for the object by now, so that it is worth reading.
+// Fits reports whether the budget has room for the object now.
 func (e *ExceededError) Fits() bool {
 	return e.limit != nil && e.limit.Fits(e.of.namespace, e.of.uid, e.size)
 }
 
-// Refill caches an object that was read from the API server since it fits by now. A version
-// other than the one that the cache knows is ignored: an event brings it.
+// Refill caches an object that was read from the API server. It ignores another version than the
+// cached one, for which an event comes.
 func (e *ExceededError) Refill(live Whole) error {
 	if live.GetUID() != e.of.uid || live.GetResourceVersion() != e.of.version {
 		return nil
@@ -65,14 +64,14 @@ func (e *ExceededError) unpack() (Whole, error) {
 	return (*cached).(Whole), nil
 }
 
-// ownGroups end the groups of Windlass' APIs, and ownDomains begin its annotations.
+// ownGroups are the API groups of Windlass, and ownDomains the prefixes of its annotations.
 var (
 	ownGroups  = []string{"windlass.dev", "cnat.programming-kubernetes.info"}
 	ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 )
 
-// isClaimed reports whether an object says that it was made here: an object of Windlass' APIs
-// controls it, or one of their annotations is on it. Anyone can say so.
+// isClaimed reports whether an object has a controller of Windlass' kinds or an annotation of
+// Windlass. Anyone can set these.
 func isClaimed(object metav1.Object) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
@@ -93,15 +92,15 @@ func isClaimed(object metav1.Object) bool {
 	return false
 }
 
-// exceeded returns an object of which a cache knows which it is, its version and controller.
+// exceeded returns an Object whose Unpack returns why.
 func exceeded(whole Whole, why *ExceededError) *Object {
 	o := newObject(whole)
 	why.of, o.left = o, why
 	return o
 }
 
-// identityOf returns an object of which a cache knows which it is, its version and controller,
-// and whether it is being deleted.
+// identityOf returns an Object with the identity, version, controller and deletionTimestamp of another
+// object.
 func identityOf(whole Whole) (*Object, error) {
 	o := newObject(whole)
 	bare := reflect.New(reflect.TypeOf(whole).Elem()).Interface().(Whole)

@@ -1,10 +1,9 @@
-// Package packed keeps what informers cache packed: an object takes some hundred bytes then,
-// where what a decoder makes of it takes thousands. The objects of an operator are much
-// alike, so each is stored as what sets it apart from a few of its type.
+// Package packed compresses the objects in the caches of informers. A packed object takes some hundred
+// bytes instead of thousands: the objects that an operator makes are alike, so each is stored as its
+// difference from a few others of its type.
 //
-// A cache that is packed holds an *Object for each object, which client-go's stores and
-// indexers take for one since it tells of its metadata. Generated listers do not: what
-// reads such a cache calls Unpack.
+// A packed cache holds an *Object for each object. It has the methods that stores and indexers of
+// client-go need. Generated listers do not work on such a cache: read it and call Unpack.
 package packed
 
 import (
@@ -17,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is an object in a cache. What it tells never changes.
+// Object is a packed object. It is immutable.
 type Object struct {
 	namespace, name string
 	uid             types.UID
@@ -27,20 +26,20 @@ type Object struct {
 	ownerName string
 	ownerUID  types.UID
 
-	// packed is the object, without managed fields, as packing has it.
+	// packed is the object without managed fields, encoded by packing.
 	packed  string
 	packing *packing
-	// whole is the object itself while it is among the latest.
+	// whole is the unpacked object while it is among the latest.
 	whole atomic.Pointer[Whole]
-	// left is why only the identity of the object is there, or nil.
+	// left says why only the identity of the object is cached. It is nil otherwise.
 	left *ExceededError
 }
 
 type ownerKind struct{ apiVersion, kind string }
 
-// Unpack returns the object, which is not changed: it may be the one that others get too. Of
-// one that nobody here has made it returns the identity alone. Its error is an ExceededError
-// for one that is too large to be cached.
+// Unpack returns the object, which must not be changed, because other callers may get the same one. It
+// returns the identity alone of an object that the operator did not make, and an ExceededError for an
+// object that exceeds a limit.
 func (o *Object) Unpack() (Whole, error) {
 	if o.left != nil {
 		return o.left.unpack()
@@ -58,11 +57,11 @@ func (o *Object) Unpack() (Whole, error) {
 // GetUID implements controller.Versioned, as GetResourceVersion does.
 func (o *Object) GetUID() types.UID { return o.uid }
 
-// GetResourceVersion is the version that was packed.
+// GetResourceVersion returns the version of the packed object.
 func (o *Object) GetResourceVersion() string { return o.version }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor. It tells of name, version and
-// controller, and of nothing else: whoever needs labels or annotations unpacks the object.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. The result has namespace, name, UID, resource
+// version and controller. Call Unpack for labels and annotations.
 func (o *Object) GetObjectMeta() metav1.Object {
 	known := &metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: o.version}
 	if o.ownerKind != (unique.Handle[ownerKind]{}) {
@@ -74,7 +73,7 @@ func (o *Object) GetObjectMeta() metav1.Object {
 	return known
 }
 
-// newObject returns an Object that knows its metadata. All its strings are parts of one.
+// newObject returns an Object with the metadata of another object. Its strings share one allocation.
 func newObject(of metav1.Object) *Object {
 	parts := []string{of.GetNamespace(), of.GetName(), string(of.GetUID()), of.GetResourceVersion(), "", ""}
 	o := &Object{}

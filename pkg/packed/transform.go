@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/budget"
 )
 
-// Whole is an object of a type that can be packed, as all built-in types can.
+// Whole is implemented by the types that can be packed, which are all built-in types.
 type Whole interface {
 	metav1.Object
 	runtime.Object
@@ -25,19 +25,19 @@ type Whole interface {
 }
 
 const (
-	// latest is how many objects of a type are kept whole: a pass that an event leads to
-	// reads what the event told of, most often at once.
+	// latest is how many objects of a type are also kept unpacked, because the reconcile that follows
+	// an event usually reads the object of the event.
 	latest = 64
-	// largest is how many bytes an object may have that is kept whole, or learned.
+	// largest is the size in bytes up to which an object is kept unpacked, or added to a dictionary.
 	largest = 16 << 10
-	// worth is how many times smaller an object is to become.
+	// worth is the compression ratio below which an object is added to the dictionary.
 	worth = 3
 )
 
-// Transform returns what packs objects for informers. Managed fields are left out. What
-// cannot be packed stays as it is, and so do Secrets: the data of one that is gone would be
-// kept to unpack others. Of an object that nobody here has made, and of one that exceeds a
-// limit, the identity is left: see Object.Unpack.
+// Transform returns a transform for informers that packs objects, without their managed fields.
+// Secrets are not packed, because the dictionary would keep the data of deleted ones, and neither are
+// types that do not implement Whole. Of an object that the operator did not make, and of one that
+// exceeds a limit, only the identity is cached: see Object.Unpack.
 func Transform(limit *budget.Budget) cache.TransformFunc {
 	var packers sync.Map // by type
 	var transform cache.TransformFunc
@@ -61,7 +61,7 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 		}
 		data, err := whole.Marshal()
 		if err != nil {
-			return obj, nil // which takes more memory, and nothing else
+			return obj, nil // unpacked, which only takes more memory
 		}
 		if len(data) > budget.Owned {
 			return exceeded(whole, &ExceededError{size: len(data)}), nil
@@ -80,7 +80,7 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 type packer struct {
 	mu      sync.Mutex
 	packing *packing
-	misses  uint // of objects that were not like those before
+	misses  uint // how many objects compressed badly
 	buffer  []byte
 	recent  [latest]weak.Pointer[Object]
 	next    int
@@ -95,7 +95,7 @@ func (p *packer) pack(whole Whole, data []byte) *Object {
 	o := newObject(whole)
 	p.encode(data)
 	if len(p.buffer)*worth > len(data) && len(data) <= largest {
-		// Ever less often, so that what is like nothing else costs little.
+		// Less and less often, so that objects which are all different cost little.
 		if p.misses++; bits.OnesCount(p.misses) == 1 {
 			p.packing = p.packing.learn(data)
 			p.encode(data)
@@ -122,14 +122,14 @@ func (p *packer) encode(data []byte) {
 	p.buffer = p.packing.encode(p.buffer[:cap(p.buffer)], data)
 }
 
-// packing is how objects of one type are packed: as what they have beyond a dictionary.
+// packing encodes the objects of one type with a dictionary.
 type packing struct {
 	of    reflect.Type
 	known []byte
-	dict  *s2.Dict // of what is known, or nil
+	dict  *s2.Dict // of known, or nil
 }
 
-// learn returns a packing for objects that are like data, or like those before.
+// learn returns a packing whose dictionary has data too.
 func (p *packing) learn(data []byte) *packing {
 	known := slices.Concat(p.known, data)
 	known = known[max(0, len(known)-s2.MaxDictSize):]
