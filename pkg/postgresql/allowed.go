@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// AllowedHosts are where connections may go. The zero value allows every address but the
+// AllowedHosts decides to which servers connections may go. The zero value allows every address except
 // special ones: see isSpecial.
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
-	// ordinary takes no address for a special one. Tests set it, whose servers are on this machine.
+	// ordinary treats no address as special. Tests set it, because their servers are on this machine.
 	ordinary bool
 }
 
-// ParseAllowedHosts reads names, in which * stands for any characters, addresses, and
-// networks in CIDR notation. No entry gives the zero value.
+// ParseAllowedHosts parses host names, in which * matches any characters, addresses, and networks in
+// CIDR notation. Without an entry it returns the zero value.
 func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	var hosts AllowedHosts
 	for _, entry := range entries {
@@ -36,21 +36,21 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	return hosts, nil
 }
 
-// verdict says whether a connection may be made.
+// verdict says whether a connection is allowed.
 type verdict int
 
 const (
 	forbidden verdict = iota
-	// unlisted: it may, since nothing is listed. What answers there is told to nobody
-	// unless it is a PostgreSQL server.
+	// unlisted: it is allowed, because the list is empty. Unless a PostgreSQL server answers there,
+	// no message says what does.
 	unlisted
-	// listed: whoever runs the operator has listed the host or the address.
+	// listed: the administrator of the operator has listed the host or the address.
 	listed
 )
 
-// judge decides on a connection to an address of a host. An entry with a * lists no
-// special address: whoever owns a name that it matches decides what that resolves to. The
-// API server must be listed by its address alone.
+// judge decides on a connection to an address of a host. An entry with a * lists no special address,
+// because the owner of a matching name decides what it resolves to. The API server must be listed by
+// its exact address.
 func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.AddrPort) verdict {
 	address := to.Addr().Unmap().WithZone("")
 	alone, within := a.address(address)
@@ -77,11 +77,10 @@ func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.A
 	return forbidden
 }
 
-// name reports whether an entry matches the name of a host, and whether one without a *
-// does.
+// name reports whether an entry matches the name of a host, and whether an entry without a * does.
 func (a AllowedHosts) name(host string) (named, literally bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
-		return false, false // an address is none of the names
+		return false, false // an address is not a name
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	for _, pattern := range a.patterns {
@@ -92,7 +91,7 @@ func (a AllowedHosts) name(host string) (named, literally bool) {
 	return named, literally
 }
 
-// address reports whether an entry is the address alone, and whether one contains it.
+// address reports whether an entry is exactly this address, and whether an entry contains it.
 func (a AllowedHosts) address(address netip.Addr) (alone, within bool) {
 	for _, prefix := range a.prefixes {
 		if prefix.Contains(address) {
@@ -102,8 +101,8 @@ func (a AllowedHosts) address(address netip.Addr) (alone, within bool) {
 	return alone, within
 }
 
-// special are networks and addresses at which no database of a user's is: of this machine,
-// of this link, of several machines, of none, and those at which clouds serve metadata.
+// special are networks and addresses at which users have no databases: loopback, link-local, multicast
+// and unspecified ones, and those at which clouds serve metadata.
 var special = func() (prefixes []netip.Prefix) {
 	for _, text := range []string{
 		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/3",
@@ -115,14 +114,13 @@ var special = func() (prefixes []netip.Prefix) {
 	return prefixes
 }()
 
-// isSpecial reports whether an address must be listed, be it by its network.
+// isSpecial reports whether an address must be listed, by itself or by its network.
 func isSpecial(address netip.Addr) bool {
 	return slices.ContainsFunc(special, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
-// embeddings are networks of IPv6 in whose addresses a gateway finds one of IPv4, by the
-// first of its bytes: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete
-// IPv4-compatible ones.
+// embeddings are IPv6 networks whose addresses contain an IPv4 address, with the offset of its first
+// byte: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete IPv4-compatible ones.
 var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"):   12,
 	netip.MustParsePrefix("64:ff9b:1::/48"): 12,
@@ -130,7 +128,7 @@ var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("::/96"):          12,
 }
 
-// meanings are an address, and the address of IPv4 that is in it.
+// meanings returns an address and, if it has one, the IPv4 address in it.
 func meanings(address netip.Addr) []netip.Addr {
 	all := []netip.Addr{address}
 	for network, at := range embeddings {

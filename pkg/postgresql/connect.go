@@ -16,56 +16,56 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Nothing waits for a server for longer than this.
+// Timeouts of everything that waits for a server.
 const (
 	connectTimeout = 5 * time.Second  // name, connection, TLS and login
 	lookTimeout    = 5 * time.Second  // a query
 	changeTimeout  = 30 * time.Second // a statement that copies or deletes files, or waits for a checkpoint
-	// The server itself ends what takes that long, and what waits for others.
+	// Settings of the session, by which the server itself cancels statements and waits for locks.
 	statementTimeout = 25 * time.Second
 	lockTimeout      = 3 * time.Second
 )
 
-// What a server may say, in bytes.
+// Limits of what is read from a server, in bytes.
 const (
-	maxBeforeLogin = 64 << 10  // certificates among it
+	maxBeforeLogin = 64 << 10  // including certificates
 	maxAnswer      = 256 << 10 // in one session after the login
 	maxMessage     = 64 << 10
 )
 
-// maxAddresses is how many addresses of a host are tried: a name can have thousands.
+// maxAddresses is how many addresses of a host are tried, because a name can have thousands.
 const maxAddresses = 4
 
-// Connector connects to servers. It is safe for concurrent use, and shared by all, so
-// that it knows which of them are away.
+// Connector connects to servers. It is safe for concurrent use. All reconciles share one, so that it
+// knows which servers do not answer.
 type Connector struct {
 	options Options
 	gate    *gate
-	// base is a copy of what pgconn takes for a configuration: it takes no other than one
-	// that it has parsed itself.
+	// base is the configuration that is copied for each connection: pgconn accepts only one that it
+	// has parsed itself.
 	base *pgconn.Config
 }
 
-// Options are what whoever runs the operator decides for all servers.
+// Options configure a Connector.
 type Options struct {
-	// Allowed are where connections may go.
+	// Allowed decides to which servers connections may go.
 	Allowed AllowedHosts
-	// APIServers are where no connection goes, unless Allowed lists the very address.
+	// APIServers are addresses to which no connection goes unless Allowed lists exactly the address.
 	APIServers []netip.AddrPort
-	// UntrustedExtensions are those that the administrator makes where the owner may not.
-	// Their scripts run with the administrator's rights, in a schema that the owner may
-	// write to: an extension whose script is not careful can be made to do anything.
+	// UntrustedExtensions are extensions that the administrator creates if the owner may not. Their
+	// scripts run with the administrator's rights, in a schema that the owner may write to: a script
+	// that is not careful can be made to execute any statement.
 	UntrustedExtensions []string
-	// Workers is how many Servers are used at once. Half of them, at least one, may be at
+	// Workers is how many Servers are used at the same time. Half of them, at least one, may be at
 	// servers that are not known to answer fast. Zero means DefaultWorkers.
 	Workers int
 }
 
-// DefaultWorkers is Options.Workers unless it is set.
+// DefaultWorkers is the default of Options.Workers.
 const DefaultWorkers = 10
 
-// NewConnector returns a Connector. It fails only if the environment has variables for
-// libpq that cannot be read; those that can have no effect.
+// NewConnector returns a Connector. It fails only if the environment has invalid variables of libpq.
+// Valid ones have no effect.
 func NewConnector(options Options) (*Connector, error) {
 	base, err := pgconn.ParseConfig("host=localhost sslmode=disable user=nobody password=none")
 	if err != nil {
@@ -77,13 +77,13 @@ func NewConnector(options Options) (*Connector, error) {
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
-// attempt is one login, which may try several addresses. pgconn dials once more, in the
-// background, to cancel what it gives up.
+// attempt is one login, which may try several addresses. After a timeout pgconn dials once more, in the
+// background, to cancel its request.
 type attempt struct {
 	mu      sync.Mutex
-	verdict verdict  // the least of those on the addresses that were dialed, or on the name
-	dialed  bool     // an address
-	conn    *limited // the last
+	verdict verdict  // the lowest for the addresses that were dialed, or that for the name
+	dialed  bool     // whether an address was dialed
+	conn    *limited // the last connection
 }
 
 func (a *attempt) dials(decided verdict) {
@@ -106,8 +106,7 @@ func (a *attempt) result() (told bool, conn *limited) {
 	return a.verdict == listed, a.conn
 }
 
-// connect logs in. What the server says has the hidden words taken out. Its errors have a
-// Class.
+// connect logs in. Errors have a Class, and their messages do not contain the hidden words.
 func (c *Connector) connect(ctx context.Context, s Settings, hidden []string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -129,7 +128,7 @@ func (c *Connector) connect(ctx context.Context, s Settings, hidden []string) (*
 	return &session{conn: conn, hears: hears}, nil
 }
 
-// config says all, so that nothing comes from the environment or from files.
+// config returns a complete configuration, so that nothing is read from the environment or from files.
 func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	var err error
 	config := c.base.Copy()
@@ -141,7 +140,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	config.ValidateConnect, config.MinProtocolVersion, config.MaxProtocolVersion = nil, "3.0", "3.0"
 	config.MaxProtocolMessageBodyLen = maxMessage
 	if !s.verified() {
-		config.RequireAuth = "!password" // it could be anybody who asks
+		config.RequireAuth = "!password" // the server is not verified
 	}
 	config.ConnectTimeout = connectTimeout
 	config.RuntimeParams = map[string]string{
@@ -162,7 +161,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// dialer dials addresses of a host, after they were looked up, if they are allowed.
+// dialer dials the addresses of a host that are allowed.
 func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at, err := netip.ParseAddrPort(address)
@@ -187,12 +186,11 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 
 var errForbidden = NewError(Forbidden, "the operator does not connect to that host: --external-database-allowed-hosts must have it, or its address if that is loopback, link-local or the API server's")
 
-// limited is a connection by which a server can tell only so much: one that is none
-// could fill the memory.
+// limited is a connection that reads a limited number of bytes, so that a server cannot fill the memory.
 type limited struct {
 	net.Conn
 	left  atomic.Int64
-	first byte // that the server said
+	first byte // the first byte that was read
 	begun bool
 }
 
@@ -211,13 +209,13 @@ func (l *limited) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// session is one connection.
+// session is a connection after the login.
 type session struct {
 	conn  *pgconn.PgConn
 	hears hearing
 }
 
-// exec does a statement, or several of which all or none is done.
+// exec executes a statement, or several in one transaction.
 func (s *session) exec(ctx context.Context, sql string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -227,9 +225,9 @@ func (s *session) exec(ctx context.Context, sql string) error {
 	return nil
 }
 
-// close says goodbye, but does not wait for an answer.
+// close closes the connection without waiting for the server.
 func (s *session) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.conn.Close(ctx) // it is gone either way
+	_ = s.conn.Close(ctx) // the connection is closed even after an error
 }

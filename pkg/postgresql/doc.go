@@ -1,13 +1,13 @@
-// Package postgresql keeps a role and a database on a PostgreSQL server, and knows
-// nothing of Kubernetes.
+// Package postgresql keeps a role and a database on a PostgreSQL server in their desired state. It does
+// not import Kubernetes.
 //
 //	Want ──▶ Server.Exists ──▶ Create │ Update │ Delete
 //	              │                    │
-//	         sight: one query          └─ look, decide on one statement, do it; until
-//	         tells all                    nothing is left to do
+//	         sight: the result         └─ query, decide on one statement, execute it;
+//	         of one query                 until none is left
 //
-// What is there and what shall be decides on the next statement (plan.go), so that a
-// connection may be cut anywhere: the next pass looks again, and goes on. A role or
-// database is ours if it bears our Mark, a comment with the UID of the object that it
-// is kept for; see whose.go for what else is. No other one is ever touched.
+// The observed and the desired state decide on the next statement (plan.go), so that a connection can
+// be lost at any time: the next reconcile continues. A role or database is ours if it has our Mark, a
+// comment with the UID of the object that it belongs to; whose.go has the exceptions. Others are never
+// changed.
 package postgresql

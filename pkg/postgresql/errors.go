@@ -8,45 +8,43 @@ import (
 	"time"
 )
 
-// Class is what kind of trouble an error is, by which callers decide what to do.
+// Class is the kind of an error, by which callers decide what to do.
 type Class int
 
 // Classes of errors.
 const (
-	// Other: anything else, a connection that was lost in the middle among it. To be
-	// tried again.
+	// Other: any other error, such as a lost connection. Retry.
 	Other Class = iota
-	// Busy: others are finding out whether the server, or another one, answers. To be
-	// tried again after RetryAfter, without a word.
+	// Busy: other callers wait for this or another server. Retry after RetryAfter, without telling
+	// users.
 	Busy
-	// Silent: nobody answers, or nobody who speaks as a PostgreSQL server does; or the
-	// server is starting, or stopped answering.
+	// Silent: no PostgreSQL server answers, or it is starting, or it stopped answering.
 	Silent
-	// Away: the server is stopping, is full, or has what is wanted in use.
+	// Away: the server is stopping, accepts no more connections, or has the database in use.
 	Away
-	// Forbidden: AllowedHosts do not have the server.
+	// Forbidden: AllowedHosts do not allow the server.
 	Forbidden
-	// Untrusted: the server does not show that it is who it shall be, or has no TLS.
+	// Untrusted: the server cannot be verified, or has no TLS.
 	Untrusted
-	// Refused: the server does not take the login.
+	// Refused: the server refuses the login.
 	Refused
-	// Denied: the role lacks a right.
+	// Denied: the role lacks a privilege.
 	Denied
-	// Taken: a role or database of the name is not ours.
+	// Taken: a role or database of the name belongs to somebody else.
 	Taken
-	// Replaced: the server, or the database on it, is another one than it was.
+	// Replaced: the server, or the database on it, was replaced by another one.
 	Replaced
-	// Rejected: the server cannot do what is wanted: an extension that it does not have,
-	// a role that is still needed elsewhere.
+	// Rejected: the server cannot reach the desired state: it lacks an extension, or a role is still
+	// needed elsewhere.
 	Rejected
 )
 
-// String is a word for the class.
+// String returns the name of the class.
 func (c Class) String() string {
 	return [...]string{"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Taken", "Replaced", "Rejected"}[c]
 }
 
-// classified is an error whose class is known where it is made.
+// classified is an error with a class.
 type classified struct {
 	class Class
 	err   error
@@ -60,7 +58,7 @@ func NewError(class Class, format string, args ...any) error {
 	return &classified{class, fmt.Errorf(format, args...)}
 }
 
-// ClassOf sorts an error of this package.
+// ClassOf returns the class of an error of this package.
 func ClassOf(err error) Class {
 	var known *classified
 	if errors.As(err, &known) {
@@ -73,7 +71,7 @@ func ClassOf(err error) Class {
 	return Other
 }
 
-// Codes of errors (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+// SQLSTATE codes (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 const (
 	codeInvalidAuthorization = "28000" // among others: no line in pg_hba.conf, a role that may not log in
 	codeInvalidPassword      = "28P01"
@@ -109,8 +107,8 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// locksOut tells whether a login failed for what an administrator can mend: the role,
-// its password, the database, or the right to connect to it.
+// locksOut reports whether a login failed because of the role, its password, the database, or the
+// privilege to connect to it, which an administrator can change.
 func locksOut(err error) bool {
 	return slices.Contains([]string{
 		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
@@ -121,7 +119,7 @@ func isSilent(err error) bool { return err != nil && ClassOf(err) == Silent }
 
 func isCode(err error, code string) bool { return codeOf(err) == code }
 
-// codeOf is the code of an error that the server reported, or empty.
+// codeOf returns the SQLSTATE code of an error that the server reported, or "".
 func codeOf(err error) string {
 	var said *foreign
 	if errors.As(err, &said) {
@@ -130,7 +128,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// RetryAfter is when to try again what was Busy.
+// RetryAfter returns the time after which an error of class Busy should be retried.
 func RetryAfter(err error) time.Duration {
 	var busy *busyError
 	if errors.As(err, &busy) {
@@ -139,7 +137,7 @@ func RetryAfter(err error) time.Duration {
 	return busyBase
 }
 
-// busyError is of class Busy.
+// busyError is an error of class Busy.
 type busyError struct{ after time.Duration }
 
 func (e *busyError) Error() string {

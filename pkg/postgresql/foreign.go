@@ -18,24 +18,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxForeign is how many bytes are kept of what a server says.
+// maxForeign is how many bytes of a server's message are kept.
 const maxForeign = 1 << 10
 
-// foreign is an error that a server reported, or that came of asking it. It does not wrap
-// what it was made of, which can be as long as the server likes.
+// foreign is an error that a server reported or caused. It does not wrap the original error, which can
+// be as long as the server likes.
 type foreign struct {
 	class Class
 	code  string // of the error that the server reported, or empty
-	text  string // may be shown to whoever sees the object
-	// detail is for whoever runs the operator: it may tell what answers at an address.
+	text  string // for everybody who can read the object
+	// detail is for the administrator of the operator: it may reveal what answers at an address.
 	detail string
 }
 
 func (e *foreign) Error() string { return e.text }
 
-// Detail is what an error is about, for whoever runs the operator. It says what text for
-// users does not: what answers where no PostgreSQL server does. It is empty if there is
-// no more to say.
+// Detail returns what an error reveals to the administrator of the operator, but not to users: what
+// answers at an address that has no PostgreSQL server. It is empty if there is nothing to add.
 func Detail(err error) string {
 	var said *foreign
 	if errors.As(err, &said) {
@@ -44,17 +43,16 @@ func Detail(err error) string {
 	return ""
 }
 
-// hearing is how what a server says is made fit to be shown. All of it passes here.
+// hearing turns everything that a server says into text that may be shown.
 type hearing struct {
-	// hidden are words that are taken out: those of a connection Secret, which a server's
-	// errors repeat.
+	// hidden are words that are removed: the values of a connection Secret, which the errors of a
+	// server repeat.
 	hidden []string
-	// told says that users may know what answers there, even if it is no PostgreSQL
-	// server.
+	// told says that users may know what answers there, even if it is not a PostgreSQL server.
 	told bool
 }
 
-// words makes text of at most maxForeign bytes of what a server says, on one line.
+// words returns a server's message as one line of at most maxForeign bytes.
 func (h hearing) words(said string) string {
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -77,8 +75,8 @@ func (h hearing) words(said string) string {
 	return said[:end] + more
 }
 
-// hide takes a word out of a text. One of less than four bytes tells something only if it
-// stands alone: as a part of other words it is left.
+// hide removes a word from a text. A word of less than four bytes is removed only where it stands
+// alone.
 func hide(text, word string) string {
 	const instead, short = "(hidden)", 4
 	if len(word) >= short {
@@ -108,7 +106,7 @@ func hide(text, word string) string {
 
 func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// reported is the error that a server reported. Its code is five letters and digits.
+// reported returns an error that a server reported.
 func (h hearing) reported(pg *pgconn.PgError) *foreign {
 	code := pg.Code
 	if len(code) != 5 || strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || !inWord(r) }) {
@@ -117,7 +115,7 @@ func (h hearing) reported(pg *pgconn.PgError) *foreign {
 	return &foreign{class: classOfCode(code), code: code, text: h.words(pg.Message) + " (SQLSTATE " + code + ")", detail: h.words(pg.Detail)}
 }
 
-// also is a sentence with a detail that not everybody may know.
+// also returns an error with a detail for the administrator.
 func (h hearing) also(class Class, text, detail string) *foreign {
 	detail = h.words(detail)
 	if h.told && detail != "" {
@@ -126,7 +124,7 @@ func (h hearing) also(class Class, text, detail string) *foreign {
 	return &foreign{class: class, text: text, detail: detail}
 }
 
-// answer is the error of a statement or query.
+// answer returns the error of a statement.
 func (h hearing) answer(ctx context.Context, err error, limit time.Duration) error {
 	var (
 		pg    *pgconn.PgError
@@ -143,9 +141,8 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	return h.also(Other, "the connection to the server was lost", causeOf(err))
 }
 
-// login is the error of an attempt to log in, by a connection if there was one. What is
-// neither the server's word, nor about trust, nor about the login, was not said by a
-// PostgreSQL server: nothing tells one such error from another but the detail.
+// login returns the error of a login. An error that a PostgreSQL server did not report, and that is not
+// about trust or the login, has the same text whatever answers there; only its detail differs.
 func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	var (
 		pg          *pgconn.PgError
@@ -178,7 +175,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	return h.also(Silent, "no PostgreSQL server answers", cause)
 }
 
-// flaw says what is wrong with a certificate, and nothing that is in it.
+// flaw returns what is wrong with a certificate, without its content.
 func flaw(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -196,8 +193,8 @@ func flaw(err error) string {
 	return "its certificate is not valid"
 }
 
-// causeOf is what the network or crypto/tls says in an error, without addresses and
-// ports, which are in the connection Secret or differ from one attempt to the next.
+// causeOf returns the message of an error of the network or of crypto/tls without addresses and ports,
+// which are secret, or differ in each attempt.
 func causeOf(err error) string {
 	var (
 		attempt   *pgconn.ConnectError

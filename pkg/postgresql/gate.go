@@ -8,36 +8,35 @@ import (
 )
 
 const (
-	// awayFor is how long a server that did not answer is taken to be away.
+	// awayFor is how long a server that did not answer is not tried again.
 	awayFor = 30 * time.Second
-	// patience is how long callers may wait for a server before others do not join them.
+	// patience is how long callers may wait for a server before further callers are sent away.
 	patience = time.Second
-	// slowAfter is how long a visit to a server may take that is known to answer fast. It
-	// goes on after that only if there is a slot for it.
+	// slowAfter is how long a visit to a proven server may take. It continues after that only if a
+	// slot is free.
 	slowAfter = 5 * time.Second
-	// longestUnproven and longest end a visit with a slot. After the one that was ended by the
-	// first comes one that may take longest: the server may need that for a statement.
+	// longestUnproven and longest are the timeouts of a visit with a slot. After a visit that exceeded
+	// the first, the next one may take longest, because a statement may need it.
 	longestUnproven, longest = 15 * time.Second, 40 * time.Second
-	// struckFor is how long a tenant needs a slot for each visit after a server was slow that
-	// was known to answer fast.
+	// struckFor is how long a tenant needs a slot for each visit after one of its proven servers was
+	// slow.
 	struckFor = 5 * time.Minute
-	// slotsOfTenant is how many slots a tenant has at most; one after a visit that came to
-	// nothing.
+	// slotsOfTenant is how many slots a tenant can have. After a visit that failed it can have one.
 	slotsOfTenant = 2
-	// Callers that are busy come again after busyBase, and after longer the longer they have
-	// waited, up to busyLimit. A tenant that has not come for ticketLife does not wait.
+	// Callers that get no slot retry after busyBase, and less and less often up to busyLimit. A tenant
+	// that has not retried for ticketLife loses its turn.
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
-	// turnBase is between callers of a tenant that wait for a slot.
+	// turnBase is the time between the retries of a tenant's callers.
 	turnBase = 250 * time.Millisecond
 )
 
-// gate keeps servers that are slow or do not answer from holding up those that wait for
-// others. What is known of a server is known for each tenant apart.
+// gate prevents slow and silent servers from occupying all workers. It keeps its knowledge of a server
+// for each tenant separately.
 //
-// A server is proven by a visit of at most slowAfter at whose end it answered. A visit to
-// any other server takes one of a few slots. Tenants get slots in turn, first those whose
-// last visit with a slot went well. So a tenant whose servers answer waits for one visit in
-// each slot at most, and whoever visits a proven server needs no slot.
+// A server is proven by a visit that took at most slowAfter and ended with an answer. A visit to any
+// other server needs one of a few slots. Tenants get slots in turn, first those whose last visit with a
+// slot succeeded. A tenant whose servers answer therefore waits for at most one visit in each slot, and
+// a visit to a proven server needs no slot.
 type gate struct {
 	slots int
 
@@ -48,39 +47,38 @@ type gate struct {
 	pruned  time.Time
 }
 
-// place is a server of a tenant's.
+// place identifies a server of a tenant.
 type place struct{ tenant, address string }
 
-// known is what is known of a server.
+// known is what the gate knows about a server.
 type known struct {
 	proven  bool
-	cut     bool      // the last visit was ended since it took too long
-	answers bool      // the last that was asked of it got an answer
-	callers int       // that are at it
-	since   time.Time // when one of them last got an answer, or the first came
-	until   time.Time // when it may be asked again
-	silence error     // why not before
+	cut     bool      // the last visit timed out
+	answers bool      // the last request got an answer
+	callers int       // how many visit it now
+	since   time.Time // the last answer to one of them, or the arrival of the first
+	until   time.Time // the end of silence
+	silence error     // the error of all visits until then
 	used    time.Time
 }
 
-// tenant is who names servers.
+// tenant is a namespace whose objects name servers.
 type tenant struct {
 	callers int
 	slots   int
-	bad     bool      // the last visit with a slot came to nothing
-	struck  time.Time // until then each visit needs a slot
-	took    time.Time // the last slot
-	// waits is since when it waits for a slot, zero if it does not, and came is when it last
-	// asked for one.
+	bad     bool      // the last visit with a slot failed
+	struck  time.Time // the time until which each visit needs a slot
+	took    time.Time // when it got its last slot
+	// waits is the time since which it waits for a slot, or zero. came is when it last asked for one.
 	waits, came time.Time
-	next        time.Time // when the last of its callers comes again that wait for a slot
+	next        time.Time // when the last of its waiting callers retries
 }
 
 func newGate(slots int) *gate {
 	return &gate{slots: slots, servers: map[place]*known{}, tenants: map[string]*tenant{}}
 }
 
-// enter lets a caller in, who calls leave in the end; or it says why not.
+// enter admits a caller, who must call leave at the end, or returns an error.
 func (g *gate) enter(at place) (*visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +125,7 @@ func (g *gate) of(at place) (*known, *tenant) {
 	return server, who
 }
 
-// take gives a visit a slot, if it is its tenant's turn.
+// take gives a visit a slot if it is the turn of its tenant.
 func (g *gate) take(v *visit, now time.Time) error {
 	who := v.tenant
 	if who.slots >= who.limit() {
@@ -152,8 +150,8 @@ func (g *gate) take(v *visit, now time.Time) error {
 	return nil
 }
 
-// nextTurn has a caller come again the sooner the fewer tenants are ahead, but not all callers
-// of a tenant at once: a slot that waits for somebody is lost to all.
+// nextTurn returns when a caller should retry: the sooner, the fewer tenants are ahead, but not at the
+// same time as other callers of the tenant, because a slot that waits for a caller is lost to all.
 func (t *tenant) nextTurn(now time.Time, ahead int) error {
 	if t.next.Before(now) {
 		t.next = now
@@ -173,7 +171,7 @@ func (t *tenant) waiting(now time.Time) bool {
 	return !t.waits.IsZero() && now.Sub(t.came) <= ticketLife
 }
 
-// before reports whether a tenant that waits gets a slot before another one that does.
+// before reports whether a waiting tenant gets a slot before another one.
 func (t *tenant) before(other *tenant) bool {
 	if t.bad != other.bad {
 		return !t.bad
@@ -181,9 +179,9 @@ func (t *tenant) before(other *tenant) bool {
 	return t.waits.Before(other.waits)
 }
 
-// busy tells a caller that has waited for some time to come again.
+// busy returns the error for a caller that should retry.
 func busy(waited time.Duration) error {
 	after := min(max(waited, busyBase), busyLimit)
-	after += time.Duration((rand.Float64() - 0.5) * 0.5 * float64(after)) // so that callers do not come at once
+	after += time.Duration((rand.Float64() - 0.5) * 0.5 * float64(after)) // so that callers do not retry at the same time
 	return &classified{Busy, &busyError{after}}
 }
