@@ -60,7 +60,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if extra := flags.Args(); len(extra) > 0 {
-		return nil, fmt.Errorf("there are only flags, but %q is none", extra[0])
+		return nil, fmt.Errorf("unexpected argument %q", extra[0])
 	}
 	return o, o.validate()
 }

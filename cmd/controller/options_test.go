@@ -11,7 +11,7 @@ import (
 func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
 		"a flag that does not exist":     {"--nonsense", "unknown flag: --nonsense"},
-		"a word that is no flag":         {"nonsense", `there are only flags, but "nonsense" is none`},
+		"a word that is no flag":         {"nonsense", `unexpected argument "nonsense"`},
 		"no workers":                     {"--workers=0", "--workers must be at least 1, not 0"},
 		"workers that are no number":     {"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`},
 		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},

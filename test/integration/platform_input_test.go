@@ -89,7 +89,7 @@ func TestADependencyThatIsNoneIsRefusedInALargePlatformToo(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: append(many(70, 0), task("last", "nothing"))})
 	platform := shared.PlatformReason(t, namespace, "InvalidSpec")
-	if words := "component last depends on nothing, which there is not"; !strings.Contains(message(platform), words) {
+	if words := `component "last" depends on unknown component "nothing"`; !strings.Contains(message(platform), words) {
 		t.Errorf("Ready says: %s", message(platform))
 	}
 	if ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(ats.Items) > 0 {

@@ -248,8 +248,8 @@ func TestASpecThatCannotBeIsRefused(t *testing.T) {
 		ready string
 	}{
 		"a cycle":           {[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")}, "False DependencyCycle: components depend on each other in a cycle, so that none of them can be the first: a -> b -> c -> a;"},
-		"a name of nothing": {[]v1alpha1.PlatformComponent{app("a", "b")}, "False InvalidSpec: component a depends on b, which there is not"},
-		"no kind":           {[]v1alpha1.PlatformComponent{{Name: "a"}}, "False InvalidSpec: component a is none of app, database, externalDatabase and at"},
+		"a name of nothing": {[]v1alpha1.PlatformComponent{app("a", "b")}, `False InvalidSpec: component "a" depends on unknown component "b"`},
+		"no kind":           {[]v1alpha1.PlatformComponent{{Name: "a"}}, `False InvalidSpec: component "a" has none of app, database, externalDatabase and at`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, example(append(c.spec, app("fine"))...))

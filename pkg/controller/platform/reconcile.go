@@ -132,13 +132,13 @@ func (r *reconciler) check(p *scope) error {
 	}
 	for i := range p.platform.Spec.Components {
 		if spec := &p.platform.Spec.Components[i]; kindOf(spec) == "" {
-			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %s is none of app, database, externalDatabase and at", spec.Name)))
+			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q has none of app, database, externalDatabase and at", spec.Name)))
 		}
 	}
 	for _, f := range p.plan.facts {
 		for _, name := range f.needs {
 			if f.listed && p.plan.listed[name] == nil {
-				return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %s depends on %s, which there is not; take it out of dependsOn", f.name, name)))
+				return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q depends on unknown component %q; remove it from dependsOn", f.name, name)))
 			}
 		}
 	}
