@@ -5,23 +5,23 @@ import (
 	"regexp"
 )
 
-// Mark says, as a comment on a role or a database, for which object it is kept.
+// Mark is the comment on a role or a database that identifies the object it belongs to.
 type Mark struct {
-	// Namespace and Name are told to people; the UID alone decides.
+	// Namespace and Name are for people. The UID alone decides.
 	Namespace, Name, UID string
 }
 
 const markPrefix = "windlass.dev/externaldatabase"
 
-// String is the comment.
+// String returns the comment.
 func (m Mark) String() string {
 	return fmt.Sprintf("%s %s/%s %s", markPrefix, m.Namespace, m.Name, m.UID)
 }
 
 var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + ` ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253}) ([A-Za-z0-9-]{1,64})$`)
 
-// parseMark reads a comment; false if it is somebody's own words, such as a mark that names
-// what no object of Kubernetes is called.
+// parseMark parses a comment. ok is false for a comment that is not a Mark, or has names that no object of
+// Kubernetes can have.
 func parseMark(comment string) (Mark, bool) {
 	parts := markPattern.FindStringSubmatch(comment)
 	if parts == nil {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// change is what is wanted, in the names and words of SQL.
+// change is the desired state in SQL.
 type change struct {
 	Want
 	owner, database, mark string // quoted
-	// newPassword says that the server shall take the password, whatever it has.
+	// newPassword says that the password has to be set, because the owner cannot log in with it.
 	newPassword bool
 }
 
@@ -25,8 +25,8 @@ func newChange(w Want) (*change, error) {
 	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next is the statement that brings what is there nearer to what is wanted, and what
-// it does; nothing if it is there.
+// next returns the next statement on the way to the desired state and what it does, or nothing in the
+// desired state.
 func (c *change) next(s sight) (sql, does string, err error) {
 	if err := c.check(s); err != nil {
 		return "", "", err
@@ -47,8 +47,8 @@ func (c *change) next(s sight) (sql, does string, err error) {
 	return c.alterDatabase(s), "putting the database right", nil
 }
 
-// nextOfDeletion is the statement that removes some of what is ours; nothing if all is
-// gone. What is somebody else's stays.
+// nextOfDeletion returns the next statement that deletes something of ours, or nothing if all is gone.
+// Objects of others stay.
 func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return "", "", c.moved(s)
@@ -69,7 +69,7 @@ func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	return "", "", nil
 }
 
-// createRole makes the role with its mark, or neither.
+// createRole creates the role and its mark in one transaction.
 func (c *change) createRole(s sight) (string, error) {
 	secret, err := verifier(c.Password)
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *change) createRole(s sight) (string, error) {
 	return sql, nil
 }
 
-// hold lets the administrator make a database for the owner, and delete it.
-// From PostgreSQL 16 on the server's settings decide what a membership is, if it does not say.
+// hold makes the administrator a member of the owner, to create and delete databases for it.
+// From PostgreSQL 16 on, settings of the server decide about the options that a GRANT does not name.
 func (c *change) hold(s sight) string {
 	sql := "GRANT " + c.owner + " TO CURRENT_USER"
 	if s.Version >= 160000 {
@@ -96,7 +96,7 @@ func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + "
 
 func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
 
-// alterRole names only what is wrong: some attributes only superusers may name.
+// alterRole names only the attributes that differ, because some may be named by superusers only.
 func (c *change) alterRole(s sight) (string, error) {
 	var attributes, statements []string
 	for attribute, wrong := range map[string]bool{
@@ -127,9 +127,9 @@ func (c *change) alterRole(s sight) (string, error) {
 	return strings.Join(statements, "; "), nil
 }
 
-// createDatabase makes a database that nobody can connect to, until it is marked and
-// PUBLIC has no right: a CREATE DATABASE is a transaction of its own. It copies template0,
-// into which nobody can put anything.
+// createDatabase creates a database without connections, until it is marked and PUBLIC has no
+// privilege: CREATE DATABASE cannot run in a transaction. The template is template0, which nobody can
+// change.
 func (c *change) createDatabase() string {
 	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 }
@@ -150,13 +150,13 @@ func (c *change) alterDatabase(s sight) string {
 	return strings.Join(statements, "; ")
 }
 
-// missing are the extensions that are wanted and not there.
+// missing returns the desired extensions that the database lacks.
 func (w Want) missing(s sight) []string {
 	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
 }
 
-// HandOver is the SQL by which an administrator makes a role and a database those that
-// are wanted, whoever's they were. It is empty for names that Identifier refuses.
+// HandOver returns the SQL by which an administrator hands an existing role and database over. It is
+// empty for names that Identifier refuses.
 func HandOver(w Want) string {
 	c, err := newChange(w)
 	if err != nil {

@@ -3,17 +3,16 @@ package postgresql
 import "time"
 
 const (
-	// forgetAfter is when a server is forgotten that nobody visits: some time after it would
-	// have been looked at again.
+	// forgetAfter is how long a server without visits is remembered, which is longer than a resync.
 	forgetAfter = 15 * time.Minute
-	// maxServersOfTenant and maxServers are how many servers are known.
+	// maxServersOfTenant and maxServers limit how many servers are remembered.
 	maxServersOfTenant, maxServers = 64, 4096
 	pruneEvery                     = time.Minute
 )
 
-// prune forgets what says nothing any more. A server that is new takes the place of the one
-// that was visited least recently, of the same tenant or of all, if there are too many. What
-// somebody visits now is kept, so that there can be a few more.
+// prune forgets servers without visits. If there are too many, a new server replaces the least recently
+// visited one, of its tenant or of all. Servers that are being visited are kept, so that there can be a
+// few more.
 func (g *gate) prune(now time.Time, comes place) {
 	if now.Sub(g.pruned) >= pruneEvery {
 		g.pruned = now

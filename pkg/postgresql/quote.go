@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxIdentifier is NAMEDATALEN - 1, in bytes: the server would cut off what is longer.
+// maxIdentifier is NAMEDATALEN - 1, in bytes. The server truncates longer names.
 const maxIdentifier = 63
 
-// Identifier quotes a name for SQL. It refuses what PostgreSQL would change or not
-// take: an empty name, one over 63 bytes, with a NUL, or not in UTF-8.
+// Identifier quotes a name for SQL. It returns an error for a name that PostgreSQL would change or
+// refuse: empty, longer than 63 bytes, with a NUL, or not in UTF-8.
 func Identifier(name string) (string, error) {
 	switch {
 	case name == "":
@@ -27,8 +27,8 @@ func Identifier(name string) (string, error) {
 	return pgx.Identifier{name}.Sanitize(), nil
 }
 
-// literal quotes a string that is made here, of letters, digits and punctuation but
-// backslashes: a mark, or a verifier. Sessions have standard_conforming_strings on.
+// literal quotes a mark or a verifier, which have no backslashes. Sessions have
+// standard_conforming_strings on.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }

@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	scramIterations = 4096 // PostgreSQL's default, which clients have to work through at each login
+	scramIterations = 4096 // PostgreSQL's default, which clients compute at each login
 	scramSalt       = 16   // bytes
 )
 
-// verifier is what the server keeps of a password: with it a login can be checked but
-// not made, so that a log of statements may have it (RFC 5803; in the format of
-// PostgreSQL's src/common/scram-common.c). The password must be printable ASCII, which
-// SASLprep leaves as it is.
+// verifier returns the SCRAM verifier of a password (RFC 5803, in the format of PostgreSQL's
+// src/common/scram-common.c). It can check a login, but is no use for one, so that it may appear in a log
+// of statements. The password must be printable ASCII, which SASLprep does not change.
 func verifier(password string) (string, error) {
 	salt := make([]byte, scramSalt)
 	_, _ = rand.Read(salt) // it never fails, says its documentation

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Server keeps databases on one server. It connects when it has to, with at most one
-// session as the owner and one as the administrator in each database, until Close. It
-// is not safe for concurrent use.
+// Server keeps databases on one server. It connects when needed, with at most one session as the owner
+// and one as the administrator in each database, until Close. It is not safe for concurrent use.
 type Server struct {
 	connector *Connector
 	tenant    string
@@ -17,20 +16,19 @@ type Server struct {
 	// The sessions that are open: of the owner, and of the administrator by database.
 	owner  *session
 	admins map[string]*session
-	// refused says that the server did not take the owner's password.
+	// refused says that the server refused the owner's password.
 	refused bool
-	// visit is what the gate knows of this; nil before the first connection.
+	// visit is the visit that the gate has admitted; nil before the first connection.
 	visit *visit
 }
 
-// Open returns the server that settings lead to, which are those of an administrator. The
-// tenant, such as a namespace, is who named the server: no tenant's servers are in the way of
-// another's. Nothing is connected yet.
+// Open returns the server at the address in the settings, which are those of an administrator. Slow
+// servers of a tenant, such as a namespace, do not delay other tenants. Open does not connect.
 func (c *Connector) Open(tenant string, admin Settings) *Server {
 	return &Server{connector: c, tenant: tenant, admin: admin, admins: map[string]*session{}}
 }
 
-// Close ends the sessions.
+// Close closes all sessions.
 func (s *Server) Close() {
 	for _, open := range s.admins {
 		open.close()
@@ -43,19 +41,19 @@ func (s *Server) Close() {
 	}
 }
 
-// Found is what there is of what is wanted.
+// Found is the result of Exists.
 type Found struct {
-	// ID is that of the database; none if there is no database.
+	// ID is the identity of the database; empty if there is none.
 	ID ID
-	// Current says that nothing differs from what is wanted.
+	// Current says that everything is in the desired state.
 	Current bool
 }
 
-// Exists tells whether the database is there, and whether all is as wanted. It looks as
-// the owner, which checks the password too, by one connection and one query; and as
-// the administrator if the owner cannot log in, or was not there before.
+// Exists reports whether the database exists, and whether it is in the desired state. It logs in as the
+// owner, which checks the password too, and sends one query. If the owner cannot log in, or did not
+// exist before, it logs in as the administrator.
 //
-// Its errors have a Class: Taken if something of the name is not ours.
+// Errors have a Class, which is Taken if an object of the name belongs to somebody else.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	c, err := newChange(w)
 	if err != nil {
@@ -84,8 +82,8 @@ func (c *change) found(seen sight) (Found, error) {
 	return Found{ID: seen.id(), Current: err == nil && sql == "" && len(c.missing(seen)) == 0}, err
 }
 
-// Create makes what is wanted, and returns which database that is. It goes on where
-// another attempt was cut off.
+// Create creates role and database, or continues an interrupted creation, and returns the identity of
+// the database.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	c, err := newChange(w)
 	if err != nil {
@@ -98,7 +96,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 		}
 		seen, err := s.lookAsOwner(ctx, w)
 		if isCode(err, codeInvalidPassword) && !triesPassword {
-			continue // the role was there, with another password
+			continue // the role existed, with another password
 		}
 		if err != nil {
 			return "", err
@@ -107,7 +105,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	}
 }
 
-// Update puts right what differs.
+// Update brings role and database to the desired state.
 func (s *Server) Update(ctx context.Context, w Want) error {
 	c, err := newChange(w)
 	if err != nil {
@@ -130,9 +128,9 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 	return err
 }
 
-// Delete deletes database and role, whoever is connected, if they are ours. Each is
-// looked at right before, in the same session. If w.ID is known, no other database is
-// deleted, whatever its mark.
+// Delete deletes database and role if they are ours, even if clients are connected. It queries each right
+// before its deletion, in the same session. If w.ID is set, it deletes no other database, whatever its
+// mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
 	c, err := newChange(w)
 	if err != nil {
@@ -141,11 +139,10 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	return s.converge(ctx, w, c.nextOfDeletion, func() {})
 }
 
-// steps are more than it takes to come from any state to any other.
+// steps is more than the number of statements between any two states.
 const steps = 8
 
-// converge does one statement after the other, and looks before each, until next has
-// none.
+// converge executes statements until next returns none, and queries the state before each.
 func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, does string, err error), done func()) error {
 	for range steps {
 		seen, err := s.lookAsAdmin(ctx, w)
@@ -164,8 +161,8 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 	return errors.New("role and database do not become what is wanted: somebody else keeps changing them, or has granted PUBLIC what only they can revoke")
 }
 
-// extend makes the extensions that are missing, as long as one more can be made: some
-// need others. What is left is told of the first.
+// extend creates the missing extensions. Some need others, so it repeats until none can be created, and
+// returns the error of the first that is left.
 func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	missing := w.missing(seen)
 	for {
@@ -184,8 +181,8 @@ func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	}
 }
 
-// makeExtension makes one as the owner or, if the owner may not and that is allowed, as
-// the administrator. It goes into the schema that it names itself, or else into public.
+// makeExtension creates an extension as the owner or, if the owner may not and that is allowed, as the
+// administrator, in the schema of its control file, or else in public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	quoted, err := Identifier(name)
 	if err != nil {
@@ -204,12 +201,12 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		err = s.exec(ctx, admin, sql)
 	}
 	if codeOf(err) != "" && ClassOf(err) == Other {
-		return NewError(Rejected, "%w", err) // another attempt would fail as this one
+		return NewError(Rejected, "%w", err) // another attempt would fail too
 	}
 	return err
 }
 
-// connect connects, if the gate lets this in, and tells it what came of that.
+// connect connects if the gate admits the visit, and reports the result to the gate.
 func (s *Server) connect(ctx context.Context, as Settings, who string) (*session, error) {
 	if s.visit == nil {
 		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
@@ -244,7 +241,7 @@ func (s *Server) exec(ctx context.Context, in *session, sql string) error {
 	return err
 }
 
-// lookAsOwner logs in as the owner, unless that was done, and looks.
+// lookAsOwner queries the state as the owner.
 func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if s.owner == nil {
 		as := s.admin
@@ -258,7 +255,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	return s.look(ctx, s.owner, w)
 }
 
-// lookAsAdmin logs in as the administrator, unless that was done, and looks.
+// lookAsAdmin queries the state as the administrator.
 func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 	admin, err := s.administrator(ctx, s.home(w))
 	if err != nil {
@@ -267,8 +264,8 @@ func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 	return s.look(ctx, admin, w)
 }
 
-// home is the database from which the administrator works: not the one that is wanted,
-// which would stand in the way of its own deletion.
+// home returns the database to which the administrator connects: not the desired one, which could not be
+// deleted then.
 func (s *Server) home(w Want) string {
 	if s.admin.Database == w.Database {
 		return DefaultDatabase
@@ -276,7 +273,7 @@ func (s *Server) home(w Want) string {
 	return s.admin.Database
 }
 
-// administrator is the administrator's session in a database.
+// administrator returns the administrator's session in a database.
 func (s *Server) administrator(ctx context.Context, database string) (*session, error) {
 	if open := s.admins[database]; open != nil {
 		return open, nil

@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// sight is what one query tells. Any role may ask it, but for what only administrators
-// are told on some servers: see look.
+// sight is the observed state, the result of one query. Every role may send it, except for a part that
+// some servers answer to administrators only: see look.
 type sight struct {
 	Server    string `json:"server"`    // the system identifier
 	Version   int    `json:"version"`   // 150004 for 15.4
-	Connected string `json:"connected"` // the database that was asked
-	// Superuser and Holds are of the role that asked: Holds says that it may act for the
-	// owner.
+	Connected string `json:"connected"` // the database of the session
+	// Superuser and Holds describe the role of the session. Holds says that it may act as the owner.
 	Superuser  bool          `json:"superuser"`
-	Inherits   bool          `json:"inherits"` // it has the rights of the roles that it is a member of
+	Inherits   bool          `json:"inherits"` // it has the privileges of the roles that it is a member of
 	Role       *seenRole     `json:"role"`
 	Database   *seenDatabase `json:"database"`
-	Extensions []string      `json:"extensions"` // of the database that was asked
+	Extensions []string      `json:"extensions"` // of the database of the session
 }
 
 type seenRole struct {
 	Mark           string `json:"mark"`
-	Held           bool   `json:"held"` // whether the role that asked may act for it
+	Held           bool   `json:"held"` // whether the role of the session may act as it
 	Login          bool   `json:"login"`
 	Superuser      bool   `json:"superuser"`
 	CreateRole     bool   `json:"createRole"`
@@ -42,12 +41,12 @@ type seenDatabase struct {
 	Mark        string `json:"mark"`
 	Connectable bool   `json:"connectable"`
 	Template    bool   `json:"template"`
-	Public      bool   `json:"public"`  // PUBLIC has a right
-	Granted     bool   `json:"granted"` // the owner has all rights
+	Public      bool   `json:"public"`  // PUBLIC has a privilege
+	Granted     bool   `json:"granted"` // the owner has all privileges
 }
 
-// sightQuery has the role as $1 and the database as $2. Until PostgreSQL 15 whether a
-// member acts for a role is the member's attribute; since 16 each membership says it.
+// sightQuery has the role as $1 and the database as $2. Whether a member may act as a role is an attribute
+// of the member until PostgreSQL 15, and of the membership from 16 on.
 const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
@@ -71,7 +70,7 @@ const sightQuery = `select json_build_object(
     from pg_database where datname = $2::name)
 )`
 
-// look asks what is there of what is wanted.
+// look queries the state.
 func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -86,26 +85,26 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	return seen, nil
 }
 
-// number is how PostgreSQL writes identifiers of its own, of 64 bits at most.
+// number matches PostgreSQL's own identifiers, of at most 64 bits.
 var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// plausible reports whether a PostgreSQL server could have answered so. What it says is
-// shown to users and kept in status.
+// plausible reports whether the answer can be that of a PostgreSQL server. It is shown to users and kept
+// in the status.
 func (s sight) plausible() bool {
 	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }
 
-// ID tells a database from every other: the server's system identifier, a slash, and
-// the OID. The zero value is that of none.
+// ID identifies a database: the system identifier of the server, a slash, and the OID of the database.
+// The zero value means no database.
 type ID string
 
-// server is the part of it that tells the server.
+// server returns the system identifier of the server.
 func (id ID) server() string {
 	server, _, _ := strings.Cut(string(id), "/")
 	return server
 }
 
-// id is that of the database; none if there is none.
+// id returns the ID of the database, or "" if there is none.
 func (s sight) id() ID {
 	if s.Database == nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// visit is a caller whom the gate has let in.
+// visit is a caller that the gate has admitted.
 type visit struct {
 	gate   *gate
 	server *known
@@ -14,7 +14,7 @@ type visit struct {
 	began  time.Time
 	slot   bool
 	left   bool
-	// ctx ends with the visit, by end, which says why.
+	// ctx ends with the visit. end ends it, with a cause.
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	timer *time.Timer
@@ -35,7 +35,7 @@ func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// asked notes what came of asking the server: an answer, whatever it says, or silence.
+// asked records whether the server answered a request.
 func (v *visit) asked(err error) {
 	g, server := v.gate, v.server
 	g.mu.Lock()
@@ -47,7 +47,7 @@ func (v *visit) asked(err error) {
 	}
 }
 
-// silenceOf is what silence is called to others, without who met it.
+// silenceOf returns the error of class Silent for other callers.
 func silenceOf(err error) error {
 	var (
 		said  *foreign
@@ -62,8 +62,7 @@ func silenceOf(err error) error {
 	return err
 }
 
-// overdue is called when a visit takes longer than it may. One to a server that is known to
-// answer fast goes on if there is a slot for it.
+// overdue is called when a visit exceeds its time. A visit to a proven server continues if a slot is free.
 func (v *visit) overdue() {
 	g := v.gate
 	g.mu.Lock()

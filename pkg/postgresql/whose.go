@@ -1,21 +1,21 @@
 package postgresql
 
-// Want is what a server shall have.
+// Want is the desired state of a server.
 type Want struct {
-	// Mark says whose it is.
+	// Mark identifies the object that role and database belong to.
 	Mark Mark
-	// Database and Owner are names that Identifier takes.
+	// Database and Owner are names that Identifier accepts.
 	Database, Owner string
 	// Password of the owner, in printable ASCII.
 	Password string
 	// Extensions of the database. Others stay.
 	Extensions []string
-	// ID is the database that it was, if there was one.
+	// ID is the identity that the database had before, if there was one.
 	ID ID
 }
 
-// check returns an error of class Taken if role or database is not ours, and of class
-// Replaced if there is nothing of ours on a server that is another one than before.
+// check returns an error of class Taken if role or database belongs to somebody else, and of class Replaced
+// if the server is another one than before and has nothing of ours.
 func (w Want) check(s sight) error {
 	switch {
 	case s.Role != nil && !w.ownsRole(s):
@@ -31,8 +31,8 @@ func (w Want) check(s sight) error {
 	return nil
 }
 
-// ownsRole tells whether the role is ours: by its mark or, if that was taken away, by
-// what it owns.
+// ownsRole reports whether the role is ours: by its mark or, if that was removed, by the database that it
+// owns.
 func (w Want) ownsRole(s sight) bool {
 	if mark, marked := parseMark(s.Role.Mark); marked {
 		return mark.UID == w.Mark.UID
@@ -40,13 +40,14 @@ func (w Want) ownsRole(s sight) bool {
 	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
 }
 
-// ownsDatabase tells whether the database is ours: by its mark or, if that was taken
-// away, by being the one that it was; or else it is half made, see createDatabase.
+// ownsDatabase reports whether the database is ours: by its mark or, if that was removed, by its ID; or by
+// the state in which an interrupted createDatabase leaves it.
 func (w Want) ownsDatabase(s sight) bool {
 	if mark, marked := parseMark(s.Database.Mark); marked && mark.UID != w.Mark.UID {
 		return false
 	} else if marked {
-		// Its owner may write any mark, but not onto a role, nor give it to another.
+		// The owner of a database can set any mark on it, but not on a role, and cannot give it to
+		// another role.
 		return s.id() == w.ID || s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner
 	}
 	return s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner && (s.id() == w.ID || !s.Database.Connectable)
