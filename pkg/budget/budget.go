@@ -50,8 +50,8 @@ type released struct {
 	number    uint64
 }
 
-// Charge counts size bytes of an object until holder is garbage, instead of those of another version
-// of it. If they do not fit, it returns false and counts nothing.
+// Charge counts an object with size bytes until holder is garbage-collected. It replaces the charge of
+// an earlier version of the object. If the budget has no room, it returns false and counts nothing.
 func Charge[T any](b *Budget, holder *T, namespace string, uid types.UID, size int) bool {
 	number, fits := b.charge(namespace, uid, size)
 	if fits {

@@ -75,9 +75,9 @@ func classify(result Result, err error) outcome {
 	}
 }
 
-// Worst returns the error that a reconcile should return if several of its parts failed: one that
-// is retried at once or with backoff, or else the one of those that Degrade which is retried
-// first, or else one of WaitFor. It returns nil if all errors are nil.
+// Worst returns the error that a reconcile should return if several of its parts failed. An error that
+// is retried at once or with backoff comes first, then an error that Degrades the object, then an error
+// of WaitFor; among equals the one with the earliest retry. It returns nil if all errors are nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {

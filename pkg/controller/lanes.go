@@ -79,7 +79,7 @@ func (l *lanes) Len() int {
 	return len(l.queued)
 }
 
-// Pop returns the next key, which is that of a tenant with the fewest workers. A tenant whose
+// Pop returns the next key. It takes it from a tenant with the fewest workers. A tenant whose
 // reconciles are slow has all workers only while no other tenant has a queued key. Pop is called
 // only when Len is not 0.
 func (l *lanes) Pop() Key {

@@ -91,9 +91,8 @@ func Stalled(err error, after time.Duration) error {
 	return &stalledError{err: err, after: after}
 }
 
-// Unstalled wraps a Terminal or Stalled error of an object of which only a part cannot go on. The
-// object becomes Degraded, but not Stalled, and is retried as the error says. Other errors are not
-// affected.
+// Unstalled wraps a Terminal or Stalled error that affects only a part of an object. The object becomes
+// Degraded, but not Stalled, and is retried as the error says. Other errors are not affected.
 func Unstalled(err error) error {
 	if err == nil {
 		return nil

@@ -18,15 +18,15 @@ import (
 type State int
 
 const (
-	// StateProgressing is an object that is on its way to what its spec says.
+	// StateProgressing is an object that has not reached its desired state.
 	StateProgressing State = iota
-	// StateReady is an object that is what its spec says.
+	// StateReady is an object in its desired state.
 	StateReady
-	// StateIdle is an object that waits for its user, such as one that is suspended.
+	// StateIdle is an object that waits for its user, such as a suspended At.
 	StateIdle
-	// StateDegraded is an object that a user should look at, and that is still on its way.
+	// StateDegraded is an object with a problem that a user should look at. It still progresses.
 	StateDegraded
-	// StateStalled is an object for which nothing happens until somebody changes something.
+	// StateStalled is an object with a problem that somebody has to solve before it progresses.
 	StateStalled
 )
 
@@ -37,23 +37,22 @@ type Note struct{ Reason, Message string }
 // reconcile it makes all conditions that every kind has; no kind sets one of them itself.
 type Summary struct {
 	State State
-	// Note is that of each condition, unless one of the following takes its place.
+	// Note is the reason and message of all conditions. The following fields override it.
 	Note
-	// Problem is the Note of Degraded, of Stalled, and of a Progressing that is False because of
-	// them.
+	// Problem overrides Note for Degraded and Stalled, and for Progressing of a Stalled object.
 	Problem *Note
-	// Progress makes Progressing True of an object that is Ready.
+	// Progress sets Progressing of a Ready object to True, with this note.
 	Progress *Note
 }
 
-// Blocked returns the Summary of an object whose reconcile failed with err, or waits: the object is
-// on its way, unless the error says otherwise.
+// Blocked returns the Summary of an object whose reconcile returned err. The engine adds Degraded and
+// Stalled if err calls for them.
 func Blocked(err error) Summary {
 	return Summary{State: StateProgressing, Note: Note{Reason: ReasonOf(err), Message: err.Error()}}
 }
 
-// SetOn sets the conditions of obj, but for their times and generations. Those of an error that
-// the reconcile returns are set later, and take the place of these.
+// SetOn sets the conditions of obj, without their times and generations. If the reconcile returns an
+// error, the engine then overwrites the conditions that follow from the error.
 func (s Summary) SetOn(obj Object) {
 	list, ready, progressing, problem := obj.StatusConditions(), metav1.ConditionFalse, metav1.ConditionFalse, s.Note
 	if s.State == StateReady {
@@ -81,8 +80,8 @@ func (s Summary) SetOn(obj Object) {
 	}
 }
 
-// blame sets the conditions that follow from an outcome. After a reconcile without an error they
-// are those of its Summary alone.
+// blame sets the conditions that follow from the error of a reconcile. Without an error it changes
+// nothing.
 func (o outcome) blame(list *[]metav1.Condition) {
 	if o.reason == "" {
 		return

@@ -49,7 +49,7 @@ func (t *turns) remove(e *entry) {
 }
 
 // take removes and returns the first key of the tenant with the fewest workers; among equals, of
-// the one whose turn is next. The next turn of that tenant comes after those of all others. take
+// the tenant whose turn is next. That tenant then goes to the end of the line. take
 // looks at no more tenants than there are workers, and one, because the others have no worker.
 func (t *turns) take(workers func(tenant) int) Key {
 	var next *line

@@ -25,8 +25,8 @@ func newChange(w Want) (*change, error) {
 	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next returns the next statement on the way to the desired state and what it does, or nothing in the
-// desired state.
+// next returns the next statement on the way to the desired state, and what it does. Both are empty if
+// the state is the desired one.
 func (c *change) next(s sight) (sql, does string, err error) {
 	if err := c.check(s); err != nil {
 		return "", "", err

@@ -109,8 +109,8 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	return pod
 }
 
-// environment returns the variables of the database's connection, and then those of the spec.
-// One that the spec has takes the place of the connection's.
+// environment returns the variables for the database, followed by spec.env. A variable in spec.env
+// replaces the database variable of the same name.
 func environment(app *v1alpha1.App) []corev1.EnvVar {
 	if app.Spec.DatabaseRef == nil {
 		return app.Spec.Env

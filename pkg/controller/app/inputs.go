@@ -103,7 +103,7 @@ func inputsFrom(annotation string) inputs {
 	return in
 }
 
-// String returns one line of JSON, which is the same for the same inputs.
+// String returns one line of JSON. Equal inputs have equal strings.
 func (in inputs) String() string {
 	text, _ := json.Marshal(in) // a map of strings always has JSON
 	return string(text)

@@ -50,8 +50,8 @@ func newScope(app *v1alpha1.App) *scope {
 // ChildOwner implements children.Scope.
 func (p *scope) ChildOwner() children.Owner { return p.owner }
 
-// selected returns the Deployment that decides which labels select the Pods: the one from before this
-// reconcile if its Pods lack appLabel, as after a rollback.
+// selected returns the Deployment that decides which labels select the Pods. If the Pods lacked
+// appLabel before this reconcile, as after a rollback, that is the former Deployment.
 func (p *scope) selected() *appsv1.Deployment {
 	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
 		return p.before

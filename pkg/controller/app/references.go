@@ -120,8 +120,8 @@ func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
 
 // inputOf returns the input of a reference. there is false if the object does not exist.
 //
-// An object is read only if its version is not the one on the Deployment, and each version once for
-// all Apps. An object that is on the Deployment but in no cache is read before the Pods go on
+// An object is read only if its version differs from the version on the Deployment. Each version is
+// read once for all Apps. An object that is on the Deployment but in no cache is read before the Pods go on
 // without it: while its label changes, it is in neither cache. If the content is the same, inputOf
 // returns the former version, so that a change of metadata costs no write.
 func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {

@@ -50,9 +50,8 @@ func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Resul
 	return result, err
 }
 
-// proceed moves an At by at most one phase. The phase Running is stored before the Pod is created,
-// because the two cannot be written at once: a command that is said to run but does not yet is
-// better than one that runs unknown.
+// proceed moves an At by at most one phase. The phase Running is stored before the Pod is created, so
+// that every command that runs is recorded in the status.
 func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result, error) {
 	switch at.Status.Phase {
 	case v1.AtRunning:
@@ -88,7 +87,7 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	return controller.Result{}, nil
 }
 
-// run creates the Pod, or follows the one that exists.
+// run creates the Pod if there is none, and otherwise updates the status by it.
 func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	switch {
@@ -194,8 +193,8 @@ func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	return r.deletePod(ctx, at, pod)
 }
 
-// deletePod deletes a Pod, with its version as the precondition, so that a Pod that has just
-// succeeded is not deleted as one that runs.
+// deletePod deletes a Pod. The precondition is the observed version, so that a Pod that has succeeded
+// in the meantime is not deleted.
 func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil || r.guard.IsFinished(keyOf(at), pod.Name, pod.UID) {
 		return nil

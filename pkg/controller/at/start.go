@@ -140,8 +140,8 @@ type starts struct {
 	times map[types.UID]metav1.Time
 }
 
-// fresh is how long a start needs no confirmation, which is enough for many Ats that are due at the
-// same time.
+// fresh is how long a start needs no confirmation. It is long enough for many Ats with the same
+// schedule.
 const fresh = time.Minute
 
 func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }

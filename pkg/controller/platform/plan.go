@@ -14,8 +14,8 @@ type fact struct {
 	// state is Removed.
 	listed bool
 	state  v1alpha1.ManagementState
-	// needs are the components that it depends on. had are those that it depended on when its child
-	// was last written.
+	// needs are the components that it depends on. had are its dependencies when its child was last
+	// written.
 	needs, had []string
 
 	// there says that an object with the name of the child exists.
@@ -78,7 +78,7 @@ type step struct {
 type plan struct {
 	facts  []*fact
 	listed map[string]*fact
-	// needing has the components that need the one with a name. rings is the result of inRings.
+	// needing maps the name of a component to its dependents. rings is the result of inRings.
 	needing map[string][]*fact
 	rings   map[*fact]int
 	// homeless says that nothing can be created, because the namespace is missing.

@@ -35,7 +35,7 @@ type division struct {
 	// gone are the items to delete by their merge keys.
 	gone []map[string]any
 	// ambiguous says that items of others have the merge key of a desired item, or of one another.
-	// rest are the items without these. aside are those of them that stay, with their positions.
+	// rest are all other items. aside are the ambiguous items that stay, with their positions.
 	ambiguous bool
 	rest      []any
 	aside     []placed

@@ -70,7 +70,7 @@ func checkSizes(data map[string][]byte) error {
 	return nil
 }
 
-// readURI overwrites values with those that a URI has.
+// readURI overwrites values with the parts of a URI.
 func readURI(text string, values map[string]string) error {
 	// The error of url.Parse has the whole URI in it.
 	uri, err := url.Parse(text)
