@@ -135,7 +135,7 @@ func TestAKindWhoseCachesAreNotFilledHoldsUpNobodyForEver(t *testing.T) {
 		queue := controller.NewQueue("toy", clock.RealClock{})
 		defer queue.ShutDown()
 		toy := controller.New("toy", queue, nil)
-		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewGuard())) // which nobody runs
+		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker())) // which nobody runs
 		warm := &warmUp{controllers: []*controller.Controller{toy}, patience: cachesPatience}
 		ready, began := readiness(warm, func() error { return nil }), time.Now()
 		if ready() == nil {
@@ -157,7 +157,7 @@ func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	defer queue.ShutDown()
 	toy := controller.New("toy", queue, nil)
-	toy.Watch(informer, controller.Self(queue, controller.NewGuard()))
+	toy.Watch(informer, controller.Self(queue, controller.NewTracker()))
 	ready := readiness(&warmUp{controllers: []*controller.Controller{toy}}, func() error { return nil })
 	if ready() == nil {
 		t.Error("ready before the caches are filled")

@@ -26,6 +26,7 @@ func classify(result Result, err error) outcome {
 		stalled   *stalledError
 		wait      *waitError
 		unread    *Unreadable
+		behind    *behindError
 	)
 	switch {
 	case err == nil && result.RequeueAfter > 0:
@@ -42,7 +43,7 @@ func classify(result Result, err error) outcome {
 			o.name, o.stalled = OutcomeDegraded, false
 		}
 		return o
-	case errors.Is(err, errBehind):
+	case errors.As(err, &behind):
 		return outcome{name: OutcomeBehind, retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):
 		return outcome{name: OutcomeCanceled, retry: backoff, quiet: true}

@@ -155,7 +155,7 @@ func TestPromisedTimeGoesBeforeAPeriodicCheck(t *testing.T) {
 		}}
 		pipeline := &controller.Pipeline[*Toy]{
 			Get: server.cached, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
-			RecheckAfter: 10 * time.Minute, Guard: controller.NewGuard(), Events: &controllertest.Recorder{}, Clock: clock.RealClock{},
+			RecheckAfter: 10 * time.Minute, Tracker: controller.NewTracker(), Events: &controllertest.Recorder{}, Clock: clock.RealClock{},
 		}
 		runFor(t, 17*time.Minute, pipeline.Sync, "busy", "checked", "promised")
 		controllertest.Equal(t, "order", []string{"promised", "checked"}, late)
@@ -250,7 +250,7 @@ func TestControllerWaitsForItsCaches(t *testing.T) {
 		defer cancel()
 		for _, after := range []time.Duration{1010 * time.Millisecond, 2020 * time.Millisecond} {
 			informer := emptyInformer(t)
-			c.Watch(informer, controller.Self(queue, controller.NewGuard()))
+			c.Watch(informer, controller.Self(queue, controller.NewTracker()))
 			time.AfterFunc(after, func() { informer.RunWithContext(ctx) })
 		}
 		running, _ := logTo(ctx)
@@ -277,7 +277,7 @@ func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
 			t.Error("a pass began")
 			return controller.Result{}, nil
 		})
-		c.Watch(emptyInformer(t), controller.Self(queue, controller.NewGuard()))
+		c.Watch(emptyInformer(t), controller.Self(queue, controller.NewTracker()))
 		stop, ended := start(c, 1)
 		stop()
 		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches were filled" {

@@ -13,10 +13,10 @@ import (
 
 // Self returns the handler for the informer of the kind itself, which adds the key of the object.
 // Of the initial list, objects are urgent whose spec changed while no process reconciled them. A
-// status that this process wrote, as guard knows, adds no key. A status that somebody else wrote
+// status that this process wrote, which tracker knows, adds no key. A status that somebody else wrote
 // adds one in the background lane.
-func Self(q *Queue, guard *Guard) cache.ResourceEventHandler {
-	return handler{queue: q, guard: guard, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
+func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
+	return handler{queue: q, tracker: tracker, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
@@ -50,8 +50,8 @@ type handler struct {
 	resyncs bool // whether a resync adds the key
 	// waits, if it is set, reports whether an object of the initial list is urgent.
 	waits func(obj any) bool
-	// guard, if it is set, knows which statuses this process wrote.
-	guard *Guard
+	// tracker, if it is set, knows which statuses this process wrote.
+	tracker *Tracker
 }
 
 // isUnseen reports whether the spec of an object has changed since the last reconcile.
@@ -76,7 +76,7 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 		return
 	}
 	if status, ok := h.statusOf(oldObj, newObj); ok {
-		h.guard.noteStatus(cache.MetaObjectToName(status), status.GetResourceVersion(), func() { h.enqueue(newObj, Background) })
+		h.tracker.noteStatus(cache.MetaObjectToName(status), status.GetResourceVersion(), func() { h.enqueue(newObj, Background) })
 		return
 	}
 	h.enqueueOthers(oldObj, newObj)
@@ -87,7 +87,7 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 func (h handler) statusOf(oldObj, newObj any) (object Object, ok bool) {
 	before, ok1 := oldObj.(Object)
 	after, ok2 := newObj.(Object)
-	return after, h.guard != nil && ok1 && ok2 && sameButStatus(before, after)
+	return after, h.tracker != nil && ok1 && ok2 && sameButStatus(before, after)
 }
 
 func (h handler) OnDelete(obj any) {

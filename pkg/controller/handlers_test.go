@@ -101,7 +101,7 @@ func TestSelf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Self(q, controller.NewGuard())) }))
+			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Self(q, controller.NewTracker())) }))
 		})
 	}
 }
@@ -259,7 +259,7 @@ func TestHandlersReportWhatIsNoObject(t *testing.T) {
 
 	got := enqueued(func(q *controller.Queue) {
 		for _, h := range []cache.ResourceEventHandler{
-			controller.Self(q, controller.NewGuard()), controller.Owner(q, toyKind.GroupKind(), meta.RESTScopeNameNamespace),
+			controller.Self(q, controller.NewTracker()), controller.Owner(q, toyKind.GroupKind(), meta.RESTScopeNameNamespace),
 			controller.Referrer(q, func(metav1.Object) []controller.Key { return []controller.Key{keyOf("a")} }),
 		} {
 			h.OnAdd("text", true)

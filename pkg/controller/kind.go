@@ -14,7 +14,7 @@ import (
 )
 
 // Kind declares an API type to the engine, which derives the queue, the pipeline and the watches
-// of its controller. All fields down to Guard are required.
+// of its controller. All fields down to Tracker are required.
 type Kind[T Object] struct {
 	GroupVersionKind schema.GroupVersionKind
 	// Informer fills the cache of the objects.
@@ -23,8 +23,8 @@ type Kind[T Object] struct {
 	// cluster-scoped kind if namespace is empty.
 	Client     func(namespace string) Client[T]
 	Reconciler Reconciler[T]
-	// Guard is the one that the Reconciler tells of its writes.
-	Guard *Guard
+	// Tracker is the one that the Reconciler tells of its writes.
+	Tracker *Tracker
 
 	// Finalizer is the finalizer to hold objects with, for example windlass.dev/externaldatabase.
 	// It is required if Reconciler is a Finalizer.
@@ -60,6 +60,7 @@ type Runtime struct {
 // Pipeline returns the pipeline of the kind.
 func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 	return &Pipeline[T]{
+		Kind:          k.GroupVersionKind.Kind,
 		Get:           k.cached,
 		Client:        k.Client,
 		Store:         k.Informer.GetStore(),
@@ -67,7 +68,7 @@ func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 		FinalizerName: k.Finalizer,
 		RecheckAfter:  k.Resync,
 		Room:          r.Room,
-		Guard:         k.Guard,
+		Tracker:       k.Tracker,
 		Events:        r.Events,
 		Clock:         r.Clock,
 	}
@@ -93,7 +94,7 @@ func (k Kind[T]) cached(key Key) (object T, err error) {
 func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
-	c.Watch(k.Informer, Self(queue, k.Guard))
+	c.Watch(k.Informer, Self(queue, k.Tracker))
 	for _, owned := range k.Owned {
 		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	}

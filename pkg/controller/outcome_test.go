@@ -89,7 +89,7 @@ func TestClassify(t *testing.T) {
 			want: outcome{name: "postponed", retry: after, after: time.Second, quiet: true},
 		},
 		"a cache that is behind is quiet": {
-			err:  fmt.Errorf("waiting: %w", errBehind),
+			err:  fmt.Errorf("waiting: %w", &behindError{}),
 			want: outcome{name: "behind", retry: quickly, quiet: true},
 		},
 		"a pass that was called off is quiet": {

@@ -25,6 +25,8 @@ const recheckJitter = 0.1
 // Pipeline reconciles the objects of one kind in the steps that doc.go draws. All fields but
 // FinalizerName, RecheckAfter and Room are required.
 type Pipeline[T Object] struct {
+	// Kind is the name of the kind in errors, for example App.
+	Kind string
 	// Get reads an object from the cache. It returns NotFound for a missing object, as a generated
 	// lister does.
 	Get func(key Key) (T, error)
@@ -45,26 +47,26 @@ type Pipeline[T Object] struct {
 	// it does.
 	Room Room
 
-	Guard  *Guard
-	Events EventRecorder
-	Clock  clock.PassiveClock
+	Tracker *Tracker
+	Events  EventRecorder
+	Clock   clock.PassiveClock
 }
 
 // Sync reconciles an object. classify decides what follows from its result and error.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	// An object that was fetched before this check might lack a write of this process.
-	if !p.Guard.CaughtUp(key) {
-		return Result{}, errBehind
+	if err := p.Tracker.Observed(key); err != nil {
+		return Result{}, err
 	}
 	cached, err := p.Get(key)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
-			p.Guard.Forget(key)
+			p.Tracker.Forget(key)
 			return Result{}, nil
 		}
 		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
 	}
-	p.Guard.begin(key, cached.GetResourceVersion())
+	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
 	if cached.GetAnnotations()[PausedAnnotation] == "true" {
 		klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
@@ -73,7 +75,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if cached.GetDeletionTimestamp() != nil {
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
-	if wait := p.Guard.writing.wait(key, p.Clock.Now()); wait > 0 {
+	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, throttle(wait)
 	}
 	if why := UnreadableIn(cached); why != nil {
@@ -88,8 +90,8 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 
 // end ends a reconcile. One that sent a write takes from the budget of its object.
 func (p *Pipeline[T]) end(key Key) {
-	if p.Guard.end(key) {
-		p.Guard.writing.spend(key, p.Clock.Now())
+	if p.Tracker.end(key) {
+		p.Tracker.writing.spend(key, p.Clock.Now())
 	}
 }
 
@@ -97,7 +99,7 @@ func (p *Pipeline[T]) end(key Key) {
 // same versions.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
 	inputs, known := p.inputs(current)
-	if known && p.Guard.IsSettled(key, itself, inputs) {
+	if known && p.Tracker.IsNoOp(key, itself, inputs) {
 		return p.recheck(), nil
 	}
 	_, result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
@@ -105,8 +107,8 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 		return result, err
 	}
 	// A write can be undone: the absence of an object has no version, and can recur.
-	if known && !p.Guard.hasActed(key) {
-		p.Guard.Settle(key, itself, inputs)
+	if known && !p.Tracker.hasSent(key) {
+		p.Tracker.RecordNoOp(key, itself, inputs)
 	}
 	return p.recheck(), nil
 }
@@ -137,7 +139,7 @@ func (p *Pipeline[T]) recheck() Result {
 // garbage collection does the rest.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	finalizer, ok := p.Reconciler.(Finalizer[T])
-	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Guard.IsFinished(key, itself, cached.GetUID()) {
+	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
 	obj, ok, err := p.readable(ctx, key, cached)
@@ -157,11 +159,11 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
 		return Result{}, fmt.Errorf("removing the finalizer of %s: %w", key, err)
 	}
-	p.Guard.Finished(key, itself, obj.GetUID())
+	p.Tracker.Deleted(key, itself, obj.GetUID())
 	return Result{}, nil
 }
 
-// itself is the name by which the Guard knows the object of a key.
+// itself is the name of the object of a key among those that a Tracker knows by the key.
 const itself = ""
 
 // ensureFinalizer adds the finalizer before the kind does anything that it would have to undo.
@@ -186,7 +188,7 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	if err != nil {
 		return obj, err
 	}
-	p.Guard.Acts(key)
+	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return obj, AwaitDeletion()
@@ -194,7 +196,7 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	if err != nil {
 		return obj, err
 	}
-	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
+	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
 	return updated, nil
 }
 
@@ -230,7 +232,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if equality.Semantic.DeepEqual(current, obj) {
 		return nil
 	}
-	p.Guard.Acts(key)
+	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return AwaitDeletion()
@@ -238,8 +240,8 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if err != nil {
 		return fmt.Errorf("writing the status of %s: %w", key, err)
 	}
-	p.Guard.Wrote(key, p.Store, updated.GetResourceVersion())
-	p.Guard.WroteStatus(key, updated.GetResourceVersion())
+	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
+	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
 	p.announce(current, obj, o.err != nil)
 	return nil
 }

@@ -38,7 +38,7 @@ func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
 		Store:         b.cache,
 		Reconciler:    kind,
 		FinalizerName: toyFinalizer,
-		Guard:         controller.NewGuard(),
+		Tracker:       controller.NewTracker(),
 		Events:        &b.recorder,
 		Clock:         b.clock,
 	}
@@ -115,8 +115,8 @@ func TestObjectThatIsGoneIsForgotten(t *testing.T) {
 	if err := b.cache.Replace(stale, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if !b.pipeline.Guard.CaughtUp(theToy) {
-		t.Error("the guard still waits for a write to an object that is gone")
+	if err := b.pipeline.Tracker.Observed(theToy); err != nil {
+		t.Errorf("a write to an object that is gone is waited for: %v", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestPassKnowsTheWritesOfTheKind(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
-		b.pipeline.Guard.Wrote(theToy, &children, "101")
+		b.pipeline.Tracker.Wrote(theToy, "Child", &children, "101")
 		return paint(ctx, toy)
 	}
 	b.mustPass()

@@ -159,10 +159,6 @@ func ReasonOf(err error) string {
 	return reason
 }
 
-// errBehind is the error of a reconcile that was not started, because the cache lacks a write of
-// this process.
-var errBehind = errors.New("the cache does not yet hold this process's own last write")
-
 // panicError is a panic of a reconcile.
 type panicError struct {
 	value any

@@ -83,7 +83,7 @@ func UnreadableIn(obj metav1.Object) *Unreadable {
 	return u
 }
 
-// unread names to the Guard that the status of an object says why it is not reconciled.
+// unread is the name of the no-op of an object whose status says why it is not reconciled.
 const unread = "\x00unreadable"
 
 // refuse says in the status of an object why it is not reconciled. It does so, and logs it, once
@@ -94,13 +94,13 @@ func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unread
 	seen.Add(cached, nil)
 	seen.AddText([]byte(why.Message))
 	version, known := seen.Sum()
-	if known && p.Guard.IsSettled(key, unread, version) {
+	if known && p.Tracker.IsNoOp(key, unread, version) {
 		return Result{}, why
 	}
 	klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
 	_, _, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
 	if same := (*Unreadable)(nil); errors.As(err, &same) {
-		p.Guard.Settle(key, unread, version)
+		p.Tracker.RecordNoOp(key, unread, version)
 	}
 	return Result{}, err
 }

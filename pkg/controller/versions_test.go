@@ -100,7 +100,7 @@ func TestAPassThatHasActedIsRepeated(t *testing.T) {
 	kind.tin = tin("a", "7")
 	b.mustPass() // finds one that it did not make
 	kind.tin, kind.reconcile = nil, func(ctx context.Context, toy *Toy) (controller.Result, error) {
-		b.pipeline.Guard.Acts(theToy) // makes one
+		b.pipeline.Tracker.Sends(theToy) // makes one
 		return paint(ctx, toy)
 	}
 	b.mustPass()

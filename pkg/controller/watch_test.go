@@ -32,7 +32,7 @@ func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 		passes <- key.Name
 		return controller.Result{}, nil
 	})
-	c.Watch(informer, controller.Self(queue, controller.NewGuard()))
+	c.Watch(informer, controller.Self(queue, controller.NewTracker()))
 	if !c.WaitForSync(ctx) {
 		t.Fatal("the cache was not filled")
 	}
@@ -64,7 +64,7 @@ func TestAnInformerThatHasEndedIsAnError(t *testing.T) {
 	informer.RunWithContext(ended)
 	queue := controller.NewQueue("", clock.RealClock{})
 	c := controller.New(uniqueName(), queue, nil)
-	c.Watch(informer, controller.Self(queue, controller.NewGuard()))
+	c.Watch(informer, controller.Self(queue, controller.NewTracker()))
 	ctx, _ := logTo(t.Context())
 	if err := c.Run(ctx, 1); err == nil {
 		t.Error("Run did not fail")

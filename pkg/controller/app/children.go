@@ -16,24 +16,24 @@ import (
 
 // ownedBy returns the children of an App, in the order in which they are applied, and the cache of
 // Deployments.
-func ownedBy(c cluster.Cluster, guard *controller.Guard) (all []children.Child[*scope], deployments children.Cache[*appsv1.Deployment]) {
-	deployment := deploymentOf(c, guard)
+func ownedBy(c cluster.Cluster, tracker *controller.Tracker) (all []children.Child[*scope], deployments children.Cache[*appsv1.Deployment]) {
+	deployment := deploymentOf(c, tracker)
 	return []children.Child[*scope]{
 		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Type:       c.ConfigMaps().Type(guard),
+			Type:       c.ConfigMaps().Type(tracker),
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // once no Pod template mounts it
 		},
 		deployment,
-		serviceOf(c, guard),
-		ingressOf(c, guard),
+		serviceOf(c, tracker),
+		ingressOf(c, tracker),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
-			Type:    c.HorizontalPodAutoscalers().Type(guard),
+			Type:    c.HorizontalPodAutoscalers().Type(tracker),
 			When:    when(isAutoscaled),
 			Desired: by(desiredAutoscaler),
 		},
-		disruptionBudgetOf(c, guard),
+		disruptionBudgetOf(c, tracker),
 	}, deployment.Type.Cache
 }
 
@@ -46,9 +46,9 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declaration[*scope, *appsv1.Deployment] {
+func deploymentOf(c cluster.Cluster, tracker *controller.Tracker) *children.Declaration[*scope, *appsv1.Deployment] {
 	d := &children.Declaration[*scope, *appsv1.Deployment]{
-		Type:    c.Deployments().Type(guard),
+		Type:    c.Deployments().Type(tracker),
 		Hold:    func(p *scope) bool { return p.waiting != nil },
 		Desired: func(p *scope) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
 		Initially: func(p *scope, desired *appsv1.Deployment) {
@@ -70,9 +70,9 @@ func deploymentOf(c cluster.Cluster, guard *controller.Guard) *children.Declarat
 	return d
 }
 
-func serviceOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+func serviceOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	return &children.Declaration[*scope, *corev1.Service]{
-		Type: c.Services().Type(guard),
+		Type: c.Services().Type(tracker),
 		Desired: func(p *scope) *corev1.Service {
 			desired := desiredService(p.app)
 			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
@@ -84,9 +84,9 @@ func serviceOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope
 	}
 }
 
-func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+func ingressOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	d := &children.Declaration[*scope, *networkingv1.Ingress]{
-		Type:    c.Ingresses().Type(guard),
+		Type:    c.Ingresses().Type(tracker),
 		When:    when(hasIngress),
 		Desired: by(desiredIngress),
 	}
@@ -96,9 +96,9 @@ func ingressOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope
 	return d
 }
 
-func disruptionBudgetOf(c cluster.Cluster, guard *controller.Guard) children.Child[*scope] {
+func disruptionBudgetOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	return &children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
-		Type: c.PodDisruptionBudgets().Type(guard),
+		Type: c.PodDisruptionBudgets().Type(tracker),
 		When: when(needsBudget),
 		Desired: func(p *scope) *policyv1.PodDisruptionBudget {
 			desired := desiredDisruptionBudget(p.app)

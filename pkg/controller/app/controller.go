@@ -28,7 +28,7 @@ func New(c cluster.Cluster, r controller.Runtime) (*controller.Controller, error
 
 // declare declares App to the engine.
 func declare(c cluster.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
-	apps, guard := c.Own.Windlass().V1alpha1().Apps().Informer(), controller.NewGuard()
+	apps, tracker := c.Own.Windlass().V1alpha1().Apps().Informer(), controller.NewTracker()
 	if err := apps.AddIndexers(cache.Indexers{referencesIndex: referencesIn}); err != nil {
 		return kind, fmt.Errorf("indexing Apps: %w", err)
 	}
@@ -37,7 +37,7 @@ func declare(c cluster.Cluster) (kind controller.Kind[*v1alpha1.App], err error)
 		return kind, err
 	}
 	r := &reconciler{apps: c.Windlass.WindlassV1alpha1(), known: refs.known, read: refs.read, digests: newDigests()}
-	r.children, r.deployments = ownedBy(c, guard)
+	r.children, r.deployments = ownedBy(c, tracker)
 	return controller.Kind[*v1alpha1.App]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         apps,
@@ -45,7 +45,7 @@ func declare(c cluster.Cluster) (kind controller.Kind[*v1alpha1.App], err error)
 			return c.Windlass.WindlassV1alpha1().Apps(namespace)
 		},
 		Reconciler: r,
-		Guard:      guard,
+		Tracker:    tracker,
 		Resync:     resync,
 		Owned:      children.Informers(r.children),
 		References: refs.references(apps),

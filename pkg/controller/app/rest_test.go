@@ -146,7 +146,7 @@ func BenchmarkAPassAtRest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if forget {
-					pipeline.Guard.Forget(theApp)
+					pipeline.Tracker.Forget(theApp)
 				}
 				if _, err := pipeline.Sync(b.Context(), theApp); err != nil {
 					b.Fatal(err)

@@ -28,7 +28,7 @@ func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Contro
 	if err != nil {
 		return nil, err
 	}
-	guard := controller.NewGuard()
+	tracker := controller.NewTracker()
 	return controller.Kind[*v1.At]{
 		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
 		Informer:         c.Own.Cnat().V1().Ats().Informer(),
@@ -38,13 +38,13 @@ func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Contro
 			pods:     c.Kube.CoreV1(),
 			cache:    watched.Lister(),
 			store:    watched.Informer().GetStore(),
-			guard:    guard,
+			tracker:  tracker,
 			image:    cmp.Or(o.DefaultImage, DefaultImage),
 			clock:    r.Clock,
 			starts:   newStarts(),
 			refusals: newRefusals(),
 		},
-		Guard: guard,
-		Owned: []cache.SharedIndexInformer{watched.Informer()},
+		Tracker: tracker,
+		Owned:   []cache.SharedIndexInformer{watched.Informer()},
 	}.Controller(r), nil
 }

@@ -20,14 +20,14 @@ import (
 
 // reconciler reconciles Ats.
 type reconciler struct {
-	ats    cnatclient.AtsGetter
-	pods   coreclient.PodsGetter
-	cache  corelisters.PodLister
-	store  controller.Store // of cache
-	guard  *controller.Guard
-	image  string
-	clock  clock.PassiveClock
-	starts *starts
+	ats     cnatclient.AtsGetter
+	pods    coreclient.PodsGetter
+	cache   corelisters.PodLister
+	store   controller.Store // of cache
+	tracker *controller.Tracker
+	image   string
+	clock   clock.PassiveClock
+	starts  *starts
 	// refusals are the rejected creations of Pods.
 	refusals *refusals
 }
@@ -196,7 +196,7 @@ func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 // deletePod deletes a Pod. The precondition is the observed version, so that a Pod that has succeeded
 // in the meantime is not deleted.
 func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
-	if pod.DeletionTimestamp != nil || r.guard.IsFinished(keyOf(at), pod.Name, pod.UID) {
+	if pod.DeletionTimestamp != nil || r.tracker.IsDeleted(keyOf(at), pod.Name, pod.UID) {
 		return nil
 	}
 	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -208,7 +208,7 @@ func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) 
 	if err != nil {
 		return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	r.guard.Finished(keyOf(at), pod.Name, pod.UID)
+	r.tracker.Deleted(keyOf(at), pod.Name, pod.UID)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
 	}
-	r.guard.Wrote(keyOf(at), r.store, pod.ResourceVersion)
+	r.tracker.Wrote(keyOf(at), "Pod", r.store, pod.ResourceVersion)
 	if left, limited := remaining(at, now); limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}

@@ -65,14 +65,14 @@ func newWorld(t *testing.T, now time.Time, trim bool) *world {
 	w.journal = controllertest.NewJournal(w.kube, w.cnat)
 	w.kind = &reconciler{
 		ats: w.cnat.CnatV1(), pods: w.kube.CoreV1(), cache: corelisters.NewPodLister(w.pods),
-		store: &controllertest.Store{}, guard: controller.NewGuard(), image: DefaultImage, clock: w.clock, starts: newStarts(), refusals: newRefusals(),
+		store: &controllertest.Store{}, tracker: controller.NewTracker(), image: DefaultImage, clock: w.clock, starts: newStarts(), refusals: newRefusals(),
 	}
 	lister := cnatlisters.NewAtLister(w.ats)
 	w.pipeline = &controller.Pipeline[*v1.At]{
 		Get:        func(key controller.Key) (*v1.At, error) { return lister.Ats(key.Namespace).Get(key.Name) },
 		Client:     func(namespace string) controller.Client[*v1.At] { return w.cnat.CnatV1().Ats(namespace) },
 		Store:      &controllertest.Store{},
-		Reconciler: w.kind, Guard: controller.NewGuard(), Events: w.events, Clock: w.clock,
+		Reconciler: w.kind, Tracker: controller.NewTracker(), Events: w.events, Clock: w.clock,
 	}
 	return w
 }

@@ -46,8 +46,8 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 	if err != nil {
 		return kind, err
 	}
-	guard := controller.NewGuard()
-	reconciler := newReconciler(c, guard)
+	tracker := controller.NewTracker()
+	reconciler := newReconciler(c, tracker)
 	reconciler.refusals, reconciler.clock, reconciler.image = newRefusals(r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
 	return controller.Kind[*v1alpha1.Database]{
 		GroupVersionKind: groupVersionKind,
@@ -56,7 +56,7 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 			return c.Windlass.WindlassV1alpha1().Databases(namespace)
 		},
 		Reconciler: reconciler,
-		Guard:      guard,
+		Tracker:    tracker,
 		Finalizer:  finalizerName,
 		Resync:     resync,
 		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},

@@ -9,12 +9,12 @@ import (
 )
 
 // newReconciler returns a reconciler that knows its children.
-func newReconciler(c cluster.Cluster, guard *controller.Guard) *reconciler {
+func newReconciler(c cluster.Cluster, tracker *controller.Tracker) *reconciler {
 	r := &reconciler{
-		secrets:      c.Secrets().Type(guard),
-		services:     c.Services().Type(guard),
-		claims:       c.PersistentVolumeClaims().Type(guard),
-		statefulSets: c.StatefulSets().Type(guard),
+		secrets:      c.Secrets().Type(tracker),
+		services:     c.Services().Type(tracker),
+		claims:       c.PersistentVolumeClaims().Type(tracker),
+		statefulSets: c.StatefulSets().Type(tracker),
 		pod: func(ns, name string) (*corev1.Pod, error) {
 			return c.Owned.Core().V1().Pods().Lister().Pods(ns).Get(name)
 		},

@@ -42,7 +42,7 @@ var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // declare declares ExternalDatabase to the engine. It also returns the reader of connection Secrets.
 func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], read *connections, err error) {
-	objects, guard := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewGuard()
+	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return kind, nil, err
@@ -51,7 +51,7 @@ func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (
 		return kind, nil, fmt.Errorf("indexing ExternalDatabases: %w", err)
 	}
 	read = newConnections(secrets.Get, c.Kube.CoreV1())
-	children := c.Secrets().Type(guard)
+	children := c.Secrets().Type(tracker)
 	children.Keep = credentials.KeepPassword
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{
 		GroupVersionKind: groupVersionKind,
@@ -60,7 +60,7 @@ func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
 		Reconciler: &reconciler{secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1()},
-		Guard:      guard,
+		Tracker:    tracker,
 		Finalizer:  finalizerName,
 		Resync:     resync,
 		Owned:      []cache.SharedIndexInformer{children.Informer},

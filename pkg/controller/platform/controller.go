@@ -45,7 +45,7 @@ func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Contro
 
 // declare declares Platform to the engine.
 func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
-	platforms, guard := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewGuard()
+	platforms, tracker := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewTracker()
 	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
 		return kind, err
@@ -53,7 +53,7 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 	if err := platforms.AddIndexers(cache.Indexers{namespaceIndex: namespaceOf, childIndex: childrenOf}); err != nil {
 		return kind, fmt.Errorf("indexing Platforms: %w", err)
 	}
-	known := newKinds(c.Windlass, c.Own, guard)
+	known := newKinds(c.Windlass, c.Own, tracker)
 	kind = controller.Kind[*v1alpha1.Platform]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         platforms,
@@ -63,14 +63,14 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 		Reconciler: &reconciler{
 			kinds:      known,
 			namespaces: namespaces,
-			guard:      guard,
+			tracker:    tracker,
 			refusals:   newRefusals(r.Clock),
 			clock:      r.Clock,
 			homes:      c.Kube.CoreV1().Namespaces(),
 			reserved:   o.OwnNamespaces,
 			live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
 		},
-		Guard:     guard,
+		Tracker:   tracker,
 		Finalizer: finalizerName,
 		Resync:    resync,
 		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: func(namespace metav1.Object) []controller.Key {

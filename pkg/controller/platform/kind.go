@@ -50,11 +50,11 @@ type typed[T controller.Object] struct {
 }
 
 // newKind returns the kind of a name, with the cache and the client of its objects.
-func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, guard *controller.Guard, client func(namespace string) children.Client[T],
+func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
 ) kind {
 	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
-	k.Type = children.Type[T]{Kind: name, Custom: true, Guard: guard, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
+	k.Type = children.Type[T]{Kind: name, Custom: true, Tracker: tracker, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
 	return k
 }
 

@@ -41,29 +41,29 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 }
 
 // newKinds returns all that there are. This is the one place that lists them.
-func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, guard *controller.Guard) kinds {
+func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) kinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()
 	return kinds{
-		newKind("App", caches.Apps().Informer(), guard,
+		newKind("App", caches.Apps().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.App {
 				return &v1alpha1.App{ObjectMeta: meta, Spec: *c.App}
 			},
 			func(app *v1alpha1.App) string { return string(app.Status.Phase) }),
-		newKind("Database", caches.Databases().Informer(), guard,
+		newKind("Database", caches.Databases().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.Database] { return windlass.Databases(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.Database {
 				return &v1alpha1.Database{ObjectMeta: meta, Spec: *c.Database}
 			},
 			func(db *v1alpha1.Database) string { return string(db.Status.Phase) }),
-		newKind("ExternalDatabase", caches.ExternalDatabases().Informer(), guard,
+		newKind("ExternalDatabase", caches.ExternalDatabases().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.ExternalDatabase] { return windlass.ExternalDatabases(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.ExternalDatabase {
 				return &v1alpha1.ExternalDatabase{ObjectMeta: meta, Spec: *c.ExternalDatabase}
 			},
 			func(db *v1alpha1.ExternalDatabase) string { return string(db.Status.Phase) }),
-		newKind("At", in.Cnat().V1().Ats().Informer(), guard,
+		newKind("At", in.Cnat().V1().Ats().Informer(), tracker,
 			func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
 				return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}

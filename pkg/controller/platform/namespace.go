@@ -77,7 +77,7 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 		return explainNamespace(name, err)
 	}
 	status.NamespaceUID = ptr.To(made.UID)
-	r.guard.Wrote(keyOf(p.platform), r.namespaces.Informer().GetStore(), made.ResourceVersion)
+	r.tracker.Wrote(keyOf(p.platform), "Namespace", r.namespaces.Informer().GetStore(), made.ResourceVersion)
 	return nil
 }
 

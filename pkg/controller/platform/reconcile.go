@@ -24,7 +24,7 @@ import (
 type reconciler struct {
 	kinds      kinds
 	namespaces references.Known
-	guard      *controller.Guard
+	tracker    *controller.Tracker
 	refusals   *refusals
 	clock      clock.PassiveClock
 	// homes makes and reads namespaces.

@@ -19,9 +19,9 @@ type Resource[C Object] struct {
 	Client func(namespace string) Client[C]
 }
 
-// Type returns the type of children for a resource. guard records every write.
-func (r Resource[C]) Type(guard *controller.Guard) Type[C] {
-	return Type[C]{Kind: r.Kind, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Guard: guard}
+// Type returns the type of children for a resource. tracker records every write.
+func (r Resource[C]) Type(tracker *controller.Tracker) Type[C] {
+	return Type[C]{Kind: r.Kind, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Tracker: tracker}
 }
 
 // Scope is one reconcile of an owner, from which its children are derived.

@@ -181,12 +181,12 @@ func TestTheNextPassWaitsForTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := controller.Key{Namespace: "port", Name: "boat"}
-	if d.guard.CaughtUp(key) {
-		t.Error("the guard was not told of the write")
+	if d.tracker.Observed(key) == nil {
+		t.Error("the write was not recorded")
 	}
 	d.store.Set("8")
-	if !d.guard.CaughtUp(key) {
-		t.Error("the guard still waits")
+	if err := d.tracker.Observed(key); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
 	kube := fake.NewClientset()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	secrets := children.Type[*corev1.Secret]{
-		Kind: "Secret", Cache: children.CacheOf[*corev1.Secret](indexer), Guard: controller.NewGuard(),
+		Kind: "Secret", Cache: children.CacheOf[*corev1.Secret](indexer), Tracker: controller.NewTracker(),
 		Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
 	}
 	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{"canary": []byte("tweet"), "b": []byte("b")}}

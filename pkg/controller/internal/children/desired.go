@@ -41,16 +41,16 @@ func (t *Type[T]) records(p part) bool {
 // the next merge.
 func (t *Type[T]) settle(owner Owner, w desiredState[T], live T) {
 	if token, ok := w.tokenWith(live); ok {
-		t.Guard.Settle(owner.key(), t.place(owner, live), token)
+		t.Tracker.RecordNoOp(owner.key(), t.place(owner, live), token)
 	}
 }
 
 func (t *Type[T]) isSettled(owner Owner, w desiredState[T], live T) bool {
 	token, ok := w.tokenWith(live)
-	return ok && t.Guard.IsSettled(owner.key(), t.place(owner, live), token)
+	return ok && t.Tracker.IsNoOp(owner.key(), t.place(owner, live), token)
 }
 
-// place returns the name by which the Guard knows a child of the owner.
+// place returns the name by which a Tracker knows a child of the owner.
 func (t *Type[T]) place(owner Owner, child T) string {
 	if child.GetName() == owner.GetName() {
 		return t.Kind // the usual case, without an allocation

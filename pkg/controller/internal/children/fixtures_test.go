@@ -48,7 +48,7 @@ type dock struct {
 	cache   cache.Indexer
 	journal *controllertest.Journal
 	store   *controllertest.Store
-	guard   *controller.Guard
+	tracker *controller.Tracker
 	children.Type[*appsv1.Deployment]
 }
 
@@ -62,7 +62,7 @@ func (l lagging) LastStoreSyncResourceVersion() string { return l.store.LastStor
 
 func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	t.Helper()
-	d := &dock{kube: fake.NewClientset(), cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), store: &controllertest.Store{}, guard: controller.NewGuard()}
+	d := &dock{kube: fake.NewClientset(), cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), store: &controllertest.Store{}, tracker: controller.NewTracker()}
 	for _, object := range live {
 		if err := d.kube.Tracker().Add(object.DeepCopy()); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	controllertest.Load(t, d.cache, cached...)
 	d.journal = controllertest.NewJournal(d.kube)
 	d.Type = children.Type[*appsv1.Deployment]{
-		Kind: "Deployment", Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Guard: d.guard, Yielded: [][]string{{"spec", "replicas"}},
+		Kind: "Deployment", Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Tracker: d.tracker, Yielded: [][]string{{"spec", "replicas"}},
 		Client: func(ns string) children.Client[*appsv1.Deployment] { return d.kube.AppsV1().Deployments(ns) },
 	}
 	return d

@@ -22,7 +22,7 @@ func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 
 // IsRemoved reports whether this process has deleted child, which the cache may still have.
 func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
-	return t.Guard.IsFinished(owner.key(), t.describe(child), child.GetUID())
+	return t.Tracker.IsDeleted(owner.key(), t.describe(child), child.GetUID())
 }
 
 // Release removes the owner reference and the labels of the owner from a child. Everything else

@@ -27,7 +27,7 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type writes the children of one API type. All fields down to Guard are required, except Informer,
+// Type writes the children of one API type. All fields down to Tracker are required, except Informer,
 // which only a Declaration needs.
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
@@ -38,8 +38,8 @@ type Type[T Object] struct {
 	Cache Cache[T]
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[T]
-	// Guard records every write.
-	Guard *controller.Guard
+	// Tracker records every write.
+	Tracker *controller.Tracker
 	// Yielded are paths of fields that another controller may take over. A field that is no longer
 	// desired keeps its value, as spec.replicas does when an autoscaler takes it over.
 	Yielded [][]string
@@ -124,7 +124,7 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 // a 404.
 func (t *Type[T]) awaitDeletion(owner Owner, name string) error {
 	known, err := t.Cache.Get(owner.GetNamespace(), name)
-	if err == nil && t.owns(owner, known) && !t.Guard.IsFinished(owner.key(), t.describe(known), known.GetUID()) {
+	if err == nil && t.owns(owner, known) && !t.Tracker.IsDeleted(owner.key(), t.describe(known), known.GetUID()) {
 		return controller.AwaitDeletion()
 	}
 	return nil
@@ -136,7 +136,7 @@ func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
 }
 
 func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.Guard.IsFinished(owner.key(), t.describe(live), live.GetUID()) {
+	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.Tracker.IsDeleted(owner.key(), t.describe(live), live.GetUID()) {
 		return nil
 	}
 	if err := owner.confirm(ctx); err != nil {
@@ -149,7 +149,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 	if err != nil {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
 	}
-	t.Guard.Finished(owner.key(), t.describe(live), live.GetUID())
+	t.Tracker.Deleted(owner.key(), t.describe(live), live.GetUID())
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if initially != nil {
 		initially(first)
 	}
-	t.Guard.Acts(owner.key())
+	t.Tracker.Sends(owner.key())
 	live, err := t.Client(want.GetNamespace()).Create(ctx, first, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return t.claim(ctx, owner, want)
@@ -176,7 +176,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if err != nil {
 		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
 	}
-	t.Guard.Wrote(owner.key(), t.Cache, live.GetResourceVersion())
+	t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, live.GetResourceVersion())
 	return live, nil
 }
 
@@ -240,7 +240,7 @@ func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, 
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
 	}
-	t.Guard.Wrote(owner.key(), t.Cache, updated.GetResourceVersion())
+	t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, updated.GetResourceVersion())
 	return updated, nil
 }
 

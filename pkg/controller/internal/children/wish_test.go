@@ -32,7 +32,7 @@ func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
 		})
 	}
 	nothing := func(*dock) {}
-	forgets := func(d *dock) { d.guard.Forget(keyOfOwner) }
+	forgets := func(d *dock) { d.tracker.Forget(keyOfOwner) }
 	merged := allocations(made(t, stored, byOthers), forgets)
 	known := allocations(made(t, stored, byOthers), nothing)
 	compared := allocations(made(t, stored), forgets)

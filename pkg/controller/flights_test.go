@@ -27,7 +27,7 @@ func newWatched(t *testing.T, early bool, kind controller.Reconciler[*Toy]) *wat
 	w := &watched{bench: newBench(t, kind), queue: controller.NewQueue("", clock.RealClock{}), early: early}
 	w.pipeline.Clock = clock.RealClock{}
 	w.pipeline.Client = func(namespace string) controller.Client[*Toy] { return echoing{w.client(namespace), w} }
-	w.handler = controller.Self(w.queue, w.pipeline.Guard)
+	w.handler = controller.Self(w.queue, w.pipeline.Tracker)
 	w.deliver()
 	w.queue.Add(theToy, controller.Urgent)
 	return w
@@ -174,7 +174,7 @@ func TestWhatIsMoreThanAStatusIsUrgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "keys", []string{"default/a", nobody}, enqueued(func(q *controller.Queue) {
-				controller.Self(q, controller.NewGuard()).OnUpdate(stored("1", func(*Toy) {}), stored("2", change))
+				controller.Self(q, controller.NewTracker()).OnUpdate(stored("1", func(*Toy) {}), stored("2", change))
 			}))
 		})
 	}
@@ -191,13 +191,13 @@ func TestAStatusOfSomebodyElseWaitsInTheBackground(t *testing.T) {
 		"but that which this process wrote asks nothing": {"2", []string{nobody}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			guard, cached := controller.NewGuard(), &controllertest.Store{}
-			guard.Wrote(theToy, cached, test.own)
-			guard.WroteStatus(theToy, test.own)
+			tracker, cached := controller.NewTracker(), &controllertest.Store{}
+			tracker.Wrote(theToy, "Toy", cached, test.own)
+			tracker.WroteStatus(theToy, test.own)
 			cached.Set("2")
-			guard.CaughtUp(theToy) // a worker may ask before the event is handled
+			_ = tracker.Observed(theToy) // a worker may ask before the event is handled
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
-				controller.Self(q, guard).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
+				controller.Self(q, tracker).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
 			}))
 		})
 	}

@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// A write of an object's status comes back as an event. If that event were as good as any
+// other, each status write would be followed by a reconcile at once, whatever delay the last
+// one asked for, and an object whose status alternates would be reconciled in a hot loop. The
+// shipped roles let nobody but the operator write a status (artifacts/rbac/users.yaml), so an
+// event of which the status is all that changed asks for nothing: a reconcile that wants to go
+// on once its status is stored says so, by Continue or StoreFirst.
+//
+// flights knows the versions that this process wrote. A status that another process or an
+// administrator wrote is reconciled in the background.
+
+// sameButStatus reports whether two versions of an object differ in nothing but their status
+// and what the API server notes of a write. It is false without a generation, which tells
+// whether the spec has changed.
+func sameButStatus(before, after Object) bool {
+	return after.GetGeneration() > 0 &&
+		before.GetGeneration() == after.GetGeneration() &&
+		before.GetUID() == after.GetUID() &&
+		before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) &&
+		maps.Equal(before.GetLabels(), after.GetLabels()) &&
+		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) &&
+		slices.Equal(before.GetFinalizers(), after.GetFinalizers()) &&
+		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// flights are the reconciles that have begun and not ended, and the statuses that this process wrote.
+type flights struct {
+	mu  sync.Mutex
+	all map[Key]*flight
+	// statuses are the versions of the last statuses that this process wrote, until an informer has
+	// delivered them.
+	statuses map[Key]string
+}
+
+// flight is a reconcile that has begun and not ended.
+type flight struct {
+	version string // of the object that it has fetched
+	writes  bool   // whether it has sent a write
+	// arrived is the version of the last status that an informer has delivered meanwhile, and
+	// wake adds the key to the queue.
+	arrived string
+	wake    func()
+}
+
+// begin records that a reconcile of key begins, which has fetched this version.
+func (f *flights) begin(key Key, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[key] = &flight{version: version}
+}
+
+// Sends records that the reconcile of key that is in flight sends a write, whether that succeeds or
+// not.
+func (f *flights) Sends(key Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if current := f.all[key]; current != nil {
+		current.writes = true
+	}
+}
+
+// hasSent reports whether the reconcile of key that is in flight has sent a write.
+func (f *flights) hasSent(key Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	current := f.all[key]
+	return current != nil && current.writes
+}
+
+// end records that the reconcile of key has ended, and reports whether it has sent a write. A status
+// that has arrived meanwhile may be its own, since the event may come before the response. A status
+// of somebody else is reconciled now.
+func (f *flights) end(key Key) (sent bool) {
+	f.mu.Lock()
+	ended := f.all[key]
+	delete(f.all, key)
+	foreign := ended != nil && ended.wake != nil && !f.isOwn(key, ended.arrived) && isNewer(ended.arrived, ended.version)
+	f.mu.Unlock()
+	if foreign {
+		ended.wake()
+	}
+	return ended != nil && ended.writes
+}
+
+// noteStatus records that an informer has delivered a version of key that differs from the former
+// one in its status alone. If this process has not written that version, noteStatus calls wake: now,
+// or when the reconcile of key that is in flight has ended.
+func (f *flights) noteStatus(key Key, version string, wake func()) {
+	f.mu.Lock()
+	own, current := f.isOwn(key, version), f.all[key]
+	if !own && current != nil {
+		current.arrived, current.wake = version, wake
+	}
+	f.mu.Unlock()
+	if !own && current == nil {
+		wake()
+	}
+}
+
+// WroteStatus records the version in the response to a write of the status of key.
+func (f *flights) WroteStatus(key Key, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.statuses[key] = version
+}
+
+// isOwn reports whether this process wrote the status of a version of key, or has written one since,
+// for which it has read that version. It does not matter whether the cache has the version: it may,
+// before its event is handled. The caller holds the lock.
+func (f *flights) isOwn(key Key, version string) bool {
+	last := f.statuses[key]
+	if version == last {
+		delete(f.statuses, key)
+		return true
+	}
+	return !isNewer(version, last)
+}
+
+func (f *flights) forget(key Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.statuses, key)
+}
+
+// isNewer reports whether one version is newer than another. Versions that cannot be compared
+// count as newer.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil || order > 0
+}

@@ -1,0 +1,154 @@
+package controller_test
+
+import (
+	"testing"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+)
+
+// TestAReconcileWaitsForItsOwnWrites shows when the caches have observed the writes for key a.
+func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
+	a, b := keyOf("a"), keyOf("b")
+	for name, test := range map[string]struct {
+		happens func(tr *controller.Tracker, toys, pods *controllertest.Store)
+		want    bool // whether they have
+	}{
+		"without a write": {
+			func(*controller.Tracker, *controllertest.Store, *controllertest.Store) {}, true,
+		},
+		"not with a write that the cache lacks": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(a, "Toy", toys, "101") }, false,
+		},
+		"with a write that the cache has": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				toys.Set("101")
+			}, true,
+		},
+		"with a newer version in the cache": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				toys.Set("1000")
+			}, true,
+		},
+		"not with a version in between": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "1000")
+				toys.Set("999")
+			}, false,
+		},
+		"not if the versions, numbers of any length, differ in the last digit": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "100000000000000000000000000000001")
+				toys.Set("100000000000000000000000000000000")
+			}, false,
+		},
+		"with a pending write for another key": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(b, "Toy", toys, "101") }, true,
+		},
+		"not before the newest of several writes to a type": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Wrote(a, "Toy", toys, "103")
+				toys.Set("102")
+			}, false,
+		},
+		"not if the newest of several writes is not the last one, which changed nothing": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "103")
+				tr.Wrote(a, "Toy", toys, "42")
+			}, false,
+		},
+		"of two types both have to be there: the first is missing": {
+			func(tr *controller.Tracker, toys, pods *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Wrote(a, "Pod", pods, "102")
+				pods.Set("102")
+			}, false,
+		},
+		"of two types both have to be there: the second is missing": {
+			func(tr *controller.Tracker, toys, pods *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Wrote(a, "Pod", pods, "102")
+				toys.Set("102")
+			}, false,
+		},
+		"of two types both have to be there: they are": {
+			func(tr *controller.Tracker, toys, pods *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Wrote(a, "Pod", pods, "102")
+				toys.Set("101")
+				pods.Set("102")
+			}, true,
+		},
+		"a version that is no number holds nothing back": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(a, "Toy", toys, "v101") }, true,
+		},
+		"no version holds nothing back": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(a, "Toy", toys, "") }, true,
+		},
+		"a cache whose version is no number holds nothing back": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				toys.Set("")
+				tr.Wrote(a, "Toy", toys, "101")
+			}, true,
+		},
+		"a cache that went back in time holds nothing back": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				toys.Set("7")
+			}, true,
+		},
+		"an object that is gone is forgotten": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Forget(a)
+			}, true,
+		},
+		"and only that": {
+			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
+				tr.Wrote(a, "Toy", toys, "101")
+				tr.Forget(b)
+			}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var toys, pods controllertest.Store
+			toys.Set("100")
+			pods.Set("100")
+			tracker := controller.NewTracker()
+			test.happens(tracker, &toys, &pods)
+			for range 2 { // asking changes nothing
+				if err := tracker.Observed(a); (err == nil) != test.want {
+					t.Errorf("observed: %v, wanted %t", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestAnObservedWriteIsForgotten is about a store whose version went back afterwards.
+func TestAnObservedWriteIsForgotten(t *testing.T) {
+	var toys controllertest.Store
+	toys.Set("100")
+	tracker := controller.NewTracker()
+	tracker.Wrote(keyOf("a"), "Toy", &toys, "101")
+	for _, version := range []string{"101", "100"} {
+		toys.Set(version)
+		if err := tracker.Observed(keyOf("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheErrorOfACacheThatIsBehindNamesBothVersions(t *testing.T) {
+	var toys controllertest.Store
+	toys.Set("100")
+	tracker := controller.NewTracker()
+	tracker.Wrote(keyOf("a"), "Toy", &toys, "101")
+	want := `the cache of Toys has observed version "100", and this process wrote version "101"`
+	if err := tracker.Observed(keyOf("a")); err == nil || err.Error() != want {
+		t.Errorf("got %v, wanted %s", err, want)
+	}
+}
