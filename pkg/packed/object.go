@@ -2,8 +2,8 @@
 // bytes instead of thousands: the objects that an operator makes are alike, so each is stored as its
 // difference from a few others of its type.
 //
-// A packed cache holds an *Object for each object. It has the methods that stores and indexers of
-// client-go need. Generated listers do not work on such a cache: read it and call Unpack.
+// NewFactory returns the informers. Their caches hold an *Object for each object, and an Indexer in front
+// of each unpacks what is read, so that generated listers work.
 package packed
 
 import (

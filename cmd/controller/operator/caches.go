@@ -30,12 +30,9 @@ func NewCaches(c Clients, namespace string) Caches {
 	limit := &budget.Budget{}
 	return Caches{
 		limit: limit,
-		kube: informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
-			informers.WithNamespace(namespace),
-			informers.WithTransform(packed.Transform(limit)),
-			informers.WithTweakListOptions(func(opts *metav1.ListOptions) {
-				opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
-			})),
+		kube: packed.NewFactory(c.Kube, limit, namespace, func(opts *metav1.ListOptions) {
+			opts.LabelSelector = controller.ManagedByLabel + "=" + controller.ManagedByWindlass
+		}),
 		windlass: externalversions.NewSharedInformerFactoryWithOptions(c.Watched, 0,
 			externalversions.WithNamespace(namespace),
 			externalversions.WithTransform(lenient.Transform(limit))),

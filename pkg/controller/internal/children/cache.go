@@ -37,36 +37,31 @@ type Cache[T Object] interface {
 	Version(namespace, name string) (controller.Versioned, error)
 }
 
-// CacheOf returns the cache that an informer fills, with objects or with packed ones.
+// CacheOf returns the cache of an informer, be it packed or not.
 func CacheOf[T Object](store cache.Store) Cache[T] {
 	// One error for all missing children, because most owners lack some in each reconcile.
 	var none T
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
-	return &stored[T]{store, store, missing}
+	return &stored[T]{store, store, packed.Stored(store), missing}
 }
 
 type stored[T Object] struct {
 	controller.Store
-	all     cache.Store
+	whole   cache.Store
+	packed  cache.Store // the same objects as they are stored
 	missing error
 }
 
 func (s *stored[T]) Get(namespace, name string) (child T, err error) {
-	object, found, err := s.find(namespace, name)
+	object, found, err := s.whole.GetByKey(keyOf(namespace, name))
+	if exceeded := (*packed.ExceededError)(nil); errors.As(err, &exceeded) {
+		return child, exceededError(exceeded)
+	}
 	if err != nil {
 		return child, err
 	}
 	if !found {
 		return child, s.missing
-	}
-	if o, ok := object.(*packed.Object); ok {
-		object, err = o.Unpack()
-		if exceeded := (*packed.ExceededError)(nil); errors.As(err, &exceeded) {
-			return child, exceededError(exceeded)
-		}
-		if err != nil {
-			return child, err
-		}
 	}
 	child, ok := object.(T)
 	if !ok {
@@ -76,7 +71,7 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 }
 
 func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error) {
-	object, found, err := s.find(namespace, name)
+	object, found, err := s.packed.GetByKey(keyOf(namespace, name))
 	if err != nil || !found {
 		return nil, err
 	}
@@ -87,9 +82,7 @@ func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error
 	return child, nil
 }
 
-func (s *stored[T]) find(namespace, name string) (object any, found bool, err error) {
-	return s.all.GetByKey(cache.NewObjectName(namespace, name).String())
-}
+func keyOf(namespace, name string) string { return cache.NewObjectName(namespace, name).String() }
 
 // cached reads a child from the cache. A child that exceeded the budget of its namespace is read
 // from the API server and cached once the budget allows it.

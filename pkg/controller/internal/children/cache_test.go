@@ -30,7 +30,7 @@ func TestAChildIsReadAsItIsCached(t *testing.T) {
 	}
 	for name, cached := range map[string]any{"whole": child, "packed": packedChild} {
 		t.Run(name, func(t *testing.T) {
-			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+			store := packed.Indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 			if err := store.Add(cached); err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/internal/children"
 	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // ship is a toy that owns Deployments and ConfigMaps.
@@ -62,7 +63,7 @@ func (l lagging) LastStoreSyncResourceVersion() string { return l.store.LastStor
 
 func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	t.Helper()
-	d := &dock{kube: fake.NewClientset(), cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), store: &controllertest.Store{}, tracker: controller.NewTracker()}
+	d := &dock{kube: fake.NewClientset(), cache: packed.Indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}, store: &controllertest.Store{}, tracker: controller.NewTracker()}
 	for _, object := range live {
 		if err := d.kube.Tracker().Add(object.DeepCopy()); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/packed"
 )
 
 // Known are the objects of one type.
@@ -76,9 +77,9 @@ func (k Known) Get(namespace, name string) (Object, error) {
 	return known, err
 }
 
-// lookUp finds an object in an informer's cache, be it packed or not.
+// lookUp finds an object in the cache of an informer, as it is stored there.
 func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespace, name string) (object T, found bool, err error) {
-	cached, found, err := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	cached, found, err := packed.Stored(informer.GetStore()).GetByKey(cache.NewObjectName(namespace, name).String())
 	if err != nil || !found {
 		return object, false, err
 	}
