@@ -14,8 +14,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/controller/at"
-	"windlass.dev/windlass/pkg/controller/database"
+	"windlass.dev/windlass/pkg/kinds/at"
+	"windlass.dev/windlass/pkg/kinds/database"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 

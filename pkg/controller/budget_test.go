@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // repaint is a kind that never comes to an end: its status is another each time.

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 var serial atomic.Int64

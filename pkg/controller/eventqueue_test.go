@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // happen records one event for each of n toys of a namespace.

@@ -22,7 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 var eventResource = schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // crowded returns a queue with keys of a greedy tenant, of which workers have taken some.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // watched is a controller of Toys with a server whose watch brings each status write back.

@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/budget"
+	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
-	"windlass.dev/windlass/pkg/packed"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // nobody stands between the urgent keys and those of the background.

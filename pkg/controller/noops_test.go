@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 func TestATrackerKnowsTheComparisonsThatFoundNothingToDo(t *testing.T) {

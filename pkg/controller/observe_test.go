@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // samples returns the samples of /metrics that contain text, sorted.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // recheckJitter spreads periodic checks by ±10 %.

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 func TestFinalizerIsThereBeforeTheFirstReconcile(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // reasonPattern is that of metav1.Condition.

@@ -3,7 +3,7 @@ package controller
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // State is what a reconcile concludes about an object. It decides the status of the conditions

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 func TestSummarySetsTheConditions(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/controllertest"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 func TestATrackerKnowsTheObjectsThatItsProcessHasDeleted(t *testing.T) {

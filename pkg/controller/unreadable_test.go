@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/internal/conditions"
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // unreadable is why a Toy is not in the cache as it is stored.

@@ -32,7 +32,7 @@ const (
 // measureEngine measures what needs no API server: a pass that finds nothing to do, and
 // how long a user waits behind periodic checks.
 func (o *options) measureEngine(ctx context.Context) error {
-	run := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+restBenchmark+"$", "./pkg/controller/app")
+	run := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+restBenchmark+"$", "./pkg/kinds/app")
 	var failure bytes.Buffer
 	run.Stderr = &failure
 	output, err := run.Output()

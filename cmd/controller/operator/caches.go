@@ -5,12 +5,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata/metadatainformer"
 
-	"windlass.dev/windlass/pkg/budget"
+	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/lenient"
+	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
-	"windlass.dev/windlass/pkg/lenient"
-	"windlass.dev/windlass/pkg/packed"
 )
 
 // Caches are the informers that all kinds share.

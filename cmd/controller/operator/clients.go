@@ -21,7 +21,7 @@ type Clients struct {
 	// Metadata is of objects whose content stays where it is.
 	Metadata metadata.Interface
 	// Windlass is of Windlass' own kinds. What cannot be read of an object is left out, and the
-	// object is marked: see pkg/lenient.
+	// object is marked: see pkg/cache/lenient.
 	Windlass versioned.Interface
 	// Watched fills the caches of them. Of what is too large it returns the identity alone.
 	Watched versioned.Interface

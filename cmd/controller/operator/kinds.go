@@ -14,12 +14,12 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/app"
-	"windlass.dev/windlass/pkg/controller/at"
-	"windlass.dev/windlass/pkg/controller/database"
-	"windlass.dev/windlass/pkg/controller/externaldatabase"
-	"windlass.dev/windlass/pkg/controller/platform"
 	kindsscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
+	"windlass.dev/windlass/pkg/kinds/app"
+	"windlass.dev/windlass/pkg/kinds/at"
+	"windlass.dev/windlass/pkg/kinds/database"
+	"windlass.dev/windlass/pkg/kinds/externaldatabase"
+	"windlass.dev/windlass/pkg/kinds/platform"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 

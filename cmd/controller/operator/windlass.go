@@ -10,11 +10,11 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	typedcnatv1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
 	typedv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/lenient"
 )
 
 // lenientClients are generated clients that are lenient with objects which cannot be read: the

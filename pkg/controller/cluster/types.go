@@ -8,7 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"windlass.dev/windlass/pkg/controller/internal/children"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
 // The built-in types that kinds own. A type is watched once a kind has asked for it.

@@ -7,7 +7,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/cnat"
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/lenient"
+	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
 // Annotation is where an At of v1alpha1 carries what v1 says beyond it, as JSON.

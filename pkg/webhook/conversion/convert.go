@@ -9,7 +9,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
-	"windlass.dev/windlass/pkg/lenient"
+	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
 const kind = "At"

@@ -1,0 +1,170 @@
+package lenient
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Reasons of the condition Stalled of an object that exceeds a limit.
+const (
+	ReasonTooLarge       = "TooLarge"
+	ReasonBudgetExceeded = "NamespaceBudgetExceeded"
+)
+
+// sizeAnnotation tells Transform the size of an object larger than budget.Small. Cached objects do not
+// have it.
+const sizeAnnotation = "windlass.dev/size"
+
+// perObject is how many bytes a JSON object takes in memory in addition to its text, at least: a Volume
+// of a few characters becomes a struct with a pointer for each source.
+const perObject = 128
+
+// ownDomains are the prefixes of the annotations that code reads: the API groups of Windlass.
+var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
+
+// limited decodes an object for a cache. Of an object that is too large it decodes only the identity
+// and the status.
+func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	parts, t, err := d.take(data, defaults, into)
+	if err != nil {
+		return d.single(data, defaults, into)
+	}
+	metadata := parts.metadata()
+	size := len(data) - len(metadata.ManagedFields)
+	if size <= budget.Object {
+		obj, kind, err := d.single(data, defaults, into)
+		if size <= budget.Small || err != nil {
+			return obj, kind, err
+		}
+		object, accessErr := meta.Accessor(obj)
+		if kept := metadata.kept(data); accessErr == nil && kept > budget.Small {
+			metav1.SetMetaDataAnnotation(metaOf(object), sizeAnnotation, strconv.Itoa(kept))
+		}
+		return obj, kind, nil
+	}
+	obj, kind, err := d.strict.Decode(parts.identity(t), defaults, into)
+	if err != nil {
+		return nil, nil, err
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, kind, nil // such as a Status
+	}
+	unmark(obj)
+	shrink(object)
+	why := &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
+		"The object has %d bytes, and at most %d are allowed. Make it smaller, or delete it: it is not reconciled.", size, budget.Object)}
+	return obj, kind, why.Mark(object)
+}
+
+// metadata has the fields that Transform may remove from an object.
+type metadata struct {
+	ManagedFields json.RawMessage   `json:"managedFields"`
+	Annotations   map[string]string `json:"annotations"`
+}
+
+func (p *parts) metadata() (m metadata) {
+	if json.Unmarshal(p.Metadata, &m) != nil {
+		return metadata{}
+	}
+	return m
+}
+
+// kept returns how many bytes an object takes in a cache, without what Transform removes.
+func (m metadata) kept(data []byte) int {
+	size := len(data) - len(m.ManagedFields)
+	braces := bytes.Count(data, []byte("{")) - bytes.Count(m.ManagedFields, []byte("{"))
+	for name, value := range m.Annotations {
+		if len(ownAnnotations(map[string]string{name: value}, budget.Object)) == 0 {
+			size, braces = size-len(value), braces-strings.Count(value, "{")
+		}
+	}
+	return size + perObject*max(0, braces)
+}
+
+// metaOf returns the metadata of an object, to set annotations on.
+func metaOf(object metav1.Object) *metav1.ObjectMeta {
+	if m, ok := object.(metav1.ObjectMetaAccessor); ok {
+		if m, ok := m.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return m
+		}
+	}
+	return &metav1.ObjectMeta{}
+}
+
+// shrink removes all metadata but the identity, the owners, the deletion and the finalizers.
+func shrink(object metav1.Object) {
+	object.SetAnnotations(ownAnnotations(object.GetAnnotations(), 4*maxPath))
+	object.SetLabels(nil)
+	object.SetManagedFields(nil)
+	var owners []metav1.OwnerReference
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		owners = []metav1.OwnerReference{*owner}
+	}
+	object.SetOwnerReferences(owners)
+	if finalizers := object.GetFinalizers(); len(finalizers) > maxFinalizers {
+		object.SetFinalizers(finalizers[:maxFinalizers])
+	}
+}
+
+// maxFinalizers is how many finalizers are cached of an object without its spec.
+const maxFinalizers = 64
+
+// ownAnnotations returns the annotations that code reads and that have at most longest bytes. Others can
+// be large: kubectl apply stores a copy of the object.
+func ownAnnotations(annotations map[string]string, longest int) map[string]string {
+	var own map[string]string
+	for name, value := range annotations {
+		for _, domain := range ownDomains {
+			if strings.HasPrefix(name, domain) && len(value) <= longest {
+				if own == nil {
+					own = map[string]string{}
+				}
+				own[name] = value
+			}
+		}
+	}
+	return own
+}
+
+// Transform returns a transform for informers whose objects are decoded with limits. It removes managed
+// fields and the annotations that no code reads, and the spec of an object that exceeds the budget of
+// its namespace.
+func Transform(of *budget.Budget) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			return obj, nil
+		}
+		object.SetManagedFields(nil)
+		object.SetOwnerReferences(budget.Owners(object.GetOwnerReferences()))
+		annotations := object.GetAnnotations()
+		text, counts := annotations[sizeAnnotation]
+		delete(annotations, sizeAnnotation)
+		object.SetAnnotations(ownAnnotations(annotations, budget.Object))
+		size, err := strconv.Atoi(text)
+		if !counts || err != nil || budget.Charge(of, metaOf(object), object.GetNamespace(), object.GetUID(), size) {
+			return obj, nil
+		}
+		if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
+			value.FieldByName("Spec").SetZero()
+		}
+		shrink(object)
+		why := &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
+			"The large objects of the namespace exceed %d bytes together, so that this one is not reconciled. Make some smaller or delete them: it goes on a few minutes later.", budget.Namespace)}
+		return obj, why.Mark(object)
+	}
+}

@@ -1,0 +1,158 @@
+package packed
+
+import (
+	"math/bits"
+	"reflect"
+	"slices"
+	"sync"
+	"weak"
+
+	"github.com/klauspost/compress/s2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/cache/budget"
+)
+
+// Whole is implemented by the types that can be packed, which are all built-in types.
+type Whole interface {
+	metav1.Object
+	runtime.Object
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+const (
+	// latest is how many objects of a type are also kept unpacked, because the reconcile that follows
+	// an event usually reads the object of the event.
+	latest = 64
+	// largest is the size in bytes up to which an object is kept unpacked, or added to a dictionary.
+	largest = 16 << 10
+	// worth is the compression ratio below which an object is added to the dictionary.
+	worth = 3
+)
+
+// Transform returns a transform for informers that packs objects, without their managed fields.
+// Secrets are not packed, because the dictionary would keep the data of deleted ones, and neither are
+// types that do not implement Whole. Of an object that the operator did not make, and of one that
+// exceeds a limit, only the identity is cached: see Object.Unpack.
+func Transform(limit *budget.Budget) cache.TransformFunc {
+	var packers sync.Map // by type
+	var transform cache.TransformFunc
+	transform = func(obj any) (any, error) {
+		whole, ok := obj.(Whole)
+		if !ok {
+			return obj, nil
+		}
+		whole.SetManagedFields(nil)
+		whole.SetOwnerReferences(budget.Owners(whole.GetOwnerReferences()))
+		if !isClaimed(whole) {
+			return identityOf(whole)
+		}
+		if secret, ok := obj.(*corev1.Secret); ok {
+			if size := secret.Size(); size > budget.Owned {
+				return exceeded(whole, &ExceededError{size: size}), nil
+			} else if size > budget.Small && !budget.Charge(limit, secret, secret.Namespace, secret.UID, size) {
+				return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
+			}
+			return obj, nil
+		}
+		data, err := whole.Marshal()
+		if err != nil {
+			return obj, nil // unpacked, which only takes more memory
+		}
+		if len(data) > budget.Owned {
+			return exceeded(whole, &ExceededError{size: len(data)}), nil
+		}
+		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
+		o := all.(*packer).pack(whole, data)
+		if size := len(o.packed); size > budget.Small && !budget.Charge(limit, o, o.namespace, o.uid, size) {
+			return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
+		}
+		return o, nil
+	}
+	return transform
+}
+
+// packer packs the objects of one type.
+type packer struct {
+	mu      sync.Mutex
+	packing *packing
+	misses  uint // how many objects compressed badly
+	buffer  []byte
+	recent  [latest]weak.Pointer[Object]
+	next    int
+}
+
+func (p *packer) pack(whole Whole, data []byte) *Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.packing == nil {
+		p.packing = &packing{of: reflect.TypeOf(whole).Elem()}
+	}
+	o := newObject(whole)
+	p.encode(data)
+	if len(p.buffer)*worth > len(data) && len(data) <= largest {
+		// Less and less often, so that objects which are all different cost little.
+		if p.misses++; bits.OnesCount(p.misses) == 1 {
+			p.packing = p.packing.learn(data)
+			p.encode(data)
+		}
+	}
+	o.packed, o.packing = string(p.buffer), p.packing
+	if len(data) > largest {
+		p.buffer = nil
+		return o
+	}
+	o.whole.Store(&whole)
+	if before := p.recent[p.next].Value(); before != nil {
+		before.whole.Store(nil)
+	}
+	p.recent[p.next] = weak.Make(o)
+	p.next = (p.next + 1) % latest
+	return o
+}
+
+func (p *packer) encode(data []byte) {
+	if size := s2.MaxEncodedLen(len(data)); cap(p.buffer) < size {
+		p.buffer = make([]byte, size)
+	}
+	p.buffer = p.packing.encode(p.buffer[:cap(p.buffer)], data)
+}
+
+// packing encodes the objects of one type with a dictionary.
+type packing struct {
+	of    reflect.Type
+	known []byte
+	dict  *s2.Dict // of known, or nil
+}
+
+// learn returns a packing whose dictionary has data too.
+func (p *packing) learn(data []byte) *packing {
+	known := slices.Concat(p.known, data)
+	known = known[max(0, len(known)-s2.MaxDictSize):]
+	return &packing{of: p.of, known: known, dict: s2.MakeDict(known, nil)}
+}
+
+func (p *packing) encode(into, data []byte) []byte {
+	if p.dict == nil {
+		return s2.Encode(into, data)
+	}
+	return p.dict.Encode(into, data)
+}
+
+func (p *packing) unpack(packed string) (whole Whole, err error) {
+	var data []byte
+	if p.dict == nil {
+		data, err = s2.Decode(nil, []byte(packed))
+	} else {
+		data, err = p.dict.Decode(nil, []byte(packed))
+	}
+	if err != nil {
+		return nil, err
+	}
+	whole = reflect.New(p.of).Interface().(Whole)
+	return whole, whole.Unmarshal(data)
+}

@@ -1,0 +1,69 @@
+package children_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// While a cache does not know that an owner is gone, garbage collection and the owner's
+// controller would undo each other's work.
+func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
+	const create = "create deployments port/boat"
+	gone := apierrors.NewNotFound(appsv1.Resource("ships"), "boat")
+	for name, c := range map[string]struct {
+		observed int64
+		outlives bool
+		live     func(*ship)
+		fails    error
+		wait     bool
+		err      string
+		writes   []string
+	}{
+		"at first without a look":      {fails: errors.New("nobody asks"), writes: []string{create}},
+		"again, if the owner is there": {observed: 1, writes: []string{create}},
+		"with a look, if it outlives":  {outlives: true, fails: gone, wait: true},
+		"not if the owner is gone":     {observed: 1, fails: gone, wait: true},
+		"not if it is another":         {observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true},
+		"not if it is being deleted":   {observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true},
+		"not if nobody can tell":       {observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat before one of its children is created: no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, live := owner(), owner().Object.(*ship)
+			*o.StatusObservedGeneration() = c.observed
+			if c.live != nil {
+				c.live(live)
+			}
+			o.Live = func(context.Context) (metav1.Object, error) { return live, c.fails }
+			d := newDock(t, nil, nil)
+			d.Outlives = c.outlives
+			_, err := d.Ensure(t.Context(), o, want(), nil)
+			if c.wait != (err != nil && controller.Quiet(err)) || c.err != "" && (err == nil || err.Error() != c.err) {
+				t.Errorf("the error is %v", err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
+}
+
+func TestAnOwnerIsReadOnceInAPass(t *testing.T) {
+	reads := 0
+	read := children.Once(func(context.Context) (metav1.Object, error) {
+		reads++
+		return nil, errors.New("no answer")
+	})
+	for range 3 {
+		if _, err := read(t.Context()); err == nil || err.Error() != "no answer" {
+			t.Errorf("it says %v", err)
+		}
+	}
+	controllertest.Equal(t, "reads", 1, reads)
+}

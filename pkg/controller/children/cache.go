@@ -1,0 +1,107 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/cache/packed"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// reasonExceeded is the reason of an owner whose child is too large to be cached, and
+// exceededRecheck is how often that child is looked at again.
+const (
+	reasonExceeded  = "NamespaceBudgetExceeded"
+	exceededRecheck = time.Minute
+)
+
+// exceededError returns the error for a child that is not cached because it exceeds a budget.
+func exceededError(err error) error {
+	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
+}
+
+// Cache reads the children of one type. They must not be changed.
+type Cache[T Object] interface {
+	controller.Store
+	// Get returns a child, or NotFound.
+	Get(namespace, name string) (T, error)
+	// Version returns the version of the child that Get would return, or nil for a missing one. It
+	// costs less.
+	Version(namespace, name string) (controller.Versioned, error)
+}
+
+// CacheOf returns the cache of an informer, be it packed or not.
+func CacheOf[T Object](store cache.Store) Cache[T] {
+	// One error for all missing children, because most owners lack some in each reconcile.
+	var none T
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
+	return &stored[T]{store, store, packed.Stored(store), missing}
+}
+
+type stored[T Object] struct {
+	controller.Store
+	whole   cache.Store
+	packed  cache.Store // the same objects as they are stored
+	missing error
+}
+
+func (s *stored[T]) Get(namespace, name string) (child T, err error) {
+	object, found, err := s.whole.GetByKey(keyOf(namespace, name))
+	if exceeded := (*packed.ExceededError)(nil); errors.As(err, &exceeded) {
+		return child, exceededError(exceeded)
+	}
+	if err != nil {
+		return child, err
+	}
+	if !found {
+		return child, s.missing
+	}
+	child, ok := object.(T)
+	if !ok {
+		return child, fmt.Errorf("the cache of %T holds a %T", child, object)
+	}
+	return child, nil
+}
+
+func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error) {
+	object, found, err := s.packed.GetByKey(keyOf(namespace, name))
+	if err != nil || !found {
+		return nil, err
+	}
+	child, ok := object.(controller.Versioned)
+	if !ok {
+		return nil, fmt.Errorf("a cache holds a %T", object)
+	}
+	return child, nil
+}
+
+func keyOf(namespace, name string) string { return cache.NewObjectName(namespace, name).String() }
+
+// cached reads a child from the cache. A child that exceeded the budget of its namespace is read
+// from the API server and cached once the budget allows it.
+func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error) {
+	child, err := t.Cache.Get(namespace, name)
+	exceeded := (*packed.ExceededError)(nil)
+	if !errors.As(err, &exceeded) || !exceeded.Fits() {
+		return child, err
+	}
+	child, err = t.Client(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return child, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return child, err
+	}
+	whole, ok := any(child).(packed.Whole)
+	if !ok {
+		return child, nil
+	}
+	return child, exceeded.Refill(whole)
+}

@@ -1,0 +1,298 @@
+package children_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+func TestEnsure(t *testing.T) {
+	const (
+		create = "create deployments port/boat"
+		patch  = "patch deployments port/boat"
+	)
+	taken := func(whose string) string {
+		return "the name is taken by Deployment port/boat, which belongs to " + whose + "; delete or rename that Deployment, or give this Ship another name"
+	}
+	for name, c := range map[string]struct {
+		want   *appsv1.Deployment
+		cached *appsv1.Deployment // as the server has it, unless live is set
+		live   *appsv1.Deployment
+		refuse map[string]error
+
+		writes []string
+		err    string
+		ends   *appsv1.Deployment // nil means as wanted, made anew
+	}{
+		"makes a child that is not there":               {want: want(), writes: []string{create}, ends: made(t)},
+		"leaves a child alone that says what is wanted": {want: want(), cached: made(t), ends: made(t)},
+		"leaves alone what others have set":             {want: want(), cached: made(t, byOthers), ends: made(t, byOthers)},
+		"puts a change right in one write": {
+			want: want(), cached: made(t, image("iron:1"), without("FLAG")), writes: []string{patch}, ends: made(t)},
+		"puts a change right beside what others have set": {
+			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
+		"takes out what excludes what is wanted": {
+			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
+				container := &d.Spec.Template.Spec.Containers[0]
+				container.Env[0].Value, container.Env[0].ValueFrom = "black", nil
+				container.Env[2].Value = "set by others"
+				container.ReadinessProbe.HTTPGet, container.ReadinessProbe.TCPSocket = nil, &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}
+				container.LivenessProbe.Exec, container.LivenessProbe.GRPC = nil, &corev1.GRPCAction{Port: 1}
+				container.Lifecycle.PreStop.Exec, container.Lifecycle.PreStop.Sleep = nil, &corev1.SleepAction{Seconds: 1}
+			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
+		},
+		"takes out what excludes what is wanted, if that is all": {
+			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[0].Env[2].Value = "set by others"
+			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
+		},
+		"takes out what is no longer wanted, and leaves what others have set": {
+			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
+			ends: made(t, byOthers, func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "FLAG", Value: "blue"}, {Name: "INJECTED", Value: "yes"}}
+				delete(d.Labels, "crew")
+				d.Annotations[children.RecordAnnotation] = record(t, want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }))
+			}),
+		},
+		"leaves a number to others that is no longer wanted": {
+			want: want(replicas(nil)), cached: made(t, replicas(ptr.To[int32](9))), writes: []string{patch},
+			ends: made(t, replicas(ptr.To[int32](9)), func(d *appsv1.Deployment) {
+				d.Annotations[children.RecordAnnotation] = record(t, want(replicas(nil)))
+			}),
+		},
+		"goes on with a child that the cache does not have yet": {want: want(), live: made(t), writes: []string{create}, ends: made(t)},
+		"gives a child its label back":                          {want: want(), live: made(t, unlabelled), writes: []string{create, patch}, ends: made(t)},
+		"gives a child its owner back":                          {want: want(), cached: made(t, unowned), writes: []string{patch}, ends: made(t)},
+		"mends a record that is broken":                         {want: want(), cached: made(t, broken), writes: []string{patch}, ends: made(t)},
+		"leaves an object of nobody's alone": {
+			want: want(), live: made(t, foreign), writes: []string{create}, err: taken("nobody"), ends: made(t, foreign)},
+		"leaves an object of somebody else's alone": {
+			want: want(), cached: made(t, ownedBy("Job", "theirs", "x")), err: taken("Job theirs"), ends: made(t, ownedBy("Job", "theirs", "x"))},
+		"waits for the child of an earlier owner": {
+			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")), err: "Deployment boat of an earlier Ship of this name is still being deleted.", ends: made(t, ownedBy("Ship", "boat", "x"))},
+		"waits for an object of somebody else's that is going": {
+			want: want(), live: made(t, foreign, going), writes: []string{create}, err: "Deployment boat of an earlier Ship of this name is still being deleted.", ends: made(t, foreign, going)},
+		"waits for a child that is going": {
+			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. It is created again when it is gone.", ends: made(t, going)},
+		"says what it could not create": {
+			want: want(), refuse: map[string]error{"create deployments": errors.New("no answer")}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
+		"says what it could not update": {
+			want: want(), cached: made(t, image("iron:1")), refuse: map[string]error{"patch deployments": errors.New("no answer")}, writes: []string{patch},
+			err: "updating Deployment port/boat: no answer", ends: made(t, image("iron:1"))},
+		"says what it could not read": {
+			want: want(), live: made(t), refuse: map[string]error{"get deployments": errors.New("no answer")}, writes: []string{create},
+			err: "reading Deployment port/boat, whose name is taken: no answer", ends: made(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cached, live []*appsv1.Deployment
+			if c.cached != nil {
+				cached, live = append(cached, c.cached), append(live, c.cached)
+			}
+			if c.live != nil {
+				live = append(live, c.live)
+			}
+			d := newDock(t, cached, live)
+			for request, err := range c.refuse {
+				verb, resource, _ := strings.Cut(request, " ")
+				d.journal.FailNext(verb, resource, err)
+			}
+			before := c.want.DeepCopy()
+			_, err := d.Ensure(t.Context(), owner(), c.want, nil)
+			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("error: wanted %q, got %v", c.err, err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+			controllertest.Equal(t, "what was wanted, afterwards", before, c.want)
+			controllertest.Equal(t, "the child", normal(c.ends), normal(d.live(t)))
+		})
+	}
+}
+
+func (d *dock) live(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	object, err := d.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "port", "boat")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.(*appsv1.Deployment)
+}
+
+// normal leaves out what the server alone decides.
+func normal(d *appsv1.Deployment) *appsv1.Deployment {
+	if d == nil {
+		return nil
+	}
+	d = d.DeepCopy()
+	d.UID, d.ResourceVersion, d.ManagedFields, d.TypeMeta = "", "", nil, metav1.TypeMeta{}
+	d.Spec.RevisionHistoryLimit = nil
+	return d
+}
+
+// record is that of a child which was made as wanted.
+func record(t *testing.T, want *appsv1.Deployment) string {
+	t.Helper()
+	d := newDock(t, nil, nil)
+	live, err := d.Ensure(t.Context(), owner(), want, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return live.Annotations[children.RecordAnnotation]
+}
+
+func TestACreationMayDifferFromWhatIsWanted(t *testing.T) {
+	d := newDock(t, nil, nil)
+	live, err := d.Ensure(t.Context(), owner(), want(replicas(nil)), func(first *appsv1.Deployment) { first.Spec.Replicas = ptr.To[int32](3) })
+	if err != nil || *live.Spec.Replicas != 3 {
+		t.Fatalf("created with %v, %v", live.Spec.Replicas, err)
+	}
+	live.UID, live.ResourceVersion = "child-uid", "7"
+	later := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
+	if _, err := later.Ensure(t.Context(), owner(), want(replicas(nil)), nil); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "writes", nil, later.journal.Writes())
+}
+
+func TestTheNextPassWaitsForTheCache(t *testing.T) {
+	d := newDock(t, nil, nil)
+	d.store.Set("5")
+	d.kube.PrependReactor("create", "deployments", stamped("8"))
+	if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+		t.Fatal(err)
+	}
+	key := controller.Key{Namespace: "port", Name: "boat"}
+	if d.tracker.Observed(key) == nil {
+		t.Error("the write was not recorded")
+	}
+	d.store.Set("8")
+	if err := d.tracker.Observed(key); err != nil {
+		t.Error(err)
+	}
+}
+
+// stamped makes the server answer with a resource version.
+func stamped(version string) clienttesting.ReactionFunc {
+	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		object := action.(clienttesting.CreateAction).GetObject().DeepCopyObject()
+		object.(metav1.Object).SetResourceVersion(version)
+		return true, object, nil
+	}
+}
+
+func TestPrune(t *testing.T) {
+	const remove = "delete deployments port/boat"
+	for name, c := range map[string]struct {
+		cached *appsv1.Deployment
+		refuse error
+		writes []string
+		err    string
+	}{
+		"deletes a child":                       {cached: made(t), writes: []string{remove}},
+		"has nothing to do where there is none": {},
+		"leaves what is somebody else's":        {cached: made(t, ownedBy("Job", "theirs", "x"))},
+		"leaves what is nobody's":               {cached: made(t, foreign)},
+		"leaves what is going":                  {cached: made(t, going)},
+		"waits for the event if the child has just gone": {
+			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{remove}, err: controller.AwaitDeletion().Error(),
+		},
+		"says what it could not delete": {cached: made(t), refuse: errors.New("no answer"), writes: []string{remove}, err: "deleting Deployment port/boat: no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cached []*appsv1.Deployment
+			if c.cached != nil {
+				cached = append(cached, c.cached)
+			}
+			d := newDock(t, cached, cached)
+			if c.refuse != nil {
+				d.journal.FailNext("delete", "deployments", c.refuse)
+			}
+			err := d.Prune(t.Context(), owner(), "boat")
+			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("error: wanted %q, got %v", c.err, err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
+}
+
+func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
+	kube := fake.NewClientset()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	secrets := children.Type[*corev1.Secret]{
+		Kind: "Secret", Cache: children.CacheOf[*corev1.Secret](indexer), Tracker: controller.NewTracker(),
+		Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
+	}
+	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{"canary": []byte("tweet"), "b": []byte("b")}}
+	live, err := secrets.Ensure(t.Context(), owner(), wanted, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record := live.Annotations[children.RecordAnnotation]; strings.Contains(record, "canary") {
+		t.Errorf("the record holds data: %s", record)
+	}
+	live.UID, live.ResourceVersion = "child-uid", "7"
+	for what, data := range map[string]map[string][]byte{
+		"changed":  {"canary": []byte("tweet"), "b": []byte("changed"), "foreign": []byte("f")},
+		"added to": {"canary": []byte("tweet"), "b": []byte("b"), "foreign": []byte("f")},
+		"taken":    nil,
+	} {
+		live.Data = data
+		if err := kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), live, "port"); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Load(t, indexer, live)
+		again, err := secrets.Ensure(t.Context(), owner(), wanted, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "data that was "+what, wanted.Data, again.Data)
+	}
+}
+
+func TestAChildIsNotTakenBackByAnOwnerThatGoes(t *testing.T) {
+	going, another := owner(), owner()
+	going.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	another.SetUID("another")
+	for name, c := range map[string]struct {
+		live   metav1.Object
+		err    error
+		writes []string
+	}{
+		"one that stays":           {live: owner(), writes: []string{"patch deployments port/boat"}},
+		"one that goes":            {live: going},
+		"another of its name":      {live: another},
+		"one that nobody can read": {err: errors.New("no answer")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			orphan := made(t, unowned)
+			d := newDock(t, []*appsv1.Deployment{orphan}, []*appsv1.Deployment{orphan})
+			by := owner()
+			by.Live = func(context.Context) (metav1.Object, error) { return c.live, c.err }
+			_, err := d.Ensure(t.Context(), by, want(), nil)
+			if (err == nil) != (c.writes != nil) {
+				t.Errorf("got %v", err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package children_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// custom is a dock whose Deployments are taken for custom resources.
+func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
+	t.Helper()
+	d := newDock(t, cached, cached)
+	d.Custom = true
+	return d
+}
+
+// madeCustom is what the server has of one, after some changes by others.
+func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	t.Helper()
+	live, err := custom(t).Ensure(t.Context(), owner(), want(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.UID, live.ResourceVersion = "child-uid", "7"
+	for _, change := range changes {
+		change(live)
+	}
+	return live
+}
+
+func TestTheSpecOfACustomResourceIsTheOwners(t *testing.T) {
+	alsoTheirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		writes int
+	}{
+		"nothing has changed":             {func(*appsv1.Deployment) {}, 0},
+		"a field was changed":             {image("iron:1"), 1},
+		"a field was taken out":           {replicas(nil), 1},
+		"a field was added":               {func(d *appsv1.Deployment) { d.Spec.Paused = true }, 1},
+		"a label of ours was taken off":   {unlabelled, 1},
+		"the owner was taken off":         {unowned, 1},
+		"others have added labels":        {func(d *appsv1.Deployment) { d.Labels["season"] = "summer" }, 0},
+		"others have added an annotation": {func(d *appsv1.Deployment) { d.Annotations["season"] = "summer" }, 0},
+		"others have added a finalizer":   {func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} }, 0},
+		"others have added an owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, alsoTheirs) }, 0},
+		"others have added an owner before ours": {func(d *appsv1.Deployment) {
+			d.OwnerReferences = append([]metav1.OwnerReference{alsoTheirs}, d.OwnerReferences...)
+		}, 0},
+		"our owner reference says something else":    {func(d *appsv1.Deployment) { d.OwnerReferences[0].BlockOwnerDeletion = nil }, 1},
+		"the owner was taken off, and another added": {func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{alsoTheirs} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := madeCustom(t, c.change)
+			d := custom(t, live)
+			got, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, len(d.journal.Writes()))
+			controllertest.Equal(t, "spec", want().Spec, got.Spec)
+			for _, theirs := range live.OwnerReferences {
+				if theirs.UID == alsoTheirs.UID && len(got.OwnerReferences) != 2 {
+					t.Errorf("the owners are %v", got.OwnerReferences)
+				}
+			}
+			controllertest.Equal(t, "their finalizers", live.Finalizers, got.Finalizers)
+			if !metav1.IsControlledBy(got, owner()) {
+				t.Errorf("the owners are %v", got.OwnerReferences)
+			}
+		})
+	}
+}
+
+func TestACustomResourceIsPatchedAsTheAPIServerCan(t *testing.T) {
+	d := custom(t, madeCustom(t, func(d *appsv1.Deployment) { d.Spec.Paused = true }, image("iron:1")))
+	if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range d.kube.Actions() {
+		patch, ok := action.(clienttesting.PatchAction)
+		if !ok {
+			continue
+		}
+		controllertest.Equal(t, "type", types.MergePatchType, patch.GetPatchType())
+		var fields struct {
+			Metadata metav1.ObjectMeta
+			Spec     map[string]any
+		}
+		if err := json.Unmarshal(patch.GetPatch(), &fields); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "version", "7", fields.Metadata.ResourceVersion)
+		if paused, there := fields.Spec["paused"]; !there || paused != nil {
+			t.Errorf("the patch does not take out what was added: %s", patch.GetPatch())
+		}
+		return
+	}
+	t.Error("there was no patch")
+}
+
+func TestTheRecordOfACustomResourceHasNoSpec(t *testing.T) {
+	live := madeCustom(t)
+	record := live.Annotations[children.RecordAnnotation]
+	if strings.Contains(record, "wood:1") || !strings.Contains(record, "ship-uid") {
+		t.Errorf("the record is %s", record)
+	}
+}
+
+func TestAChildIsLetGoAndTakenBack(t *testing.T) {
+	theirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
+	live := madeCustom(t, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, theirs) })
+	d := custom(t, live)
+	released, err := d.Release(t.Context(), owner(), live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "owners", []metav1.OwnerReference{theirs}, released.OwnerReferences)
+	if !owner().Owns(released) {
+		t.Error("it can not be taken back")
+	}
+	if _, err := d.Release(t.Context(), owner(), released); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "writes", []string{"patch deployments port/boat"}, d.journal.Writes())
+	controllertest.Load(t, d.cache, released)
+	back, err := d.Ensure(t.Context(), owner(), want(), nil)
+	if err != nil || !metav1.IsControlledBy(back, owner()) {
+		t.Errorf("the owners are %v (%v)", back.OwnerReferences, err)
+	}
+	if other := heir("Ship", "boat", "other-uid"); other.Owns(released) {
+		t.Error("another owner of this name may take it")
+	}
+}
+
+// TestAChildIsLetGoWithoutTheLabelsOfItsOwner is of tools that delete what bears their label,
+// is not in git and has no owner.
+func TestAChildIsLetGoWithoutTheLabelsOfItsOwner(t *testing.T) {
+	by := owner()
+	by.SetLabels(map[string]string{"tracked-by": "git", "season": "summer", controller.ManagedByLabel: controller.ManagedByWindlass})
+	live := madeCustom(t, func(d *appsv1.Deployment) { d.Labels["tracked-by"], d.Labels["season"] = "git", "winter" })
+	released, err := custom(t, live).Release(t.Context(), by, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"crew": "four", "season": "winter", controller.ManagedByLabel: controller.ManagedByWindlass}
+	controllertest.Equal(t, "labels", want, released.Labels)
+}
+
+func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		gone   bool
+	}{
+		"one that is the owner's":   {func(*appsv1.Deployment) {}, true},
+		"one that somebody has":     {ownedBy("Job", "theirs", "x"), false},
+		"one that is nobody's":      {foreign, false},
+		"one that is going already": {going, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := madeCustom(t, c.change)
+			d := custom(t, live)
+			if err := d.Remove(t.Context(), owner(), live); err != nil {
+				t.Fatal(err)
+			}
+			var asked []*metav1.Preconditions
+			for _, action := range d.kube.Actions() {
+				if remove, ok := action.(clienttesting.DeleteAction); ok {
+					asked = append(asked, remove.GetDeleteOptions().Preconditions)
+					controllertest.Equal(t, "propagation", ptr.To(metav1.DeletePropagationForeground), remove.GetDeleteOptions().PropagationPolicy)
+				}
+			}
+			controllertest.Equal(t, "is known to be deleted", c.gone, d.IsRemoved(owner(), live))
+			if !c.gone {
+				controllertest.Equal(t, "deletions", 0, len(asked))
+				return
+			}
+			controllertest.Equal(t, "preconditions", []*metav1.Preconditions{{UID: ptr.To[types.UID]("child-uid"), ResourceVersion: ptr.To("7")}}, asked)
+		})
+	}
+}
+
+func TestAChildIsTakenBackAsItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		child *appsv1.Deployment
+		taken bool
+	}{
+		"one that was let go":                {madeCustom(t, image("iron:1"), unowned), false},
+		"one that is somebody else's by now": {madeCustom(t, ownedBy("Job", "theirs", "x")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := custom(t, c.child)
+			back, err := d.Reclaim(t.Context(), owner(), c.child)
+			if (err != nil) != c.taken {
+				t.Fatal(err)
+			}
+			if !c.taken && (!metav1.IsControlledBy(back, owner()) || back.Spec.Template.Spec.Containers[0].Image != "iron:1") {
+				t.Errorf("it is %v", back)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotConfirmedIsNotDone(t *testing.T) {
+	live := madeCustom(t, image("iron:1"))
+	by := owner()
+	by.Confirm = func(context.Context) error { return errors.New("the owner has changed") }
+	for name, do := range map[string]func(d *dock) error{
+		"a change":  func(d *dock) error { _, err := d.Ensure(t.Context(), by, want(), nil); return err },
+		"a release": func(d *dock) error { _, err := d.Release(t.Context(), by, live); return err },
+		"a removal": func(d *dock) error { return d.Remove(t.Context(), by, live) },
+	} {
+		d := custom(t, live)
+		if err := do(d); err == nil || err.Error() != "the owner has changed" {
+			t.Errorf("%s ended with %v", name, err)
+		}
+		controllertest.Equal(t, "writes of "+name, nil, d.journal.Writes())
+	}
+	d := custom(t)
+	if _, err := d.Ensure(t.Context(), by, want(), nil); err != nil {
+		t.Errorf("a creation ended with %v", err)
+	}
+}
+
+func TestARecordThatIsBrokenSaysNothing(t *testing.T) {
+	for _, record := range []string{"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`} {
+		for _, isCustom := range []bool{true, false} {
+			d := newDock(t, nil, nil)
+			d.Custom = isCustom
+			live, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live.UID, live.ResourceVersion = "child-uid", "7"
+			live.Annotations[children.RecordAnnotation] = record
+			controllertest.Load(t, d.cache, live)
+			again, err := d.Ensure(t.Context(), owner(), want(), nil)
+			if err != nil || again.Annotations[children.RecordAnnotation] == record {
+				t.Errorf("%s: it stays (%v)", record, err)
+			}
+		}
+	}
+}
+
+func TestAConfigOfAnySizeFindsRoomInACustomResource(t *testing.T) {
+	large := want()
+	large.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", 300<<10)}}
+	d := custom(t)
+	live, err := d.Ensure(t.Context(), owner(), large, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for key, value := range live.Annotations {
+		size += len(key) + len(value)
+	}
+	if size > 10<<10 {
+		t.Errorf("the annotations have %d bytes", size)
+	}
+}

@@ -1,0 +1,96 @@
+package children_test
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// newest is a version of a child that is later than that of made.
+func newest(d *appsv1.Deployment) { d.ResourceVersion = "8" }
+
+// stored is a child with what an API server gives to each.
+func stored(d *appsv1.Deployment) {
+	d.CreationTimestamp, d.Generation = metav1.NewTime(time.Unix(1, 0)), 3
+	d.Status.Replicas = 2
+}
+
+// What a comparison takes is counted in allocations, which are as many on each machine.
+func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
+	allocations := func(live *appsv1.Deployment, between func(*dock)) float64 {
+		d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
+		return testing.AllocsPerRun(20, func() {
+			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+				t.Fatal(err)
+			}
+			between(d)
+		})
+	}
+	nothing := func(*dock) {}
+	forgets := func(d *dock) { d.tracker.Forget(keyOfOwner) }
+	merged := allocations(made(t, stored, byOthers), forgets)
+	known := allocations(made(t, stored, byOthers), nothing)
+	compared := allocations(made(t, stored), forgets)
+	t.Logf("allocations: %.0f for a merge, %.0f for one that is known to come to nothing, %.0f for a comparison", merged, known, compared)
+	if compared > merged/10 {
+		t.Errorf("a child that is what is wanted takes %.0f allocations, and one that is merged %.0f", compared, merged)
+	}
+	if known > compared*2 {
+		t.Errorf("a child that was merged takes %.0f allocations again, and one that is compared %.0f", known, compared)
+	}
+}
+
+// ours is the container of a Deployment that the ship wants, which byOthers puts second.
+func ours(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[1] }
+
+func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
+	const patch = "patch deployments port/boat"
+	for name, c := range map[string]struct {
+		change func(*appsv1.Deployment)
+		wants  []func(*appsv1.Deployment)
+		writes []string
+	}{
+		"nothing":                       {},
+		"its version alone":             {change: newest},
+		"the child":                     {change: func(d *appsv1.Deployment) { newest(d); ours(d).Image = "iron:1" }, writes: []string{patch}},
+		"the child, by what was added":  {change: func(d *appsv1.Deployment) { newest(d); d.Spec.Paused = true }},
+		"what is wanted":                {wants: []func(*appsv1.Deployment){image("iron:1")}, writes: []string{patch}},
+		"what is wanted, by one less":   {wants: []func(*appsv1.Deployment){without("FLAG")}, writes: []string{patch}},
+		"the child, which is made anew": {change: func(d *appsv1.Deployment) { d.UID = "other"; ours(d).Image = "iron:1" }, writes: []string{patch}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := made(t, stored, byOthers) // so that it is merged, and that remembered
+			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
+			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes at first", nil, d.journal.Writes())
+			changed := live.DeepCopy()
+			if c.change != nil {
+				c.change(changed)
+			}
+			if err := d.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), changed, "port"); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Load(t, d.cache, changed)
+			if _, err := d.Ensure(t.Context(), owner(), want(c.wants...), nil); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
+		})
+	}
+}
+
+// Each child would get a patch after an upgrade that writes records in another way.
+func TestARecordIsWrittenAsEver(t *testing.T) {
+	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass","crew":"four"},` +
+		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid","controller":true,"blockOwnerDeletion":true}]},` +
+		`"spec":{"replicas":2,"selector":null,"template":{"metadata":{},"spec":{"containers":[{"name":"deck","image":"wood:1",` +
+		`"env":[{"name":"SAIL","value":"white"},{"name":"FLAG","value":"blue"}],"resources":{}}]}},"strategy":{}}}`
+	controllertest.Equal(t, "record", as, record(t, want()))
+}

@@ -1,0 +1,116 @@
+package credentials_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+const oneHost = "host must be one DNS name or address, not several, and not a socket"
+
+func TestParse(t *testing.T) {
+	host := func(more map[string]string) map[string]string {
+		data := map[string]string{"host": "db.example.com", "username": "admin", "password": "secret"}
+		for key, value := range more {
+			data[key] = value
+		}
+		return data
+	}
+	plain := postgresql.Settings{Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: "postgres", Mode: postgresql.VerifyFull}
+	but := func(change func(*postgresql.Settings)) postgresql.Settings {
+		s := plain
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		data map[string]string
+		want postgresql.Settings
+		err  string
+	}{
+		"a host":              {data: host(nil), want: plain},
+		"all keys":            {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *postgresql.Settings) { s.Port, s.Database, s.Mode = 6432, "x", postgresql.Require })},
+		"a uri":               {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
+		"a uri that says all": {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: postgresql.Disable}},
+		"a uri goes before the rest": {data: host(map[string]string{"uri": "postgresql://other@else.example.com?sslmode=require", "sslmode": "disable"}), want: but(func(s *postgresql.Settings) {
+			s.Host, s.Username, s.Mode = "else.example.com", "other", postgresql.Require
+		})},
+		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "verify-ca"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.VerifyCA })},
+		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
+		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
+		"nothing":                    {err: "it has neither uri nor host"},
+		"no username":                {data: map[string]string{"host": "x"}, err: "it has no username"},
+		"another scheme":             {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"a broken uri":               {data: map[string]string{"uri": "postgresql://admin:sec%ret@x"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"libpq's words":              {data: map[string]string{"uri": "host=x password=secret"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"a file":                     {data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
+		"a service":                  {data: map[string]string{"uri": "postgresql://a@x?service=x"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
+		"broken parameters":          {data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "uri has parameters that cannot be read"},
+		"port 0":                     {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
+		"a port too high":            {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
+		"a line break":               {data: host(map[string]string{"password": "secret\n"}), err: "password has a control character, such as a line break at its end, or is not in UTF-8"},
+		"a NUL in a uri":             {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password has a control character, such as a line break at its end, or is not in UTF-8"},
+		"not in UTF-8":               {data: host(map[string]string{"username": "a\xff"}), err: "username has a control character, such as a line break at its end, or is not in UTF-8"},
+		"a zone":                     {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
+		"a zone in a uri":            {data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost},
+		"a host with a space":        {data: host(map[string]string{"host": "a b"}), err: oneHost},
+		"a password with a #":        {data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"a password with a /":        {data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "it has no username"},
+		"a socket":                   {data: host(map[string]string{"host": "/run"}), err: oneHost},
+		"a part of a password":       {data: map[string]string{"uri": "postgresql://a:12?secret@x"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
+		"a socket in a uri":          {data: map[string]string{"uri": "postgresql://a@%2Frun"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"an abstract socket":         {data: host(map[string]string{"host": "@run"}), err: oneHost},
+		"several hosts":              {data: host(map[string]string{"host": "a,b"}), err: oneHost},
+		"several hosts in a uri":     {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},
+		"a long database":            {data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname may have 63 bytes at most"},
+		"a mode that may do without": {data: host(map[string]string{"sslmode": "prefer"}), err: "sslmode must be verify-full, verify-ca, require or disable"},
+		"a long password":            {data: host(map[string]string{"password": strings.Repeat("x", 4097)}), err: "password has more than 4096 bytes"},
+		"a long uri":                 {data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes"},
+		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: leave the certificates of the server's own authority in it"},
+		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca has no certificate in PEM form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := map[string][]byte{}
+			for key, value := range c.data {
+				data[key] = []byte(value)
+			}
+			got, err := credentials.Parse(data)
+			if err != nil {
+				if err.Error() != c.err {
+					t.Errorf("wanted %q, got %v", c.err, err)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || c.err != "" {
+				t.Errorf("wanted error %q; settings (-wanted +got):\n%s", c.err, diff)
+			}
+		})
+	}
+}
+
+// FuzzParse looks for a panic, and for the password in an error.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"postgresql://a:b@c/d?sslmode=require", "postgres://", "://", "postgresql://a:%zz@c", "postgresql://[::1", "\x00"} {
+		f.Add(text, "canary-password")
+	}
+	f.Fuzz(func(t *testing.T, uri, password string) {
+		if len(password) < 12 || strings.Contains(uri, password) {
+			return
+		}
+		for _, data := range []map[string][]byte{
+			{"uri": []byte(uri + password)}, {"uri": []byte("postgresql://a:" + password + "@" + uri)},
+			{"host": []byte(uri), "username": []byte("a"), "password": []byte(password), "ca": []byte(uri)},
+		} {
+			s, err := credentials.Parse(data)
+			if err == nil && (s.Host == "" || s.Port == 0 || s.Username == "" || strings.Contains(s.Username+s.Database+s.Host, "\x00")) {
+				t.Errorf("taken: %+v", s)
+			}
+			if err != nil && strings.HasPrefix(string(data["uri"]), "postgresql://a:"+password+"@") && strings.Contains(err.Error(), password) {
+				t.Errorf("the error has the password: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package pods
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+
+	"windlass.dev/windlass/pkg/cache/budget"
+)
+
+// ownDomains are those of the annotations that kinds put on their Pods: the groups of
+// Windlass' APIs.
+var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
+
+// Watched is the informer of Pods that all kinds share, with a cache of what Trim
+// leaves. It is asked for before the informers are started.
+func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer, error) {
+	watched := factory.Core().V1().Pods()
+	if err := watched.Informer().SetTransform(Trim); err != nil {
+		return nil, fmt.Errorf("trimming the cache of Pods: %w", err)
+	}
+	return watched, nil
+}
+
+// Trim keeps of a Pod what kinds read: whose it is, how its containers fare and since
+// when, and whether it is placed, ready, or about to be taken away. It is a
+// cache.TransformFunc.
+func Trim(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	trimmed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         pod.Namespace,
+			Name:              pod.Name,
+			UID:               pod.UID,
+			ResourceVersion:   pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp,
+			DeletionTimestamp: pod.DeletionTimestamp,
+			Labels:            bounded(pod.Labels, "app.kubernetes.io/", appsv1.ControllerRevisionHashLabelKey),
+			OwnerReferences:   controllerOf(pod),
+		},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message},
+	}
+	trimmed.Annotations = bounded(pod.Annotations, ownDomains...)
+	for _, condition := range pod.Status.Conditions {
+		switch condition.Type {
+		case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget:
+			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
+		}
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: status.Name, State: status.State, LastTerminationState: status.LastTerminationState,
+		})
+	}
+	return trimmed, nil
+}
+
+// maxNames is how many labels or annotations are cached of a Pod, and maxValue how many bytes
+// of each: anyone may make a Pod that looks like one of ours.
+const (
+	maxNames = 16
+	maxValue = 256
+)
+
+// bounded are the entries whose names begin with one of the prefixes.
+func bounded(all map[string]string, prefixes ...string) map[string]string {
+	var kept map[string]string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		own := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if !own || len(all[name]) > maxValue || len(kept) == maxNames {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[name] = all[name]
+	}
+	return kept
+}
+
+// controllerOf is the owner that decides whose a Pod is.
+func controllerOf(pod *corev1.Pod) []metav1.OwnerReference {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return budget.Owners([]metav1.OwnerReference{*owner})
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package app
+
+import (
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/controller/pods"
+)
+
+const (
+	containerName = "app"
+	portName      = "http"
+	servicePort   = 80
+	configVolume  = "config"
+	configPath    = "/etc/app"
+)
+
+// selectorOf returns the labels that select the Pods of an App. They never change, because the
+// selector of a Deployment is immutable.
+func selectorOf(app *v1alpha1.App) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
+}
+
+// metaOf returns the metadata of all children. They have the labels of the App too.
+func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
+	labels := maps.Clone(app.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, selectorOf(app))
+	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
+}
+
+// hasConfig reports whether the App has a ConfigMap.
+func hasConfig(app *v1alpha1.App) bool { return len(app.Spec.Config) > 0 }
+
+func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
+}
+
+// desiredDeployment returns the Deployment, without replicas if the App has an autoscaler.
+func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metaOf(app),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: app.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(app)},
+				Spec:       desiredPod(app),
+			},
+		},
+	}
+	addLater(app, &d.Spec.Template)
+	if isAutoscaled(app) {
+		d.Spec.Replicas = nil
+	}
+	if len(in) > 0 {
+		d.Annotations = map[string]string{inputsAnnotation: in.String()}
+		d.Spec.Template.Annotations = map[string]string{digestAnnotation: in.digest()}
+	}
+	return d
+}
+
+// desiredPod returns the spec of the Pods, which complies with the Pod Security Standard restricted.
+func desiredPod(app *v1alpha1.App) corev1.PodSpec {
+	container := corev1.Container{
+		Name:            containerName,
+		Image:           app.Spec.Image,
+		Command:         app.Spec.Command,
+		Args:            app.Spec.Args,
+		Env:             environment(app),
+		EnvFrom:         app.Spec.EnvFrom,
+		Ports:           []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
+		Resources:       pods.Rounded(app.Spec.Resources),
+		SecurityContext: pods.RestrictedContainer(),
+	}
+	if probe := app.Spec.Probe; probe != nil {
+		container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: probe.Path, Port: intstr.FromString(portName)},
+		}}
+	}
+	pod := corev1.PodSpec{
+		ServiceAccountName: app.Spec.ServiceAccountName,
+		// The API server copies the name into the deprecated field, and would restore the name from
+		// there after it was removed.
+		DeprecatedServiceAccount: app.Spec.ServiceAccountName,
+		ImagePullSecrets:         app.Spec.ImagePullSecrets,
+		SecurityContext:          pods.Restricted(),
+	}
+	if hasConfig(app) {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
+		pod.Volumes = []corev1.Volume{{Name: configVolume, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}},
+		}}}
+	}
+	pod.Containers = []corev1.Container{container}
+	return pod
+}
+
+// environment returns the variables for the database, followed by spec.env. A variable in spec.env
+// replaces the database variable of the same name.
+func environment(app *v1alpha1.App) []corev1.EnvVar {
+	if app.Spec.DatabaseRef == nil {
+		return app.Spec.Env
+	}
+	said := map[string]bool{}
+	for _, variable := range app.Spec.Env {
+		said[variable.Name] = true
+	}
+	var env []corev1.EnvVar
+	for _, variable := range credentials.Variables {
+		if said[variable.Name] {
+			continue
+		}
+		env = append(env, corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
+		}}})
+	}
+	return append(env, app.Spec.Env...)
+}
+
+// connectionSecret returns the name of the connection Secret of the App's database.
+func connectionSecret(app *v1alpha1.App) string { return credentials.Name(app.Spec.DatabaseRef.Name) }
+
+func desiredService(app *v1alpha1.App) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metaOf(app),
+		Spec: corev1.ServiceSpec{
+			Selector: selectorOf(app),
+			Ports:    []corev1.ServicePort{{Name: portName, Port: servicePort, TargetPort: intstr.FromString(portName)}},
+		},
+	}
+}
+
+// hasIngress reports whether the App has an Ingress.
+func hasIngress(app *v1alpha1.App) bool { return app.Spec.Ingress != nil }
+
+func desiredIngress(app *v1alpha1.App) *networkingv1.Ingress {
+	want := app.Spec.Ingress
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metaOf(app),
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: want.ClassName,
+			Rules: []networkingv1.IngressRule{{Host: want.Host, IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+					Path: want.Path, PathType: ptr.To(networkingv1.PathTypePrefix),
+					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+						Name: app.Name, Port: networkingv1.ServiceBackendPort{Name: portName},
+					}},
+				}}},
+			}}},
+		},
+	}
+	if want.TLSSecretName != "" {
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{want.Host}, SecretName: want.TLSSecretName}}
+	}
+	return ingress
+}
+
+// isAutoscaled reports whether the App has a HorizontalPodAutoscaler.
+func isAutoscaled(app *v1alpha1.App) bool { return app.Spec.Autoscaling != nil }
+
+func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler {
+	want := app.Spec.Autoscaling
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metaOf(app),
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Name},
+			MinReplicas:    want.MinReplicas,
+			MaxReplicas:    want.MaxReplicas,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ResourceMetricSourceType,
+				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
+					Type: autoscalingv2.UtilizationMetricType, AverageUtilization: want.TargetCPUUtilizationPercentage,
+				}},
+			}},
+		},
+	}
+}
+
+// needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would
+// protect nothing, or block every drain.
+func needsBudget(app *v1alpha1.App) bool { return least(app) > 1 }
+
+func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metaOf(app),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+		},
+	}
+}
+
+// least returns the lowest number of Pods that the App can have.
+func least(app *v1alpha1.App) int32 {
+	if scaling := app.Spec.Autoscaling; scaling != nil {
+		return ptr.Deref(scaling.MinReplicas, 1)
+	}
+	return ptr.Deref(app.Spec.Replicas, 1)
+}
+
+// urlOf returns the URL of the App.
+func urlOf(app *v1alpha1.App) string {
+	if !hasIngress(app) {
+		return "http://" + app.Name + "." + app.Namespace + ".svc"
+	}
+	ingress, scheme := app.Spec.Ingress, "http://"
+	if ingress.TLSSecretName != "" {
+		scheme = "https://"
+	}
+	return scheme + ingress.Host + strings.TrimSuffix(ingress.Path, "/")
+}

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/references"
+)
+
+// named reads the Secrets and ConfigMaps that Apps refer to. The caches have the metadata alone of
+// those that the operator did not create.
+type named struct {
+	core coreclient.CoreV1Interface
+	of   map[string]references.Named // by kind
+}
+
+func newNamed(c cluster.Cluster) (*named, error) {
+	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
+	if err != nil {
+		return nil, err
+	}
+	configMaps, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("configmaps"), c.ConfigMaps().Informer)
+	if err != nil {
+		return nil, err
+	}
+	return &named{c.Kube.CoreV1(), map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
+}
+
+// references returns the informers of Secrets and ConfigMaps, with the Apps that refer to an object.
+func (n *named) references(apps cache.SharedIndexInformer) (all []controller.Reference) {
+	for kind, known := range n.of {
+		referrers := func(obj metav1.Object) []controller.Key {
+			return references.Referrers(apps.GetIndexer(), referencesIndex, indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+		}
+		for _, informer := range known.Informers() {
+			all = append(all, controller.Reference{Informer: informer, Referrers: referrers})
+		}
+	}
+	return all
+}
+
+// known returns the version of a Secret or ConfigMap in the caches.
+func (n *named) known(ref reference, namespace string) (controller.Versioned, error) {
+	return n.of[ref.kind].Get(namespace, ref.name)
+}
+
+// read reads a Secret or ConfigMap from the API server, and returns its version and digest.
+func (n *named) read(ctx context.Context, ref reference, namespace string) (input, error) {
+	if ref.kind == kindConfigMap {
+		c, err := n.core.ConfigMaps(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		if err != nil {
+			return input{}, err
+		}
+		return input{versionOf(c), digestOfConfigMap(c)}, nil
+	}
+	s, err := n.core.Secrets(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	if err != nil {
+		return input{}, err
+	}
+	return input{versionOf(s), digestOf(s, s.Data)}, nil
+}
+
+// dependencies finds the inputs of the Pods. If a required one is missing, it sets waiting: the
+// Deployment is not changed then, but the other children are. Without a Deployment, the reconcile
+// ends with that error.
+func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
+	p.inputs = inputs{}
+	if hasConfig(p.app) {
+		p.inputs[ownConfig] = input{Digest: digestOf(p.app, p.app.Spec.Config)}
+	}
+	var before inputs
+	if d, err := r.deployments.Get(p.app.Namespace, p.app.Name); err == nil {
+		p.before, before = d, inputsFrom(d.Annotations[inputsAnnotation])
+	}
+	present, missing, refs := map[reference]controller.Versioned{}, []string{}, referencesOf(p.app)
+	for _, ref := range refs {
+		switch known, err := r.known(ref, p.app.Namespace); {
+		case err == nil:
+			present[ref] = known
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading %s %s/%s from the caches: %w", ref.kind, p.app.Namespace, ref.name, err)
+		case !ref.optional:
+			missing = append(missing, ref.kind+" "+ref.name)
+		}
+	}
+	if len(missing) > 0 {
+		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+	} else {
+		p.waiting = checkDatabase(p.app, present)
+	}
+	if p.waiting != nil {
+		if p.before == nil || !p.owner.Owns(p.before) {
+			return p.waiting
+		}
+		return nil
+	}
+	for _, ref := range refs {
+		in, there, err := r.inputOf(ctx, ref, p.app.Namespace, present[ref], before)
+		if err != nil {
+			return fmt.Errorf("reading %s %s/%s: %w", ref.kind, p.app.Namespace, ref.name, err)
+		}
+		if there {
+			p.inputs[ref.String()] = in
+		}
+	}
+	return nil
+}
+
+// inputOf returns the input of a reference. there is false if the object does not exist.
+//
+// An object is read only if its version differs from the version on the Deployment. Each version is
+// read once for all Apps. An object that is on the Deployment but in no cache is read before the Pods go on
+// without it: while its label changes, it is in neither cache. If the content is the same, inputOf
+// returns the former version, so that a change of metadata costs no write.
+func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
+	last, had := before[ref.String()]
+	if known == nil && !had {
+		return input{}, false, nil
+	}
+	read := func(ctx context.Context) (input, error) { return r.read(ctx, ref, namespace) }
+	if known == nil {
+		in, err = read(ctx)
+		if apierrors.IsNotFound(err) {
+			return input{}, false, nil
+		}
+	} else {
+		version := versionOf(known)
+		if had && last.Version == version {
+			return last, true, nil
+		}
+		in, err = r.digests.of(ctx, content{ref.kind, namespace, ref.name, version}, read)
+	}
+	if err == nil && had && in.Digest == last.Digest {
+		in = last
+	}
+	return in, err == nil, err
+}
+
+// checkDatabase returns a Terminal error if the connection Secret belongs to another kind of database
+// than databaseRef says: a Database and an ExternalDatabase of the same name have Secrets of the same
+// name. A Secret that neither controls belongs to a user, and is accepted.
+func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
+	wanted := app.Spec.DatabaseRef
+	if wanted == nil {
+		return nil
+	}
+	secret, ok := present[reference{kind: kindSecret, name: connectionSecret(app)}].(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil
+	}
+	is := metav1.GetControllerOfNoCopy(secret.GetObjectMeta())
+	if is == nil || schema.FromAPIVersionAndKind(is.APIVersion, is.Kind).Group != v1alpha1.GroupName {
+		return nil
+	}
+	if kind := cmp.Or(wanted.Kind, kindDatabase); is.Kind != kind || is.Name != wanted.Name {
+		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
+			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
+			connectionSecret(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// everything is an App that has all children and names a Secret and a ConfigMap.
+func everything(app *v1alpha1.App) {
+	app.Spec.Config = map[string]string{"mode": "fast"}
+	app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
+	app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
+	app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
+}
+
+// atRest returns what does a pass for an App with nothing left to do, of which all objects
+// have versions, as those of an API server do.
+func atRest(t testing.TB, changes ...func(*v1alpha1.App)) *controller.Pipeline[*v1alpha1.App] {
+	t.Helper()
+	_, pipeline := worldAtRest(t, changes...)
+	return pipeline
+}
+
+func worldAtRest(t testing.TB, changes ...func(*v1alpha1.App)) (*world, *controller.Pipeline[*v1alpha1.App]) {
+	t.Helper()
+	w := newWorld(t, example(changes...), secret("db-credentials"))
+	for range 3 {
+		if _, err := w.pass(); err != nil {
+			t.Fatal(err)
+		}
+		w.rollOut()
+	}
+	pipeline := w.fill()
+	version(w.cluster.Own.Windlass().V1alpha1().Apps().Informer())
+	for _, child := range pipeline.Reconciler.(*reconciler).children {
+		version(child.Informer())
+	}
+	return w, pipeline
+}
+
+func version(informer cache.SharedIndexInformer) {
+	for _, object := range informer.GetStore().List() {
+		object.(metav1.Object).SetResourceVersion("1")
+	}
+}
+
+var theApp = controller.Key{Namespace: "default", Name: "web"}
+
+func TestAPassWithNothingToDoTakesFewAllocations(t *testing.T) {
+	pipeline := atRest(t)
+	for range 2 {
+		if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const limit = 20
+	if n := testing.AllocsPerRun(100, func() { _, _ = pipeline.Sync(t.Context(), theApp) }); n > limit {
+		t.Errorf("a pass with nothing to do took %.0f allocations, more than %d", n, limit)
+	}
+}
+
+// TestAChildThatIsDeletedTwiceIsMadeTwice is of one that is gone again before the cache has it.
+func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
+	w, pipeline := worldAtRest(t)
+	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+		t.Fatal(err)
+	}
+	services, before := w.cluster.Services().Informer.GetStore(), len(w.journal.Writes())
+	if err := services.Replace(nil, "2"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("services"), "default", "web"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controllertest.Equal(t, "writes", []string{"create services default/web", "create services default/web"}, w.journal.Writes()[before:])
+}
+
+// TestInputsHaveWhatThePassReads is of what the spec names: the inputs of children follow from
+// their declarations.
+func TestInputsHaveWhatThePassReads(t *testing.T) {
+	pipeline := atRest(t, everything)
+	r, read := pipeline.Reconciler.(*reconciler), map[string]bool{}
+	known := r.known
+	r.known = func(ref reference, namespace string) (controller.Versioned, error) {
+		read[ref.String()] = true
+		return known(ref, namespace)
+	}
+	app, err := pipeline.Get(theApp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), app.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	byPass := slices.Sorted(maps.Keys(read))
+	clear(read)
+	r.Inputs(app, controller.NewVersions())
+	controllertest.Equal(t, "inputs", byPass, slices.Sorted(maps.Keys(read)))
+	controllertest.Equal(t, "number of inputs", 1, len(byPass))
+}
+
+// TestAPassIsRepeatedWhileAChildIsMissing is of a child that comes just in time for a pass, as
+// that of a write whose answer was lost, and is gone again before the next.
+func TestAPassIsRepeatedWhileAChildIsMissing(t *testing.T) {
+	for i, kind := range []string{"ConfigMap", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget"} {
+		t.Run(kind, func(t *testing.T) {
+			_, pipeline := worldAtRest(t, everything)
+			app, err := pipeline.Get(theApp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := func() bool {
+				seen := controller.NewVersions()
+				pipeline.Reconciler.(*reconciler).Inputs(app, seen)
+				_, known := seen.Sum()
+				return known
+			}
+			controllertest.Equal(t, "may be skipped with it", true, known())
+			if err := pipeline.Reconciler.(*reconciler).children[i].Informer().GetStore().Replace(nil, "2"); err != nil {
+				t.Fatal(err)
+			}
+			controllertest.Equal(t, "may be skipped without it", false, known())
+		})
+	}
+}
+
+func BenchmarkAPassAtRest(b *testing.B) {
+	for name, forget := range map[string]bool{"with nothing to do": false, "that compares everything": true} {
+		b.Run(name, func(b *testing.B) {
+			pipeline := atRest(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				if forget {
+					pipeline.Tracker.Forget(theApp)
+				}
+				if _, err := pipeline.Sync(b.Context(), theApp); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+func TestWhatADeploymentComesTo(t *testing.T) {
+	autoscaled := func(app *v1alpha1.App) {
+		app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 9}
+	}
+	for name, c := range map[string]struct {
+		app    *v1alpha1.App
+		wanted int32
+		change func(*appsv1.Deployment)
+		phase  v1alpha1.AppPhase
+		reason string
+	}{
+		"rolled out and available":                {example(), 3, func(*appsv1.Deployment) {}, v1alpha1.AppReady, "Available"},
+		"scaled to zero":                          {example(), 0, func(*appsv1.Deployment) {}, v1alpha1.AppReady, "Available"},
+		"changed, and not seen by its controller": {example(), 3, func(d *appsv1.Deployment) { d.Generation = 2 }, v1alpha1.AppDeploying, "RollingOut"},
+		"with old Pods left":                      {example(), 3, func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, v1alpha1.AppDeploying, "RollingOut"},
+		"with new Pods to come":                   {example(), 3, func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Replicas = 2, 2 }, v1alpha1.AppDeploying, "RollingOut"},
+		"with a Pod that has become unavailable":  {example(), 3, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, v1alpha1.AppDeploying, "PodsUnavailable"},
+		"being scaled up by its autoscaler":       {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady, "Available"},
+		"below its autoscaler's minimum":          {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying, "PodsUnavailable"},
+		"past its deadline": {example(), 3, func(d *appsv1.Deployment) {
+			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, deadlineExceeded
+		}, v1alpha1.AppFailed, "ProgressDeadlineExceeded"},
+		"whose Pods are refused": {example(), 3, func(d *appsv1.Deployment) {
+			refusePods(d)
+			d.Status.AvailableReplicas = 2
+		}, v1alpha1.AppFailed, "FailedCreate"},
+		"whose autoscaler wants more Pods than are allowed": {example(autoscaled), 6, func(d *appsv1.Deployment) {
+			refusePods(d)
+			d.Status.AvailableReplicas = 4
+		}, v1alpha1.AppReady, "Available"},
+		"without a deadline":             {example(), 3, func(d *appsv1.Deployment) { d.Status.Conditions = nil }, v1alpha1.AppReady, "Available"},
+		"paused after it was rolled out": {example(), 3, func(d *appsv1.Deployment) { d.Status.Conditions[0].Reason = paused }, v1alpha1.AppReady, "Available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOutOf(c.wanted)}
+			d.Status.ObservedGeneration = 1
+			c.change(d)
+			got := verdictOf(c.app, d)
+			controllertest.Equal(t, "phase", c.phase, got.phase)
+			controllertest.Equal(t, "reason", c.reason, got.Reason)
+		})
+	}
+}
+
+func refusePods(d *appsv1.Deployment) {
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"})
+}
+
+func TestAChangeOfMetadataDoesNotMakeAnAppLessReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(app *v1alpha1.App, was, is *appsv1.Deployment)
+		phase  v1alpha1.AppPhase
+	}{
+		"nor does it":                           {func(*v1alpha1.App, *appsv1.Deployment, *appsv1.Deployment) {}, v1alpha1.AppReady},
+		"but one of its Pods does":              {func(_ *v1alpha1.App, was, _ *appsv1.Deployment) { was.Spec.MinReadySeconds = 1 }, v1alpha1.AppDeploying},
+		"but a spec that was not seen yet does": {func(app *v1alpha1.App, _, _ *appsv1.Deployment) { app.Generation = 2 }, v1alpha1.AppDeploying},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := example(func(app *v1alpha1.App) { app.Status.Phase, app.Status.ObservedGeneration = v1alpha1.AppReady, 1 })
+			was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}, Status: rolledOutOf(1)}
+			was.Status.ObservedGeneration = 5
+			is := was.DeepCopy()
+			is.Generation = 6
+			c.change(app, was, is)
+			setRollout(app, was, is)
+			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
+		})
+	}
+}
+
+func TestNumbersMoveWithThePhaseOrAReason(t *testing.T) {
+	app := example()
+	for _, step := range []struct {
+		ready int32
+		want  int32
+	}{{1, 1}, {2, 1}, {3, 3}} {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOutOf(3)}
+		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
+		setRollout(app, d, d)
+		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)
+	}
+}

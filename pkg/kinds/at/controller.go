@@ -1,0 +1,50 @@
+// Package at reconciles Ats: it waits for the scheduled time, creates the Pod that runs the
+// command, and reports how the command ended.
+package at
+
+import (
+	"cmp"
+
+	"k8s.io/client-go/tools/cache"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/pods"
+)
+
+// DefaultImage is the image of an At without one, unless Options have another.
+const DefaultImage = "busybox:1.37"
+
+// Options configure the controller of At.
+type Options struct {
+	// DefaultImage is the image of an At without one. It defaults to the constant DefaultImage.
+	DefaultImage string
+}
+
+// New returns the controller of At.
+func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return nil, err
+	}
+	tracker := controller.NewTracker()
+	return controller.Kind[*v1.At]{
+		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
+		Informer:         c.Own.Cnat().V1().Ats().Informer(),
+		Client:           func(namespace string) controller.Client[*v1.At] { return c.Windlass.CnatV1().Ats(namespace) },
+		Reconciler: &reconciler{
+			ats:      c.Windlass.CnatV1(),
+			pods:     c.Kube.CoreV1(),
+			cache:    watched.Lister(),
+			store:    watched.Informer().GetStore(),
+			tracker:  tracker,
+			image:    cmp.Or(o.DefaultImage, DefaultImage),
+			clock:    r.Clock,
+			starts:   newStarts(),
+			refusals: newRefusals(),
+		},
+		Tracker: tracker,
+		Owned:   []cache.SharedIndexInformer{watched.Informer()},
+	}.Controller(r), nil
+}

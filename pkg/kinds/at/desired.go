@@ -1,0 +1,97 @@
+package at
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/cnat"
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/pods"
+)
+
+const (
+	// containerName is the name of the only container of the Pod.
+	containerName = "command"
+	// attemptAnnotation on a Pod has the number of Pods of the At that failed before it was created,
+	// so that each failure is counted once.
+	attemptAnnotation = cnat.GroupName + "/attempt"
+	// nobody is the user that a restricted command runs as: most small images name no user,
+	// and the kubelet refuses to run those as one that is not root.
+	nobody int64 = 65534
+)
+
+// podName returns the name of the Pod of an At, as in cnat. It is fixed, so that the API server
+// rejects a second Pod.
+func podName(at *v1.At) string { return at.Name + "-pod" }
+
+// desiredPod returns the Pod that runs the command of at.
+func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
+	image := at.Spec.Image
+	if image == "" {
+		image = defaultImage
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: at.Namespace,
+			Name:      podName(at),
+			Labels: map[string]string{
+				"app.kubernetes.io/name":     "at",
+				"app.kubernetes.io/instance": labelValue(at.Name),
+				controller.ManagedByLabel:    controller.ManagedByWindlass,
+			},
+			Annotations:     map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
+		},
+		Spec: corev1.PodSpec{
+			// Each retry is a new Pod, so that at most backoffLimit+1 Pods run.
+			RestartPolicy:      corev1.RestartPolicyNever,
+			ServiceAccountName: at.Spec.ServiceAccountName,
+			ImagePullSecrets:   at.Spec.ImagePullSecrets,
+			Containers: []corev1.Container{{
+				Name:      containerName,
+				Image:     image,
+				Command:   at.Spec.Command,
+				Args:      at.Spec.Args,
+				Env:       at.Spec.Env,
+				EnvFrom:   at.Spec.EnvFrom,
+				Resources: at.Spec.Resources,
+			}},
+		},
+	}
+	if at.Spec.ServiceAccountName == "" {
+		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+	}
+	if restricted(at) {
+		pod.Spec.SecurityContext = pods.Restricted()
+		pod.Spec.SecurityContext.RunAsUser = ptr.To(nobody)
+		pod.Spec.Containers[0].SecurityContext = pods.RestrictedContainer()
+	}
+	return pod
+}
+
+// labelValue returns a name as the value of a label. A name that is too long is cut and ends in a
+// hash, so that two names have different values.
+func labelValue(name string) string {
+	if len(name) <= validation.LabelValueMaxLength {
+		return name
+	}
+	const hashed = 8
+	sum := sha256.Sum256([]byte(name))
+	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
+}
+
+// attemptOf returns the number in attemptAnnotation, or 0 without one.
+func attemptOf(pod *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(pod.Annotations[attemptAnnotation], 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int32(n)
+}

@@ -1,0 +1,222 @@
+package at
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/pods"
+	cnatclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
+)
+
+// reconciler reconciles Ats.
+type reconciler struct {
+	ats     cnatclient.AtsGetter
+	pods    coreclient.PodsGetter
+	cache   corelisters.PodLister
+	store   controller.Store // of cache
+	tracker *controller.Tracker
+	image   string
+	clock   clock.PassiveClock
+	starts  *starts
+	// refusals are the rejected creations of Pods.
+	refusals *refusals
+}
+
+// clockCheck is the longest RequeueAfter. Timers run by the monotonic clock, which stands still
+// while a machine sleeps, and schedules by the wall clock, which can jump. A reconcile before the
+// scheduled time sends no request.
+const clockCheck = time.Minute
+
+// Reconcile implements controller.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
+	phase := at.Status.Phase
+	result, err := r.proceed(ctx, at)
+	if err == nil && result.RequeueAfter == 0 && at.Status.Phase != phase {
+		return controller.Continue(), nil // with the first step of the next phase
+	}
+	if result.RequeueAfter > clockCheck {
+		return controller.Result{RequeueAfter: clockCheck, Check: true}, err
+	}
+	return result, err
+}
+
+// proceed moves an At by at most one phase. The phase Running is stored before the Pod is created, so
+// that every command that runs is recorded in the status.
+func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result, error) {
+	switch at.Status.Phase {
+	case v1.AtRunning:
+		return r.run(ctx, at)
+	case v1.AtDone:
+		return r.expire(ctx, at)
+	default:
+		return r.schedule(at)
+	}
+}
+
+// schedule returns a RequeueAfter until the scheduled time, and then sets the phase to Running. The
+// next reconcile, which has the stored status, creates the Pod.
+func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
+	due, err := scheduledTime(at)
+	if err != nil {
+		at.Status.Phase = v1.AtPending
+		return controller.Result{}, err
+	}
+	now := r.clock.Now()
+	setPending(at, due)
+	switch {
+	case suspended(at):
+		return controller.Result{}, nil
+	case now.Before(due):
+		return controller.Result{RequeueAfter: due.Sub(now)}, nil
+	case missed(at, due, now):
+		setFailed(at, reasonDeadline, fmt.Sprintf("The command was not started within %d s of its schedule.", *at.Spec.StartingDeadlineSeconds), now)
+	default:
+		setRunning(at, now)
+		r.starts.begin(at)
+	}
+	return controller.Result{}, nil
+}
+
+// run creates the Pod if there is none, and otherwise updates the status by it.
+func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
+	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.start(ctx, at)
+	case err != nil:
+		return controller.Result{}, fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
+	case !metav1.IsControlledBy(pod, at):
+		return controller.Result{}, foreignPod(at, pod)
+	default:
+		return r.watch(ctx, at, pod)
+	}
+}
+
+// watch updates the status by the Pod, and enforces the deadline.
+func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
+	now := r.clock.Now()
+	counted := at.Status.Failed > attemptOf(pod)
+	if end := endingOf(pod); end != nil {
+		if end.succeeded {
+			setComplete(at, end)
+			return controller.Result{}, nil
+		}
+		if !countFailure(at, pod, end) {
+			return controller.Result{}, nil
+		}
+		setRunning(at, now)
+		return r.retry(ctx, at, pod, end, counted)
+	}
+	setRunning(at, now)
+	if why := pods.BlockedStart(pods.StatusOf(pod, containerName)); why != "" {
+		setNotStarting(at, why)
+	}
+	left, limited := remaining(at, now)
+	if !limited {
+		return controller.Result{}, nil
+	}
+	if left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	if err := r.deletePod(ctx, at, pod); err != nil {
+		return controller.Result{}, err
+	}
+	setFailed(at, reasonDeadline, deadlineMessage(at), now)
+	return controller.Result{}, nil
+}
+
+// retry deletes a failed Pod, so that the next one can be created, once the failure is stored and
+// the delay has passed. Until then the Pod stays, with its log.
+func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *ending, counted bool) (controller.Result, error) {
+	now := r.clock.Now()
+	if left, limited := remaining(at, now); limited && left <= 0 {
+		setFailed(at, reasonDeadline, deadlineMessage(at), now)
+		return controller.Result{}, nil
+	}
+	if wait := end.time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
+		if left, limited := remaining(at, now); limited {
+			wait = min(wait, left)
+		}
+		return controller.Result{RequeueAfter: wait}, nil
+	}
+	if !counted {
+		return controller.Continue(), nil // once the status that counts the failure is stored
+	}
+	return controller.Result{}, r.deletePod(ctx, at, pod)
+}
+
+// expire deletes a finished At after ttlSecondsAfterFinished. Its Pod is garbage-collected.
+func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
+	setDone(at)
+	if err := r.stopLate(ctx, at); err != nil {
+		return controller.Result{}, err
+	}
+	left, limited := expiry(at, r.clock.Now())
+	if !limited {
+		return controller.Result{}, nil
+	}
+	if left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	err := r.ats.Ats(at.Namespace).Delete(ctx, at.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &at.UID, ResourceVersion: &at.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return controller.Result{}, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("deleting At %s/%s, whose ttlSecondsAfterFinished has passed: %w", at.Namespace, at.Name, err)
+	}
+	return controller.Result{}, nil
+}
+
+// stopLate deletes a Pod that runs although its At is done. A process created it that was suspended
+// after its decision, while another process led.
+func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
+	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
+	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
+	}
+	return r.deletePod(ctx, at, pod)
+}
+
+// deletePod deletes a Pod. The precondition is the observed version, so that a Pod that has succeeded
+// in the meantime is not deleted.
+func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
+	if pod.DeletionTimestamp != nil || r.tracker.IsDeleted(keyOf(at), pod.Name, pod.UID) {
+		return nil
+	}
+	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return controller.AwaitDeletion()
+	}
+	if err != nil {
+		return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	r.tracker.Deleted(keyOf(at), pod.Name, pod.UID)
+	return nil
+}
+
+func keyOf(at *v1.At) controller.Key { return controller.Key{Namespace: at.Namespace, Name: at.Name} }
+
+func deadlineMessage(at *v1.At) string {
+	return fmt.Sprintf("The command did not end within %d s.", *at.Spec.ActiveDeadlineSeconds)
+}
+
+// lookAgain is how often a Pod that the cache lacks is read from the API server.
+const lookAgain = 30 * time.Second

@@ -1,0 +1,140 @@
+package at
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/pods"
+)
+
+// Retries are delayed like those of a Job: by 10 s, 20 s, 40 s … 6 min.
+const (
+	retryBase  = 10 * time.Second
+	retryLimit = 6 * time.Minute
+)
+
+// A time in JSON has four digits for the year, in UTC.
+const lastYear = 9999
+
+// scheduledTime parses spec.schedule. Its error is Terminal.
+func scheduledTime(at *v1.At) (time.Time, error) {
+	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
+	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
+		err = fmt.Errorf("the year is out of range")
+	}
+	if err != nil {
+		return time.Time{}, controller.Terminal(controller.WithReason(reasonInvalidSchedule,
+			fmt.Errorf("spec.schedule %q is not an instant in RFC 3339, such as 2026-02-10T20:30:00Z; edit it: %w", at.Spec.Schedule, err)))
+	}
+	return due, nil
+}
+
+// missed reports whether startingDeadlineSeconds have passed since the scheduled time.
+func missed(at *v1.At, due, now time.Time) bool {
+	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))
+}
+
+// remaining returns the time that is left to the command. ok is false without a limit.
+func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
+	if at.Spec.ActiveDeadlineSeconds == nil || at.Status.StartTime == nil {
+		return 0, false
+	}
+	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
+}
+
+// expiry returns the time until a finished At is deleted. ok is false if it is never deleted.
+func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
+	if at.Spec.TTLSecondsAfterFinished == nil || at.Status.CompletionTime == nil {
+		return 0, false
+	}
+	return at.Status.CompletionTime.Add(seconds(int64(*at.Spec.TTLSecondsAfterFinished))).Sub(now), true
+}
+
+// retryDelay returns the delay of the next Pod after this many failures.
+func retryDelay(failed int32) time.Duration {
+	delay := retryBase
+	for i := int32(1); i < failed && delay < retryLimit; i++ {
+		delay *= 2
+	}
+	return min(delay, retryLimit)
+}
+
+// seconds returns n seconds, or the longest Duration if n is more.
+func seconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Second)
+	return time.Duration(min(n, most)) * time.Second
+}
+
+// ending says how the command of a Pod ended.
+type ending struct {
+	succeeded bool
+	exitCode  *int32
+	message   string
+	time      time.Time
+}
+
+// endingOf returns how the command of pod ended, or nil if it has not. A lost Pod did not fail.
+func endingOf(pod *corev1.Pod) *ending {
+	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
+	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
+	if !end.succeeded && !failed {
+		return nil
+	}
+	terminated := terminatedState(pod)
+	switch {
+	case terminated != nil:
+		end.exitCode = &terminated.ExitCode
+		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode)
+	case pod.Status.Reason != "":
+		end.message = fmt.Sprintf("The Pod ended before the command: %s: %s", pod.Status.Reason, pod.Status.Message)
+	default:
+		end.message = fmt.Sprintf("The Pod ended as %s.", pod.Status.Phase)
+	}
+	return end
+}
+
+// lost reports whether a Pod failed because it is being deleted, or because its node is gone. The
+// deletionTimestamp cannot be compared with the time at which the container ended: a kubelet deletes
+// the Pod a second time at the end, which changes the timestamp.
+func lost(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == deletionByPodGC
+	})
+}
+
+// deletionByPodGC is the reason of the condition that the Pod garbage collector sets before it
+// deletes the Pods of a missing node (k8s.io/kubernetes, pkg/controller/podgc).
+const deletionByPodGC = "DeletionByPodGC"
+
+// endTime returns the time at which a Pod ended. It depends on the Pod alone, so that every
+// reconcile gets the same time. A Pod whose container never ended, because the node rejected it,
+// ended when it became not ready, or else when it was created.
+func endTime(pod *corev1.Pod) time.Time {
+	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
+		return terminated.FinishedAt.Time
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !condition.LastTransitionTime.IsZero() {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	return pods.StatusOf(pod, containerName).State.Terminated
+}
+
+// stamp returns t as the API server stores it: in whole seconds, in UTC.
+func stamp(t time.Time) *metav1.Time {
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}

@@ -1,0 +1,164 @@
+package at
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+)
+
+// start creates the Pod of a Running At for which the cache has none.
+func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
+	now := r.clock.Now()
+	if left, limited := remaining(at, now); limited && left <= 0 {
+		setFailed(at, reasonDeadline, deadlineMessage(at), now)
+		return controller.Result{}, nil
+	}
+	// Somebody edited the status if the At is Running before its time. Its command still waits.
+	if due := startsFrom(at); now.Before(due) {
+		return controller.Result{RequeueAfter: due.Sub(now)}, nil
+	}
+	if last, ok := r.refusals.recent(at, now); ok {
+		return controller.Result{}, r.refused(at, last)
+	}
+	if err := r.confirm(ctx, at); err != nil {
+		return controller.Result{}, err
+	}
+	setRunning(at, now)
+	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desiredPod(at, r.image), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return r.taken(ctx, at)
+	}
+	if isRefusal(err) {
+		return controller.Result{}, r.refused(at, r.refusals.note(at, err, now))
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
+	}
+	r.tracker.Wrote(keyOf(at), "Pod", r.store, pod.ResourceVersion)
+	if left, limited := remaining(at, now); limited {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	return controller.Result{}, nil
+}
+
+// startsFrom returns the time before which the Pod of a Running At is not created: the scheduled time
+// in the status, even if spec.schedule has changed since. A status without it was written by somebody
+// else.
+func startsFrom(at *v1.At) time.Time {
+	if due := at.Status.ScheduledTime; due != nil {
+		return due.Time
+	}
+	due, err := scheduledTime(at)
+	if err != nil {
+		return time.Time{} // the schedule was valid when the phase became Running
+	}
+	return due
+}
+
+// confirm returns an error unless the API server has the cached version of the At. A POST has no
+// precondition on another object, and a Pod for an At that another process has finished would run
+// the command a second time. The process that stored the phase Running need not confirm it, so that
+// usually no GET is sent.
+func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
+	if r.starts.take(at, r.clock.Now()) {
+		return nil
+	}
+	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return controller.AwaitDeletion()
+	}
+	if err == nil && live.ResourceVersion != at.ResourceVersion {
+		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is behind"))
+	}
+	if err != nil {
+		return fmt.Errorf("reading At %s/%s before its Pod is created: %w", at.Namespace, at.Name, err)
+	}
+	return nil
+}
+
+// taken handles a Pod that exists although the cache lacks it. It is the At's if the cache was
+// outdated, or if somebody removed the label by which the cache selects Pods. The Pod gets that
+// label back.
+func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
+	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, whose name is taken: %w", at.Namespace, podName(at), err)
+	}
+	if !metav1.IsControlledBy(pod, at) {
+		return controller.Result{}, foreignPod(at, pod)
+	}
+	result, err := r.watch(ctx, at, pod)
+	if err == nil && at.Status.Phase != v1.AtDone {
+		err = r.relabel(ctx, at, pod)
+	}
+	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
+		result.RequeueAfter = lookAgain
+	}
+	return result, err
+}
+
+// relabel gives a Pod the labels back with which it was created, so that the cache has it.
+func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
+	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": desiredPod(at, r.image).Labels,
+	}})
+	if err == nil {
+		_, err = r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("labelling Pod %s/%s again: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// foreignPod returns the error for a Pod that has the name of the At's Pod and belongs to somebody
+// else; see children.Owner.Taken.
+func foreignPod(at *v1.At, pod *corev1.Pod) error {
+	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
+}
+
+// starts records the Ats that this process has set to Running and whose Pod it has not tried to
+// create yet. They need no confirmation, unless another process may have led in between: after a
+// restart, or after the time fresh.
+type starts struct {
+	mu    sync.Mutex
+	times map[types.UID]metav1.Time
+}
+
+// fresh is how long a start needs no confirmation. It is long enough for many Ats with the same
+// schedule.
+const fresh = time.Minute
+
+func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
+
+func (s *starts) begin(at *v1.At) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := *at.Status.StartTime
+	maps.DeleteFunc(s.times, func(_ types.UID, start metav1.Time) bool { return now.Sub(start.Time) > fresh })
+	s.times[at.UID] = now
+}
+
+// take reports whether this process stored the start of at, and forgets it.
+func (s *starts) take(at *v1.At, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start, ok := s.times[at.UID]
+	delete(s.times, at.UID)
+	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime) && now.Sub(start.Time) <= fresh
+}

@@ -1,0 +1,82 @@
+// Package database reconciles Databases: it runs PostgreSQL by a Secret, a Service, a
+// PersistentVolumeClaim and a StatefulSet. It generates the password once; then the Secret decides.
+// The PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
+package database
+
+import (
+	"cmp"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/pods"
+)
+
+const (
+	// resync is how often a Database is reconciled without an event.
+	resync = 10 * time.Minute
+	// finalizerName is the finalizer that is removed after the deletion policy was applied.
+	finalizerName = "windlass.dev/database"
+)
+
+// Options configure the controller of Database.
+type Options struct {
+	// Image is the image of a Database without one, without the tag. It defaults to DefaultImage.
+	Image string
+}
+
+// New returns the controller of Database.
+func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	kind, err := declare(c, r, o)
+	if err != nil {
+		return nil, err
+	}
+	return kind.Controller(r), nil
+}
+
+var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
+
+// declare declares Database to the engine.
+func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return kind, err
+	}
+	tracker := controller.NewTracker()
+	reconciler := newReconciler(c, tracker)
+	reconciler.refusals, reconciler.clock, reconciler.image = newRefusals(r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
+	return controller.Kind[*v1alpha1.Database]{
+		GroupVersionKind: groupVersionKind,
+		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),
+		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
+			return c.Windlass.WindlassV1alpha1().Databases(namespace)
+		},
+		Reconciler: reconciler,
+		Tracker:    tracker,
+		Finalizer:  finalizerName,
+		Resync:     resync,
+		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},
+		References: []controller.Reference{
+			{Informer: reconciler.claims.Informer, Referrers: claimants}, // a claim has no owner reference
+			{Informer: watched.Informer(), Referrers: runners},
+		},
+	}, nil
+}
+
+// claimants returns the Database of a claim, which has the same name.
+func claimants(claim metav1.Object) []controller.Key {
+	return []controller.Key{{Namespace: claim.GetNamespace(), Name: claim.GetName()}}
+}
+
+// runners returns the Database that the labels of a Pod name.
+func runners(pod metav1.Object) []controller.Key {
+	labels := pod.GetLabels()
+	if labels[nameLabel] != nameLabelValue {
+		return nil
+	}
+	return []controller.Key{{Namespace: pod.GetNamespace(), Name: labels[instanceLabel]}}
+}

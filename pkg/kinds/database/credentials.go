@@ -1,0 +1,48 @@
+package database
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/credentials"
+)
+
+// desiredSecret returns the connection Secret. Its password is used only if the Secret has none yet:
+// see credentials.KeepPassword.
+func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
+	meta := metaOf(db)
+	meta.Name = credentials.Name(db.Name)
+	return credentials.Secret(meta, credentials.Connection{
+		Username: db.Spec.Owner, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port), Database: db.Spec.DatabaseName,
+		TLSMode: "disable", // the server has no certificate
+	}, password)
+}
+
+// checkPassword returns a Terminal error for a password with a control character, which the start
+// script cannot read.
+func checkPassword(s *corev1.Secret) error {
+	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
+		return nil
+	}
+	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
+		"PostgreSQL keeps the password that it has: the one in Secret %s has a line break or another control character; change it, or delete the Secret for a new one", s.Name)))
+}
+
+// passwordDigest returns a digest of the password. The key of the digest is the UID of the Secret,
+// which only those know who may read the Secret: others cannot guess the password by the annotations
+// of a Pod.
+func passwordDigest(s *corev1.Secret) string {
+	hash := hmac.New(sha256.New, []byte(s.UID))
+	hash.Write(s.Data[credentials.KeyPassword])
+	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
+}
+
+const digestLength = 16

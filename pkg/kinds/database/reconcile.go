@@ -1,0 +1,182 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/controller/pods"
+	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+)
+
+// deletionRecheck is how often a Database is reconciled whose claim is being deleted.
+const deletionRecheck = 5 * time.Second
+
+// reconciler reconciles Databases.
+type reconciler struct {
+	secrets      children.Type[*corev1.Secret]
+	services     children.Type[*corev1.Service]
+	claims       children.Type[*corev1.PersistentVolumeClaim]
+	statefulSets children.Type[*appsv1.StatefulSet]
+
+	// pod reads a Pod from the cache.
+	pod func(namespace, name string) (*corev1.Pod, error)
+	// databases reads a Database before its volume or another child is created, or its data is
+	// deleted.
+	databases windlassclient.DatabasesGetter
+	pods      coreclient.PodsGetter
+	refusals  *refusals
+	// image is that of Options.
+	image string
+	clock clock.PassiveClock
+}
+
+// scope is what the steps of one reconcile share.
+type scope struct {
+	db          *v1alpha1.Database
+	owner       children.Owner
+	secret      *corev1.Secret
+	claim       *corev1.PersistentVolumeClaim
+	cannotGrow  error // of the claim, which stops nothing else
+	statefulSet *appsv1.StatefulSet
+	pod         *corev1.Pod // of the StatefulSet, or nil
+}
+
+func newScope(db *v1alpha1.Database) *scope {
+	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+}
+
+// Reconcile implements controller.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
+	p := newScope(db)
+	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
+		return r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
+	})
+	if err := r.apply(ctx, p); err != nil {
+		setBlocked(db, err)
+		return controller.Result{}, err
+	}
+	again := setProgress(db, p.statefulSet, p.pod, p.claim, r.clock.Now())
+	if p.cannotGrow != nil {
+		setBlocked(db, p.cannotGrow)
+	}
+	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
+}
+
+// apply runs the steps of a reconcile in order, until one fails.
+func (r *reconciler) apply(ctx context.Context, p *scope) error {
+	for _, step := range []func(context.Context, *scope) error{
+		r.credentials,
+		r.service,
+		r.volume,
+		r.server,
+		r.findPod,
+		r.replace,
+	} {
+		if err := step(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// credentials ensures the Secret. The password is generated once.
+func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
+	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
+		return err
+	}
+	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
+	return checkPassword(p.secret)
+}
+
+func (r *reconciler) service(ctx context.Context, p *scope) error {
+	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.db), nil)
+	return err
+}
+
+// volume ensures the claim, which may be that of an earlier Database of the same name.
+func (r *reconciler) volume(ctx context.Context, p *scope) error {
+	if err := r.checkVolume(p); err != nil {
+		return err
+	}
+	want, size := desiredClaim(p.db), p.db.Spec.Storage.Size
+	asked, refused := r.refusals.recent(p.db.UID, size)
+	if refused != nil {
+		p.cannotGrow, want.Spec.Resources.Requests[corev1.ResourceStorage] = refused, asked
+	}
+	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
+		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
+			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", volumeSize(claim), err)), growthRetry)
+		r.refusals.note(p.db.UID, size, *sizeOf(claim), p.cannotGrow)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	p.claim, p.db.Status.Storage = claim, volumeSize(claim)
+	return checkClass(p.db, claim)
+}
+
+// checkVolume checks an existing claim. While a claim in use is being deleted, nothing may replace the
+// Pod.
+func (r *reconciler) checkVolume(p *scope) error {
+	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
+	}
+	if _, err := r.statefulSets.Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
+		return controller.Stalled(controller.WithReason(reasonVolumeDeleted, fmt.Errorf(
+			"somebody has deleted claim %s: the data goes when the Pod next stops, and an empty volume is made then; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
+	}
+	return checkClass(p.db, claim)
+}
+
+// server ensures the StatefulSet, whose Pod is replaced when the password changes.
+func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
+	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
+	return err
+}
+
+// replace deletes a Pod of an earlier template that does not start. In some versions the StatefulSet
+// controller waits for it for ever (kubernetes/kubernetes#67250, #137409).
+func (r *reconciler) replace(ctx context.Context, p *scope) error {
+	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
+	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pods.StatusOf(pod, containerName)) {
+		return nil
+	}
+	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Pod %s/%s, which does not start: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// findPod reads the Pod of the StatefulSet from the cache.
+func (r *reconciler) findPod(_ context.Context, p *scope) error {
+	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
+	}
+	p.pod = pod
+	return nil
+}

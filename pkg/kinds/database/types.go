@@ -1,0 +1,29 @@
+package database
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/credentials"
+)
+
+// newReconciler returns a reconciler that knows its children.
+func newReconciler(c cluster.Cluster, tracker *controller.Tracker) *reconciler {
+	r := &reconciler{
+		secrets:      c.Secrets().Type(tracker),
+		services:     c.Services().Type(tracker),
+		claims:       c.PersistentVolumeClaims().Type(tracker),
+		statefulSets: c.StatefulSets().Type(tracker),
+		pod: func(ns, name string) (*corev1.Pod, error) {
+			return c.Owned.Core().V1().Pods().Lister().Pods(ns).Get(name)
+		},
+		databases: c.Windlass.WindlassV1alpha1(),
+		pods:      c.Kube.CoreV1(),
+	}
+	r.secrets.Keep = credentials.KeepPassword
+	r.claims.Keep = keepVolume
+	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // to the volume that is there
+	r.claims.Outlives = true
+	return r
+}

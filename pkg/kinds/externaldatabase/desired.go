@@ -1,0 +1,65 @@
+package externaldatabase
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// desiredSecret returns the owner's Secret, which has the host, sslmode and ca of the administrator's.
+// Its password is used only if the Secret has none yet: see credentials.KeepPassword.
+func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string) *corev1.Secret {
+	labels := maps.Clone(db.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"] = "externaldatabase", instance(db.Name)
+	meta := metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}
+	return credentials.Secret(meta, credentials.Connection{
+		Username: db.Owner(), Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
+		TLSMode: string(admin.Mode), CA: admin.CA,
+	}, password)
+}
+
+// maxLabel is how many bytes the value of a label may have.
+const maxLabel = 63
+
+// instance returns a name as the value of a label, or "" if it is too long.
+func instance(name string) string {
+	if len(name) > maxLabel {
+		return ""
+	}
+	return name
+}
+
+// desiredDatabase returns the desired state of the server.
+func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.Want {
+	want := postgresql.Want{
+		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
+		Database: db.Spec.DatabaseName, Owner: db.Owner(), Password: password,
+		ID: postgresql.ID(db.Status.ExternalID),
+	}
+	for _, name := range db.Spec.Extensions {
+		want.Extensions = append(want.Extensions, string(name))
+	}
+	return want
+}
+
+// checkPassword returns a Terminal error for a password that clients may normalize before they send it,
+// each in another way.
+func checkPassword(s *corev1.Secret) error {
+	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
+		return nil
+	}
+	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
+		"the server keeps the password that it has: the one in Secret %s has a character that is not printable ASCII, such as a line break; change it, or delete the Secret for a new one", s.Name)))
+}

@@ -1,0 +1,153 @@
+package externaldatabase
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/credentials"
+	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// server is a PostgreSQL server, see postgresql.Server. Each reconcile opens one.
+type server interface {
+	// Exists reports whether role and database exist, and are in the desired state.
+	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
+	// Create creates them, or continues an interrupted creation, and returns their identity.
+	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
+	// Update brings them to the desired state.
+	Update(ctx context.Context, want postgresql.Want) error
+	// Delete deletes them if they still have the identity want.ID.
+	Delete(ctx context.Context, want postgresql.Want) error
+	// Close closes all connections.
+	Close()
+}
+
+// reconciler reconciles ExternalDatabases.
+type reconciler struct {
+	secrets     children.Type[*corev1.Secret]
+	connections *connections
+	// open returns the server at the address in admin, for an object of namespace. It does not connect
+	// yet, and limits how many workers a slow server occupies.
+	open func(namespace string, admin postgresql.Settings) server
+	// live reads an ExternalDatabase before its database is created or deleted, and before a child is
+	// created.
+	live windlassclient.ExternalDatabasesGetter
+}
+
+// scope is what the steps of one reconcile share.
+type scope struct {
+	db       *v1alpha1.ExternalDatabase
+	owner    children.Owner
+	admin    postgresql.Settings
+	password string
+}
+
+func newScope(db *v1alpha1.ExternalDatabase) *scope {
+	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+}
+
+// Reconcile implements controller.Reconciler. It stores the password in the Secret before it sends it
+// to the server, so that no fault leaves an unknown password there. Before that it stores the name of
+// the Secret in the status, so that Finalize knows that the server may have a database.
+func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
+	p := newScope(db)
+	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
+		return r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
+	})
+	for _, step := range []func(context.Context, *scope) error{
+		r.connection,
+		r.newPassword,
+		r.database,
+		r.credentials,
+	} {
+		if err := step(ctx, p); err != nil {
+			setBlocked(db, err)
+			return controller.Result{}, err
+		}
+	}
+	setReady(db)
+	return controller.Result{}, nil
+}
+
+func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
+	p.admin, err = r.connections.get(ctx, connectionKey(p.db))
+	return err
+}
+
+// newPassword generates the password, once. An existing Secret is not changed before the server has
+// proved to be the right one.
+func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
+	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
+	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
+		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
+			return err
+		}
+	} else if p.owner.Orphaned(secret) { // Finalize must find it
+		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
+			return err
+		}
+	}
+	p.password = string(secret.Data[credentials.KeyPassword])
+	if err := checkPassword(secret); err != nil {
+		return err
+	}
+	if p.db.Status.Binding == nil {
+		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
+		return controller.StoreFirst(reasonCreating, "Role and database are about to be made.")
+	}
+	return nil
+}
+
+// credentials updates the Secret. If its password has changed since it was sent to the server, the
+// reconcile is repeated.
+func (r *reconciler) credentials(ctx context.Context, p *scope) error {
+	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
+	if err != nil {
+		return err
+	}
+	if string(secret.Data[credentials.KeyPassword]) != p.password {
+		return controller.WaitFor(reasonPasswordChanged, fmt.Sprintf("The server is about to get the new password of Secret %s.", secret.Name), creationDelay)
+	}
+	return nil
+}
+
+// database brings the server to the desired state.
+func (r *reconciler) database(ctx context.Context, p *scope) error {
+	server := r.open(p.db.Namespace, p.admin)
+	defer server.Close()
+	want := desiredDatabase(p.db, p.password)
+	found, err := server.Exists(ctx, want)
+	switch {
+	case err != nil:
+		return explain(ctx, p.db, err)
+	case found.ID == "" && want.ID != "":
+		return gone(p.db)
+	case found.ID == "":
+		// With an outdated cache, a process that has just started could create the database again that
+		// another one has deleted, and nobody would ever delete it.
+		if err := p.owner.Recheck(ctx, "anything is made on the server"); err != nil {
+			return err
+		}
+		found.ID, err = server.Create(ctx, want)
+	case !found.Current:
+		err = server.Update(ctx, want)
+	}
+	if found.ID != "" { // it exists, even if something else failed
+		p.db.Status.ExternalID = string(found.ID)
+	}
+	if err != nil {
+		return explain(ctx, p.db, err)
+	}
+	return nil
+}
+
+func connectionKey(db *v1alpha1.ExternalDatabase) controller.Key {
+	return controller.Key{Namespace: db.Namespace, Name: db.Spec.ConnectionSecretRef.Name}
+}

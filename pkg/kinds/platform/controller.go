@@ -1,0 +1,124 @@
+// Package platform composes the other kinds: it makes each component of a Platform an
+// App, a Database, an ExternalDatabase or an At, in the order in which they depend on
+// each other, lets go those that are Unmanaged, and removes what is Removed.
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/references"
+)
+
+const (
+	// resync is when a Platform is compared with its children without an event.
+	resync = 10 * time.Minute
+	// finalizerName holds a Platform until its components are removed.
+	finalizerName = "windlass.dev/platform"
+)
+
+var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Platform")
+
+// Options are what the operator's flags say of Platforms.
+type Options struct {
+	// OwnNamespaces are those of the operator itself, which no Platform may use.
+	OwnNamespaces []string
+}
+
+// New returns the controller of Platform. Platforms are cluster-scoped: it needs the
+// caches of all namespaces.
+func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	kind, err := declare(c, r, o)
+	if err != nil {
+		return nil, err
+	}
+	return kind.Controller(r), nil
+}
+
+// declare declares Platform to the engine.
+func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
+	platforms, tracker := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewTracker()
+	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	if err != nil {
+		return kind, err
+	}
+	if err := platforms.AddIndexers(cache.Indexers{namespaceIndex: namespaceOf, childIndex: childrenOf}); err != nil {
+		return kind, fmt.Errorf("indexing Platforms: %w", err)
+	}
+	known := newKinds(c.Windlass, c.Own, tracker)
+	kind = controller.Kind[*v1alpha1.Platform]{
+		GroupVersionKind: groupVersionKind,
+		Informer:         platforms,
+		Client: func(string) controller.Client[*v1alpha1.Platform] {
+			return c.Windlass.WindlassV1alpha1().Platforms()
+		},
+		Reconciler: &reconciler{
+			kinds:      known,
+			namespaces: namespaces,
+			tracker:    tracker,
+			refusals:   newRefusals(r.Clock),
+			clock:      r.Clock,
+			homes:      c.Kube.CoreV1().Namespaces(),
+			reserved:   o.OwnNamespaces,
+			live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
+		},
+		Tracker:   tracker,
+		Finalizer: finalizerName,
+		Resync:    resync,
+		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: func(namespace metav1.Object) []controller.Key {
+			return references.Referrers(platforms.GetIndexer(), namespaceIndex, namespace.GetName())
+		}}},
+	}
+	for _, k := range known {
+		// An event is about the Platforms for which the object's name is that of a child: it may
+		// be let go, or in the way. An owner reference alone, which anyone can forge who may
+		// make the object, tells nothing.
+		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
+			return references.Referrers(platforms.GetIndexer(), childIndex, childKey(k.name(), child.GetNamespace(), child.GetName()))
+		}})
+	}
+	return kind, nil
+}
+
+const (
+	// namespaceIndex finds Platforms by their namespace.
+	namespaceIndex = "spec.namespace"
+	// childIndex finds Platforms by the names of their children, by spec or status.
+	childIndex = "platformChildren"
+)
+
+func namespaceOf(obj any) ([]string, error) {
+	platform, ok := obj.(*v1alpha1.Platform)
+	if !ok {
+		return nil, nil
+	}
+	return []string{platform.Spec.Namespace}, nil
+}
+
+func childrenOf(obj any) ([]string, error) {
+	platform, ok := obj.(*v1alpha1.Platform)
+	if !ok {
+		return nil, nil
+	}
+	keys := make([]string, 0, 2*len(platform.Spec.Components))
+	for i := range platform.Spec.Components {
+		c := &platform.Spec.Components[i]
+		keys = append(keys, childKey(kindOf(c), platform.Spec.Namespace, childName(platform, string(c.Name))))
+	}
+	for i := range platform.Status.Components {
+		c := &platform.Status.Components[i]
+		keys = append(keys, childKey(c.Kind, platform.Spec.Namespace, childName(platform, string(c.Name))))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+func childKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }

@@ -1,0 +1,73 @@
+package platform
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+)
+
+// kinds are those that there are.
+type kinds []kind
+
+// named returns one of them.
+func (k kinds) named(name string) kind {
+	for _, kind := range k {
+		if kind.name() == name {
+			return kind
+		}
+	}
+	return nil
+}
+
+// kindOf is the name of a component's kind. It is empty for a component that has none,
+// which the API server does not let through.
+func kindOf(c *v1alpha1.PlatformComponent) string {
+	switch {
+	case c.App != nil:
+		return "App"
+	case c.Database != nil:
+		return "Database"
+	case c.ExternalDatabase != nil:
+		return "ExternalDatabase"
+	case c.At != nil:
+		return "At"
+	}
+	return ""
+}
+
+// newKinds returns all that there are. This is the one place that lists them.
+func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) kinds {
+	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
+	caches := in.Windlass().V1alpha1()
+	return kinds{
+		newKind("App", caches.Apps().Informer(), tracker,
+			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.App {
+				return &v1alpha1.App{ObjectMeta: meta, Spec: *c.App}
+			},
+			func(app *v1alpha1.App) string { return string(app.Status.Phase) }),
+		newKind("Database", caches.Databases().Informer(), tracker,
+			func(ns string) children.Client[*v1alpha1.Database] { return windlass.Databases(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.Database {
+				return &v1alpha1.Database{ObjectMeta: meta, Spec: *c.Database}
+			},
+			func(db *v1alpha1.Database) string { return string(db.Status.Phase) }),
+		newKind("ExternalDatabase", caches.ExternalDatabases().Informer(), tracker,
+			func(ns string) children.Client[*v1alpha1.ExternalDatabase] { return windlass.ExternalDatabases(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.ExternalDatabase {
+				return &v1alpha1.ExternalDatabase{ObjectMeta: meta, Spec: *c.ExternalDatabase}
+			},
+			func(db *v1alpha1.ExternalDatabase) string { return string(db.Status.Phase) }),
+		newKind("At", in.Cnat().V1().Ats().Informer(), tracker,
+			func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
+			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
+				return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
+			},
+			func(at *cnatv1.At) string { return string(at.Status.Phase) }),
+	}
+}

@@ -1,0 +1,185 @@
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
+
+// Reasons of conditions and of components.
+const (
+	reasonReady       = "ComponentsReady"
+	reasonNotReady    = "ComponentsNotReady"
+	reasonDegraded    = "ComponentDegraded"
+	reasonDeleting    = "RemovingComponents"
+	reasonInvalid     = "InvalidSpec"
+	reasonCycle       = "DependencyCycle"
+	reasonForbidden   = "Forbidden"
+	reasonTerminating = "NamespaceTerminating"
+	reasonNamespace   = "NamespaceMissing"
+	reasonGone        = "NamespaceGone"
+	reasonNotAllowed  = "NamespaceNotAllowed"
+	reasonWaiting     = "WaitingForComponents"
+	reasonHeld        = "NeededByComponents"
+	reasonReplacing   = "ReplacingComponent"
+	reasonRemoving    = "Removing"
+	reasonNew         = "NotObserved"
+)
+
+// settled tells whether a component is what it shall be.
+func settled(c *component) bool {
+	switch {
+	case c.failed:
+		return false
+	case c.state == v1alpha1.Managed:
+		return c.step.verb == keep && c.ready
+	default:
+		return c.step.verb == leave || c.step.verb == release
+	}
+}
+
+// setStatus sets the status after a reconcile that ended with err. It reports whether some component
+// still progresses.
+func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err error) (moving bool) {
+	setComponents(platform, all)
+	open := slices.DeleteFunc(slices.Clone(all), settled)
+	if len(open) == 0 && err == nil {
+		const message = "Every Managed component is Ready, and every Removed one is gone."
+		platform.Status.Phase = v1alpha1.PlatformReady
+		controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: reasonReady, Message: message}}.SetOn(platform)
+		return false
+	}
+	message := "Not ready."
+	if len(open) > 0 {
+		message = fmt.Sprintf("Not ready: %d of %d components. %s", len(open), len(all), openMessage(open, all))
+	}
+	degraded, moving := judge(open, all)
+	summarize(degraded, moving, controller.Note{Reason: reasonNotReady, Message: message}).SetOn(platform)
+	switch {
+	case len(degraded) > 0 || controller.Degrades(err):
+		platform.Status.Phase = v1alpha1.PlatformFailed
+	case homeless != nil:
+		platform.Status.Phase = v1alpha1.PlatformPending
+	default:
+		platform.Status.Phase = v1alpha1.PlatformDeploying
+	}
+	return moving
+}
+
+// summarize returns the summary of a Platform that is not Ready, for the reason of a note.
+func summarize(degraded []string, moving bool, note controller.Note) controller.Summary {
+	s := controller.Summary{State: controller.StateProgressing, Note: note}
+	if len(degraded) == 0 {
+		return s
+	}
+	s.State, s.Problem = controller.StateDegraded, &controller.Note{Reason: reasonDegraded, Message: "Look at " + strings.Join(degraded, ", ") + ". " + note.Message}
+	if !moving {
+		s.State = controller.StateStalled
+	}
+	return s
+}
+
+// judge returns the components that a user must look at, and whether others are under
+// way. As long as one is, it says nothing of those that wait for what the spec rules
+// out: what the user will change next may be just that.
+func judge(open, all []*component) (degraded []string, moving bool) {
+	var ruledOut []string
+	for _, c := range open {
+		told := c.child != nil && c.ours && current(c.child)
+		says := func(kind string) bool { return told && conditions.IsTrue(*c.child.StatusConditions(), kind) }
+		failed := c.err != nil && controller.Degrades(c.err)
+		if failed || says(conditions.Degraded) {
+			degraded = append(degraded, c.name)
+		}
+		switch {
+		case isRuledOut(c, all):
+			ruledOut = append(ruledOut, c.name)
+		case !failed && !says(conditions.Stalled) && len(c.step.others) == 0 && c.step.verb != blocked:
+			moving = true
+		}
+	}
+	if !moving {
+		degraded = append(degraded, ruledOut...)
+	}
+	return degraded, moving
+}
+
+// isRuledOut tells whether a component waits for what the spec says will not be: that
+// one is Ready which is Removed, or one gone which is Managed.
+func isRuledOut(c *component, all []*component) bool {
+	bar := map[verb]v1alpha1.ManagementState{queue: v1alpha1.Removed, hold: v1alpha1.Managed}[c.step.verb]
+	return bar != "" && slices.ContainsFunc(c.step.others, func(name string) bool { return isIn(bar, name, all) })
+}
+
+// setDeleting is for a Platform that waits for its components to go.
+func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
+	setComponents(platform, all)
+	platform.Status.Phase = v1alpha1.PlatformDeleting
+	degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all)
+	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
+}
+
+// setRefused is for a spec that cannot be carried out. All stays as it is.
+func setRefused(platform *v1alpha1.Platform, all []*component) {
+	for _, c := range all {
+		c.step = step{verb: refused}
+	}
+	setComponents(platform, all)
+	platform.Status.Phase = v1alpha1.PlatformFailed
+}
+
+func setComponents(platform *v1alpha1.Platform, all []*component) {
+	s := &platform.Status
+	s.ManagedComponents, s.ReadyComponents, s.Components = 0, 0, nil
+	for _, c := range all {
+		said := componentStatus(c, all)
+		s.Components = append(s.Components, said)
+		if said.ManagementState != v1alpha1.Managed {
+			continue
+		}
+		s.ManagedComponents++
+		if c.ours && c.ready {
+			s.ReadyComponents++
+		}
+	}
+}
+
+// maxNamed is how many components a message names.
+const maxNamed = 5
+
+// openMessage says of components that are not what they shall be why: first those for
+// which others wait.
+func openMessage(open, all []*component) string {
+	slices.SortStableFunc(open, func(a, b *component) int { return rank(a) - rank(b) })
+	said := make([]string, 0, maxNamed)
+	for _, c := range open[:min(len(open), maxNamed)] {
+		s := componentStatus(c, all)
+		said = append(said, c.name+" is "+string(s.Phase)+": "+strings.TrimSuffix(s.Message, "."))
+	}
+	message := strings.Join(said, "; ")
+	if more := len(open) - maxNamed; more > 0 {
+		message += fmt.Sprintf("; and %d more", more)
+	}
+	return message + "."
+}
+
+// rank is the lower, the less a component waits for others.
+func rank(c *component) int {
+	switch {
+	case c.err != nil:
+		return 0
+	case len(c.step.others) == 0:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// deletionMessage says for what the deletion of a Platform waits.
+func deletionMessage(left []*component) string {
+	return fmt.Sprintf("Removing components: %d left. %s", len(left), openMessage(left, left))
+}
