@@ -52,7 +52,7 @@ func run(ctx context.Context, o *options) error {
 	if kinds.ExternalDatabases.APIServers, err = apiServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
-	served, err := operator.Kinds(ctx, c.Clients, caches, p.events, kinds)
+	served, err := operator.Kinds(ctx, caches, p.events, kinds)
 	if err != nil {
 		return err
 	}

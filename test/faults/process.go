@@ -59,7 +59,7 @@ func (r *run) start(view uint64) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := operator.Kinds(ctx, clients, caches, nowhere{}, operator.Options{
+	kinds, err := operator.Kinds(ctx, caches, nowhere{}, operator.Options{
 		Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: here, Workers: workers},
 	})
 	if err != nil {

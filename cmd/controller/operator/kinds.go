@@ -50,11 +50,11 @@ type Controllers struct {
 
 // Kinds returns a controller for every kind. This is the one place that names
 // them.
-func Kinds(ctx context.Context, c Clients, caches Caches, events controller.EventRecorder, o Options) (Controllers, error) {
+func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, o Options) (Controllers, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	in, with := caches.cluster(c), controller.Runtime{Events: events, Clock: o.Clock, Room: caches.limit.Fits}
+	in, with := caches.Cluster, controller.Runtime{Events: events, Clock: o.Clock, Room: caches.limit.Fits}
 	ats, err := at.New(in, with, at.Options{DefaultImage: o.AtImage})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)

@@ -35,14 +35,15 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// NewFactory returns informers whose caches are packed within a limit, for one namespace, or for all
-// if namespace is empty. tweak selects the objects. Stores and listers return unpacked objects.
+// NewFactory returns informers whose caches are packed, for one namespace, or for all if namespace is
+// empty. tweak selects the objects; limit and groups are those of Transform. Stores and listers return
+// unpacked objects.
 //
 // The events of these informers have packed objects: read the metadata of an object by meta.Accessor.
-func NewFactory(client kubernetes.Interface, limit *budget.Budget, namespace string, tweak internalinterfaces.TweakListOptionsFunc) informers.SharedInformerFactory {
+func NewFactory(client kubernetes.Interface, namespace string, tweak internalinterfaces.TweakListOptionsFunc, limit *budget.Budget, groups ...string) informers.SharedInformerFactory {
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak), informers.WithTransform(Transform(limit))),
+			informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak), informers.WithTransform(Transform(limit, groups...))),
 		namespace: namespace,
 		tweak:     tweak,
 	}

@@ -3,6 +3,7 @@ package packed
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -64,29 +65,15 @@ func (e *ExceededError) unpack() (Whole, error) {
 	return (*cached).(Whole), nil
 }
 
-// ownGroups are the API groups of Windlass, and ownDomains the prefixes of its annotations.
-var (
-	ownGroups  = []string{"windlass.dev", "cnat.programming-kubernetes.info"}
-	ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
-)
-
-// isClaimed reports whether an object has a controller of Windlass' kinds or an annotation of
-// Windlass. Anyone can set these.
-func isClaimed(object metav1.Object) bool {
+// isClaimed reports whether an object has a controller or an annotation of one of the groups. Anyone can
+// set these.
+func isClaimed(object metav1.Object, groups []string) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-		group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
-		for _, own := range ownGroups {
-			if group == own {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(groups, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group)
 	}
 	for name := range object.GetAnnotations() {
-		for _, own := range ownDomains {
-			if strings.HasPrefix(name, own) {
-				return true
-			}
+		if group, _, ok := strings.Cut(name, "/"); ok && slices.Contains(groups, group) {
+			return true
 		}
 	}
 	return false

@@ -91,7 +91,7 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 		}},
 	} {
 		t.Run(fmt.Sprintf("%T", of.object), func(t *testing.T) {
-			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), &budget.Budget{}, "default", nil)
+			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), "default", nil, &budget.Budget{}, "windlass.dev")
 			read := of.read(f)
 			f.Start(t.Context().Done())
 			f.WaitForCacheSync(t.Context().Done())
@@ -109,7 +109,7 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 func TestAnInformerForAResourceUnpacks(t *testing.T) {
 	want := deployment(1)
 	want.ManagedFields = nil
-	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), &budget.Budget{}, "", nil)
+	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), "", nil, &budget.Budget{}, "windlass.dev")
 	generic, err := f.ForResource(appsv1.SchemeGroupVersion.WithResource("deployments"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestAnIndexerReturnsAnObjectThatExceedsALimitByItsIdentityAlone(t *testing.
 	if err := indexer.AddIndexers(cache.Indexers{"image": imageOf}); err != nil {
 		t.Fatal(err)
 	}
-	o := pack(t, packed.Transform(&budget.Budget{}), large)
+	o := pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), large)
 	if err := indexer.Add(o); err != nil {
 		t.Fatal(err)
 	}

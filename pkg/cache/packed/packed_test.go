@@ -97,7 +97,7 @@ func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
 		&networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
 	} {
 		t.Run(fmt.Sprintf("%T", of), func(t *testing.T) {
-			transform := packed.Transform(&budget.Budget{})
+			transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 			var objects []*packed.Object
 			var want [][]byte
 			for range enough {
@@ -126,7 +126,7 @@ func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
 	free.OwnerReferences = nil
 	for _, d := range []*appsv1.Deployment{controlled, free} {
 		want := &metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, OwnerReferences: d.OwnerReferences}
-		o := pack(t, packed.Transform(&budget.Budget{}), d)
+		o := pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), d)
 		if diff := cmp.Diff(metav1.Object(want), o.GetObjectMeta()); diff != "" {
 			t.Errorf("it tells (-want +got):\n%s", diff)
 		}
@@ -141,7 +141,7 @@ func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
 }
 
 func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
 		d := deployment(n)
@@ -155,7 +155,7 @@ func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
 }
 
 func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n), OwnerReferences: deployment(n).OwnerReferences}, Data: map[string]string{}}
@@ -172,7 +172,7 @@ func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
 }
 
 func TestTheLatestAreNotUnpacked(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	first := deployment(0)
 	o := pack(t, transform, first)
 	if unpack(t, o) != packed.Whole(first) {
@@ -190,11 +190,11 @@ func TestWhatCannotBePackedStaysAsItIs(t *testing.T) {
 	for _, object := range []any{
 		cache.DeletedFinalStateUnknown{Key: "a/b", Obj: deployment(1)},
 		&v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		pack(t, packed.Transform(&budget.Budget{}), deployment(1)),
+		pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), deployment(1)),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}, Data: map[string][]byte{"password": []byte("canary")}},
 		unwritable{&corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}}},
 	} {
-		if got, err := packed.Transform(&budget.Budget{})(object); err != nil || !reflect.DeepEqual(object, got) {
+		if got, err := packed.Transform(&budget.Budget{}, "windlass.dev")(object); err != nil || !reflect.DeepEqual(object, got) {
 			t.Errorf("of a %T it makes %v (%v)", object, got, err)
 		}
 	}
@@ -206,7 +206,7 @@ func (unwritable) SetManagedFields([]metav1.ManagedFieldsEntry) {}
 func (unwritable) Marshal() ([]byte, error)                     { return nil, errors.New("no") }
 
 func TestObjectsAreReadWhileOthersArePacked(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	var objects []*packed.Object
 	for n := range enough {
 		objects = append(objects, pack(t, transform, deployment(n)))
@@ -228,7 +228,7 @@ func TestObjectsAreReadWhileOthersArePacked(t *testing.T) {
 }
 
 func BenchmarkPack(b *testing.B) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	d := deployment(1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -237,7 +237,7 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	transform := packed.Transform(&budget.Budget{})
+	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	o := pack(b, transform, deployment(0))
 	for n := range enough {
 		pack(b, transform, deployment(n))

@@ -37,8 +37,9 @@ const (
 // Transform returns a transform for informers that packs objects, without their managed fields.
 // Secrets are not packed, because the dictionary would keep the data of deleted ones, and neither are
 // types that do not implement Whole. Of an object that the operator did not make, and of one that
-// exceeds a limit, only the identity is cached: see Object.Unpack.
-func Transform(limit *budget.Budget) cache.TransformFunc {
+// exceeds a limit, only the identity is cached: see Object.Unpack. The operator made an object if a
+// kind of one of its API groups controls it, or if it has an annotation of one.
+func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 	var packers sync.Map // by type
 	var transform cache.TransformFunc
 	transform = func(obj any) (any, error) {
@@ -48,7 +49,7 @@ func Transform(limit *budget.Budget) cache.TransformFunc {
 		}
 		whole.SetManagedFields(nil)
 		whole.SetOwnerReferences(budget.Owners(whole.GetOwnerReferences()))
-		if !isClaimed(whole) {
+		if !isClaimed(whole, groups) {
 			return identityOf(whole)
 		}
 		if secret, ok := obj.(*corev1.Secret); ok {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestAChildIsReadAsItIsCached(t *testing.T) {
-	child, transform := made(t), packed.Transform(&budget.Budget{})
+	child, transform := made(t), packed.Transform(&budget.Budget{}, "windlass.dev")
 	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil  // which no cache has
 	child.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // which makes it one of ours
 	packedChild, err := transform(child.DeepCopy())

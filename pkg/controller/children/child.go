@@ -13,7 +13,10 @@ import (
 type Resource[C Object] struct {
 	// Kind is the kind of the objects, as in Deployment.
 	Kind string
-	// Informer fills the cache with the objects that have the label controller.ManagedByLabel.
+	// ManagedBy is the value of the label controller.ManagedByLabel. It defaults to
+	// controller.ManagedByWindlass.
+	ManagedBy string
+	// Informer fills the cache with the objects that have the label.
 	Informer cache.SharedIndexInformer
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[C]
@@ -21,10 +24,11 @@ type Resource[C Object] struct {
 
 // Type returns the type of children for a resource. tracker records every write.
 func (r Resource[C]) Type(tracker *controller.Tracker) Type[C] {
-	return Type[C]{Kind: r.Kind, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Tracker: tracker}
+	return Type[C]{Kind: r.Kind, ManagedBy: r.ManagedBy, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Tracker: tracker}
 }
 
-// Scope is one reconcile of an owner, from which its children are derived.
+// Scope is one reconcile of an owner, from which its children are derived. A type that embeds Owner is
+// a Scope.
 type Scope interface {
 	// ChildOwner returns the owner of the children.
 	ChildOwner() Owner
@@ -114,14 +118,6 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 		d.Applied(s, live)
 	}
 	return err
-}
-
-// Informers returns the informers of the types of children.
-func Informers[S Scope](all []Child[S]) (informers []cache.SharedIndexInformer) {
-	for _, child := range all {
-		informers = append(informers, child.Informer())
-	}
-	return informers
 }
 
 // Apply applies children in order, those that are Last at the end. It stops at the first error, so

@@ -34,7 +34,7 @@ func TestAChildThatExceededTheBudgetIsReadOnceThereIsRoom(t *testing.T) {
 		}
 	}
 	live := made(t, large, image("iron:1"))
-	cached, err := packed.Transform(limit)(live.DeepCopy())
+	cached, err := packed.Transform(limit, "windlass.dev")(live.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}

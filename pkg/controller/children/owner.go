@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,6 +84,9 @@ const getsChild = "one of its children is created"
 // Seen reports whether the owner was reconciled before.
 func (o Owner) Seen() bool { return *o.StatusObservedGeneration() > 0 }
 
+// ChildOwner implements Scope.
+func (o Owner) ChildOwner() Owner { return o }
+
 func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
@@ -136,7 +140,7 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 // owned returns a copy of child with the label and the owner that every child has.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
-	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, controller.ManagedByWindlass))
+	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
 	if t.Outlives {
 		child.SetAnnotations(with(child.GetAnnotations(), madeForAnnotation, owner.mark()))
 	} else {

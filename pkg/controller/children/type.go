@@ -27,11 +27,13 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type writes the children of one API type. All fields down to Tracker are required, except Informer,
-// which only a Declaration needs.
+// Type writes the children of one API type. All fields down to Tracker are required, except ManagedBy,
+// and Informer, which only a Declaration needs.
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
+	// ManagedBy is that of Resource.
+	ManagedBy string
 	// Informer fills the cache.
 	Informer cache.SharedIndexInformer
 	// Cache holds the objects with the label controller.ManagedByLabel.

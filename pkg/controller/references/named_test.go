@@ -28,7 +28,7 @@ func TestOfWhatIsNamedOneCacheKnowsWhatIsMadeHereAndOneTheOthers(t *testing.T) {
 	of := func(name, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid", ResourceVersion: version}
 	}
-	small, err := packed.Transform(&budget.Budget{})(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
+	small, err := packed.Transform(&budget.Budget{}, "windlass.dev")(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
 	if err != nil {
 		t.Fatal(err)
 	}

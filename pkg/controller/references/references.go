@@ -90,11 +90,39 @@ func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespac
 	return object, true, nil
 }
 
-// Referrers are the objects that an index finds under a value.
-func Referrers(objects cache.Indexer, index, value string) []controller.Key {
-	names, err := objects.IndexKeys(index, value)
+// Index finds the objects of a kind by the objects that they refer to.
+type Index struct {
+	objects cache.Indexer
+	name    string
+}
+
+// NewIndex adds an index to the informer of a kind, which must not have started. name is unique among
+// the indexes of the informer. values returns what an object is found by.
+func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func(object T) []string) (Index, error) {
+	err := objects.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) {
+		object, ok := obj.(T)
+		if !ok {
+			return nil, nil
+		}
+		return values(object), nil
+	}})
 	if err != nil {
-		return nil // there is such an index
+		return Index{}, fmt.Errorf("adding index %q: %w", name, err)
+	}
+	return Index{objects.GetIndexer(), name}, nil
+}
+
+// Of returns the objects that refer to obj, if the values of the index are names as
+// cache.ObjectName.String returns them: namespace/name.
+func (i Index) Of(obj metav1.Object) []controller.Key {
+	return i.Find(cache.MetaObjectToName(obj).String())
+}
+
+// Find returns the objects that the index has for a value.
+func (i Index) Find(value string) []controller.Key {
+	names, err := i.objects.IndexKeys(i.name, value)
+	if err != nil {
+		return nil // NewIndex has added the index
 	}
 	keys := make([]controller.Key, 0, len(names))
 	for _, name := range names {

@@ -187,7 +187,7 @@ func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
 	}
 	scale(0)
 	pipeline := w.fill()
-	r := pipeline.Reconciler.(*reconciler)
+	r := w.reconciler
 	read := r.read
 	r.read = func(ctx context.Context, ref reference, namespace string) (input, error) {
 		scale(5)

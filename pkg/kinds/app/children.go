@@ -11,13 +11,11 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
-	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
-// ownedBy returns the children of an App, in the order in which they are applied, and the cache of
-// Deployments.
-func ownedBy(c cluster.Cluster, tracker *controller.Tracker) (all []children.Child[*scope], deployments children.Cache[*appsv1.Deployment]) {
-	deployment := deploymentOf(c, tracker)
+// ownedBy returns the children of an App, in the order in which they are applied.
+func ownedBy(c kinds.Cluster, tracker *controller.Tracker) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Type:       c.ConfigMaps().Type(tracker),
@@ -25,7 +23,7 @@ func ownedBy(c cluster.Cluster, tracker *controller.Tracker) (all []children.Chi
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // once no Pod template mounts it
 		},
-		deployment,
+		deploymentOf(c, tracker),
 		serviceOf(c, tracker),
 		ingressOf(c, tracker),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
@@ -34,7 +32,7 @@ func ownedBy(c cluster.Cluster, tracker *controller.Tracker) (all []children.Chi
 			Desired: by(desiredAutoscaler),
 		},
 		disruptionBudgetOf(c, tracker),
-	}, deployment.Type.Cache
+	}
 }
 
 // by and when derive a child from the App alone.
@@ -46,7 +44,7 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-func deploymentOf(c cluster.Cluster, tracker *controller.Tracker) *children.Declaration[*scope, *appsv1.Deployment] {
+func deploymentOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	d := &children.Declaration[*scope, *appsv1.Deployment]{
 		Type:    c.Deployments().Type(tracker),
 		Hold:    func(p *scope) bool { return p.waiting != nil },
@@ -70,7 +68,7 @@ func deploymentOf(c cluster.Cluster, tracker *controller.Tracker) *children.Decl
 	return d
 }
 
-func serviceOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
+func serviceOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	return &children.Declaration[*scope, *corev1.Service]{
 		Type: c.Services().Type(tracker),
 		Desired: func(p *scope) *corev1.Service {
@@ -84,7 +82,7 @@ func serviceOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*s
 	}
 }
 
-func ingressOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
+func ingressOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	d := &children.Declaration[*scope, *networkingv1.Ingress]{
 		Type:    c.Ingresses().Type(tracker),
 		When:    when(hasIngress),
@@ -96,7 +94,7 @@ func ingressOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*s
 	return d
 }
 
-func disruptionBudgetOf(c cluster.Cluster, tracker *controller.Tracker) children.Child[*scope] {
+func disruptionBudgetOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
 	return &children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 		Type: c.PodDisruptionBudgets().Type(tracker),
 		When: when(needsBudget),

@@ -3,23 +3,25 @@
 package app
 
 import (
-	"fmt"
 	"time"
-
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
-	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 // resync is how often an App is reconciled without an event.
 const resync = 10 * time.Minute
 
 // New returns the controller of App.
-func New(c cluster.Cluster, r controller.Runtime) (*controller.Controller, error) {
-	kind, err := declare(c)
+func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) {
+	refs, err := newNamed(c)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := declare(c, refs, newReconciler(c, refs))
 	if err != nil {
 		return nil, err
 	}
@@ -27,46 +29,38 @@ func New(c cluster.Cluster, r controller.Runtime) (*controller.Controller, error
 }
 
 // declare declares App to the engine.
-func declare(c cluster.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
-	apps, tracker := c.Own.Windlass().V1alpha1().Apps().Informer(), controller.NewTracker()
-	if err := apps.AddIndexers(cache.Indexers{referencesIndex: referencesIn}); err != nil {
-		return kind, fmt.Errorf("indexing Apps: %w", err)
-	}
-	refs, err := newNamed(c)
+func declare(c kinds.Cluster, refs *named, r *reconciler) (kind controller.Kind[*v1alpha1.App], err error) {
+	apps := c.Own.Windlass().V1alpha1().Apps().Informer()
+	referrers, err := references.NewIndex(apps, "references", referencesIn)
 	if err != nil {
 		return kind, err
 	}
-	r := &reconciler{apps: c.Windlass.WindlassV1alpha1(), known: refs.known, read: refs.read, digests: newDigests()}
-	r.children, r.deployments = ownedBy(c, tracker)
-	return controller.Kind[*v1alpha1.App]{
-		GroupVersionKind: groupVersionKind,
-		Informer:         apps,
-		Client: func(namespace string) controller.Client[*v1alpha1.App] {
-			return c.Windlass.WindlassV1alpha1().Apps(namespace)
+	return children.Kind[*v1alpha1.App, *scope]{
+		Kind: controller.Kind[*v1alpha1.App]{
+			GroupVersionKind: groupVersionKind,
+			Informer:         apps,
+			Client: func(namespace string) controller.Client[*v1alpha1.App] {
+				return c.Windlass.WindlassV1alpha1().Apps(namespace)
+			},
+			Resync:     resync,
+			References: refs.references(referrers),
 		},
-		Reconciler: r,
-		Tracker:    tracker,
-		Resync:     resync,
-		Owned:      children.Informers(r.children),
-		References: refs.references(apps),
-	}, nil
+		Scope:    newScope,
+		Prepare:  r.prepare,
+		Children: func(tracker *controller.Tracker) []children.Child[*scope] { return ownedBy(c, tracker) },
+		Inputs:   r.inputs,
+		Finish:   finish,
+	}.Declare(), nil
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")
 
-// referencesIndex finds Apps by the Secrets and ConfigMaps that they refer to.
-const referencesIndex = "references"
-
-func referencesIn(obj any) ([]string, error) {
-	app, ok := obj.(*v1alpha1.App)
-	if !ok {
-		return nil, nil
-	}
-	var keys []string
+// referencesIn returns the keys of the Secrets and ConfigMaps that an App refers to.
+func referencesIn(app *v1alpha1.App) (keys []string) {
 	for _, ref := range referencesOf(app) {
 		keys = append(keys, indexed(ref, app.Namespace))
 	}
-	return keys, nil
+	return keys
 }
 
 func indexed(ref reference, namespace string) string { return namespace + "/" + ref.String() }

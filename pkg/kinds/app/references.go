@@ -11,12 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 // named reads the Secrets and ConfigMaps that Apps refer to. The caches have the metadata alone of
@@ -26,7 +25,7 @@ type named struct {
 	of   map[string]references.Named // by kind
 }
 
-func newNamed(c cluster.Cluster) (*named, error) {
+func newNamed(c kinds.Cluster) (*named, error) {
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return nil, err
@@ -39,10 +38,10 @@ func newNamed(c cluster.Cluster) (*named, error) {
 }
 
 // references returns the informers of Secrets and ConfigMaps, with the Apps that refer to an object.
-func (n *named) references(apps cache.SharedIndexInformer) (all []controller.Reference) {
+func (n *named) references(apps references.Index) (all []controller.Reference) {
 	for kind, known := range n.of {
 		referrers := func(obj metav1.Object) []controller.Key {
-			return references.Referrers(apps.GetIndexer(), referencesIndex, indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+			return apps.Find(indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
 		}
 		for _, informer := range known.Informers() {
 			all = append(all, controller.Reference{Informer: informer, Referrers: referrers})
@@ -72,10 +71,11 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 	return input{versionOf(s), digestOf(s, s.Data)}, nil
 }
 
-// dependencies finds the inputs of the Pods. If a required one is missing, it sets waiting: the
+// prepare finds the inputs of the Pods. If a required one is missing, it sets waiting: the
 // Deployment is not changed then, but the other children are. Without a Deployment, the reconcile
 // ends with that error.
-func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
+func (r *reconciler) prepare(ctx context.Context, p *scope) error {
+	setAddress(p.app)
 	p.inputs = inputs{}
 	if hasConfig(p.app) {
 		p.inputs[ownConfig] = input{Digest: digestOf(p.app, p.app.Spec.Config)}
@@ -101,7 +101,7 @@ func (r *reconciler) dependencies(ctx context.Context, p *scope) error {
 		p.waiting = checkDatabase(p.app, present)
 	}
 	if p.waiting != nil {
-		if p.before == nil || !p.owner.Owns(p.before) {
+		if p.before == nil || !p.Owns(p.before) {
 			return p.waiting
 		}
 		return nil

@@ -42,7 +42,7 @@ func worldAtRest(t testing.TB, changes ...func(*v1alpha1.App)) (*world, *control
 	}
 	pipeline := w.fill()
 	version(w.cluster.Own.Windlass().V1alpha1().Apps().Informer())
-	for _, child := range pipeline.Reconciler.(*reconciler).children {
+	for _, child := range ownedBy(w.cluster, controller.NewTracker()) {
 		version(child.Informer())
 	}
 	return w, pipeline
@@ -93,8 +93,8 @@ func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
 // TestInputsHaveWhatThePassReads is of what the spec names: the inputs of children follow from
 // their declarations.
 func TestInputsHaveWhatThePassReads(t *testing.T) {
-	pipeline := atRest(t, everything)
-	r, read := pipeline.Reconciler.(*reconciler), map[string]bool{}
+	w, pipeline := worldAtRest(t, everything)
+	r, read := w.reconciler, map[string]bool{}
 	known := r.known
 	r.known = func(ref reference, namespace string) (controller.Versioned, error) {
 		read[ref.String()] = true
@@ -104,12 +104,12 @@ func TestInputsHaveWhatThePassReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Reconcile(t.Context(), app.DeepCopy()); err != nil {
+	if _, err := pipeline.Reconciler.Reconcile(t.Context(), app.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	byPass := slices.Sorted(maps.Keys(read))
 	clear(read)
-	r.Inputs(app, controller.NewVersions())
+	inputsOf(pipeline, app)
 	controllertest.Equal(t, "inputs", byPass, slices.Sorted(maps.Keys(read)))
 	controllertest.Equal(t, "number of inputs", 1, len(byPass))
 }
@@ -119,24 +119,29 @@ func TestInputsHaveWhatThePassReads(t *testing.T) {
 func TestAPassIsRepeatedWhileAChildIsMissing(t *testing.T) {
 	for i, kind := range []string{"ConfigMap", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget"} {
 		t.Run(kind, func(t *testing.T) {
-			_, pipeline := worldAtRest(t, everything)
+			w, pipeline := worldAtRest(t, everything)
 			app, err := pipeline.Get(theApp)
 			if err != nil {
 				t.Fatal(err)
 			}
 			known := func() bool {
-				seen := controller.NewVersions()
-				pipeline.Reconciler.(*reconciler).Inputs(app, seen)
-				_, known := seen.Sum()
+				_, known := inputsOf(pipeline, app).Sum()
 				return known
 			}
 			controllertest.Equal(t, "may be skipped with it", true, known())
-			if err := pipeline.Reconciler.(*reconciler).children[i].Informer().GetStore().Replace(nil, "2"); err != nil {
+			if err := ownedBy(w.cluster, controller.NewTracker())[i].Informer().GetStore().Replace(nil, "2"); err != nil {
 				t.Fatal(err)
 			}
 			controllertest.Equal(t, "may be skipped without it", false, known())
 		})
 	}
+}
+
+// inputsOf returns the inputs of a reconcile of an App.
+func inputsOf(pipeline *controller.Pipeline[*v1alpha1.App], app *v1alpha1.App) *controller.Versions {
+	seen := controller.NewVersions()
+	pipeline.Reconciler.(controller.Deterministic[*v1alpha1.App]).Inputs(app, seen)
+	return seen
 }
 
 func BenchmarkAPassAtRest(b *testing.B) {

@@ -24,6 +24,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 // example is an App with the defaults that the schema sets, after some changes.
@@ -44,9 +45,11 @@ type world struct {
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	metadata *fake.FakeMetadataClient
-	cluster  cluster.Cluster
-	journal  *controllertest.Journal
-	events   *controllertest.Recorder
+	cluster  kinds.Cluster
+	// reconciler is that of the last fill.
+	reconciler *reconciler
+	journal    *controllertest.Journal
+	events     *controllertest.Recorder
 }
 
 func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
@@ -70,11 +73,9 @@ func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
 
 // renew gives the world caches that hold nothing.
 func (w *world) renew() {
-	w.cluster = cluster.Cluster{
-		Kube: w.kube, Windlass: w.windlass,
-		Owned:  informers.NewSharedInformerFactory(w.kube, 0),
-		Own:    externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Others: metadatainformer.NewSharedInformerFactory(w.metadata, 0),
+	w.cluster = kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, Owned: informers.NewSharedInformerFactory(w.kube, 0), Others: metadatainformer.NewSharedInformerFactory(w.metadata, 0)},
+		Windlass: w.windlass, Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
 	}
 }
 
@@ -93,7 +94,12 @@ func (w *world) pass() (controller.Result, error) {
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
 	w.renew()
-	kind, err := declare(w.cluster)
+	refs, err := newNamed(w.cluster)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.reconciler = newReconciler(w.cluster, refs)
+	kind, err := declare(w.cluster, refs, w.reconciler)
 	if err != nil {
 		w.t.Fatal(err)
 	}

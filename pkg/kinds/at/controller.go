@@ -9,8 +9,8 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
-	"windlass.dev/windlass/pkg/controller/pods"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // DefaultImage is the image of an At without one, unless Options have another.
@@ -23,7 +23,7 @@ type Options struct {
 }
 
 // New returns the controller of At.
-func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/cnat"
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (

@@ -16,6 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 // born is a world with one new At, an hour before its time.
@@ -106,7 +107,10 @@ func TestNew(t *testing.T) {
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
 	kubeInformers := informers.NewSharedInformerFactory(w.kube, 0)
 	clk := clocktesting.NewFakeClock(noon)
-	c, err := New(cluster.Cluster{Kube: w.kube, Windlass: w.cnat, Owned: kubeInformers, Own: cnatInformers}, controller.Runtime{Events: w.events, Clock: clk}, Options{DefaultImage: "tool:1"})
+	c, err := New(kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, Owned: kubeInformers},
+		Windlass: w.cnat, Own: cnatInformers,
+	}, controller.Runtime{Events: w.events, Clock: clk}, Options{DefaultImage: "tool:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +148,10 @@ func TestNewNeedsInformersThatHaveNotStarted(t *testing.T) {
 	defer kubeInformers.Shutdown()
 	defer cancel()
 	w.eventually("the informer", pods.HasSynced)
-	_, err := New(cluster.Cluster{Kube: w.kube, Windlass: w.cnat, Owned: kubeInformers}, controller.Runtime{Events: w.events}, Options{})
+	_, err := New(kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, Owned: kubeInformers},
+		Windlass: w.cnat,
+	}, controller.Runtime{Events: w.events}, Options{})
 	if err == nil {
 		t.Error("Pods that are in the cache as they came were not refused")
 	}

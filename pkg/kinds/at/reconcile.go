@@ -14,8 +14,8 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/pods"
 	cnatclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/cnat/v1"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // reconciler reconciles Ats.

@@ -10,7 +10,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Retries are delayed like those of a Job: by 10 s, 20 s, 40 s … 6 min.

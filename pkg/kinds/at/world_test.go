@@ -25,9 +25,9 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/controller/pods"
 	cnatfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	cnatlisters "windlass.dev/windlass/pkg/generated/listers/cnat/v1"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // No test may leave a goroutine behind.

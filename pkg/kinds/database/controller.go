@@ -12,8 +12,8 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
-	"windlass.dev/windlass/pkg/controller/pods"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // New returns the controller of Database.
-func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
 	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Contro
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
 
 // declare declares Database to the engine.
-func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
+func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return kind, err

@@ -12,7 +12,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
 // desiredSecret returns the connection Secret. Its password is used only if the Secret has none yet:

@@ -16,9 +16,9 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
-	"windlass.dev/windlass/pkg/controller/credentials"
-	"windlass.dev/windlass/pkg/controller/pods"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // deletionRecheck is how often a Database is reconciled whose claim is being deleted.

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
-	"windlass.dev/windlass/pkg/controller/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Reasons of conditions. A container that does not start has the reasons of the kubelet.

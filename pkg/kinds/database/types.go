@@ -4,12 +4,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
-	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
 // newReconciler returns a reconciler that knows its children.
-func newReconciler(c cluster.Cluster, tracker *controller.Tracker) *reconciler {
+func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	r := &reconciler{
 		secrets:      c.Secrets().Type(tracker),
 		services:     c.Services().Type(tracker),

@@ -23,9 +23,10 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/controller/pods"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,7 +51,7 @@ type world struct {
 	t        testing.TB
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
-	cluster  cluster.Cluster
+	cluster  kinds.Cluster
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
 	created  int
@@ -74,9 +75,9 @@ func newWorld(t testing.TB, db *v1alpha1.Database, others ...runtime.Object) *wo
 
 // forget empties the caches.
 func (w *world) forget() {
-	w.cluster = cluster.Cluster{
-		Kube: w.kube, Windlass: w.windlass,
-		Owned: informers.NewSharedInformerFactory(w.kube, 0), Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
+	w.cluster = kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, Owned: informers.NewSharedInformerFactory(w.kube, 0)},
+		Windlass: w.windlass, Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/credentials"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -102,9 +103,9 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 
 // forgetful returns the handler that forgets a Secret with the last ExternalDatabase that refers to
 // it, whose finalization may need it.
-func (c *connections) forgetful(referrers func(secret controller.Key) []controller.Key) cache.ResourceEventHandler {
+func (c *connections) forgetful(referrers references.Index) cache.ResourceEventHandler {
 	forget := func(secret controller.Key) {
-		if len(referrers(secret)) > 0 {
+		if len(referrers.Find(secret.String())) > 0 {
 			return
 		}
 		c.mu.Lock()

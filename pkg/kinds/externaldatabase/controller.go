@@ -4,18 +4,16 @@
 package externaldatabase
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
-	"windlass.dev/windlass/pkg/controller/credentials"
 	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -27,30 +25,32 @@ const (
 )
 
 // New returns the controller of ExternalDatabase, which connects to servers by connector.
-func New(c cluster.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
+func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
-	kind, read, err := declare(c, open)
+	kind, forgetful, err := declare(c, open)
 	if err != nil {
 		return nil, err
 	}
 	made := kind.Controller(r)
-	made.Watch(kind.Informer, read.forgetful(referrers(kind.Informer)))
+	made.Watch(kind.Informer, forgetful)
 	return made, nil
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
-// declare declares ExternalDatabase to the engine. It also returns the reader of connection Secrets.
-func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], read *connections, err error) {
+// declare declares ExternalDatabase to the engine. It also returns the handler that
+// forgets the connection Secrets to which none refers any more.
+func declare(c kinds.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return kind, nil, err
 	}
-	if err := objects.AddIndexers(cache.Indexers{connectionIndex: connectionOf}); err != nil {
-		return kind, nil, fmt.Errorf("indexing ExternalDatabases: %w", err)
+	referrers, err := newReferrers(objects)
+	if err != nil {
+		return kind, nil, err
 	}
-	read = newConnections(secrets.Get, c.Kube.CoreV1())
+	read := newConnections(secrets.Get, c.Kube.CoreV1())
 	children := c.Secrets().Type(tracker)
 	children.Keep = credentials.KeepPassword
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{
@@ -66,27 +66,14 @@ func declare(c cluster.Cluster, open func(string, postgresql.Settings) server) (
 		Owned:      []cache.SharedIndexInformer{children.Informer},
 	}
 	for _, informer := range secrets.Informers() {
-		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: func(secret metav1.Object) []controller.Key {
-			return referrers(objects)(controller.Key{Namespace: secret.GetNamespace(), Name: secret.GetName()})
-		}})
+		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: referrers.Of})
 	}
-	return kind, read, nil
+	return kind, read.forgetful(referrers), nil
 }
 
-// connectionIndex finds ExternalDatabases by their connection Secret.
-const connectionIndex = "connectionSecretRef"
-
-func connectionOf(obj any) ([]string, error) {
-	db, ok := obj.(*v1alpha1.ExternalDatabase)
-	if !ok {
-		return nil, nil
-	}
-	return []string{connectionKey(db).String()}, nil
-}
-
-// referrers returns the ExternalDatabases that refer to a connection Secret.
-func referrers(objects cache.SharedIndexInformer) func(secret controller.Key) []controller.Key {
-	return func(secret controller.Key) []controller.Key {
-		return references.Referrers(objects.GetIndexer(), connectionIndex, secret.String())
-	}
+// newReferrers returns the index of ExternalDatabases by their connection Secret.
+func newReferrers(objects cache.SharedIndexInformer) (references.Index, error) {
+	return references.NewIndex(objects, "connectionSecretRef", func(db *v1alpha1.ExternalDatabase) []string {
+		return []string{connectionKey(db).String()}
+	})
 }

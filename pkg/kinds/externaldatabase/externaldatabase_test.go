@@ -309,14 +309,6 @@ func TestAPassIsPostponedForAMoment(t *testing.T) {
 	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
 }
 
-func TestExternalDatabasesAreFoundByTheirConnection(t *testing.T) {
-	values, err := connectionOf(example())
-	controllertest.Equal(t, "values", []string{"default/server"}, values)
-	if other, otherErr := connectionOf("no ExternalDatabase"); err != nil || otherErr != nil || other != nil {
-		t.Errorf("got %v, %v, %v", err, other, otherErr)
-	}
-}
-
 // A process that has just started may be served a list from before a deletion; what it made
 // on the server then nobody would ever delete.
 func TestNothingIsMadeForAnExternalDatabaseThatIsGone(t *testing.T) {

@@ -107,7 +107,7 @@ func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			controllertest.Load(t, objects.GetStore(), c.now...)
-			c.happens(w.connections().forgetful(referrers(objects)))
+			c.happens(w.forgetful)
 			_, kept := w.connections().last(connectionKey(before))
 			controllertest.Equal(t, "is kept", c.kept, kept)
 		})

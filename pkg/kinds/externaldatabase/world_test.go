@@ -24,6 +24,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -124,11 +125,13 @@ type world struct {
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	pipeline *controller.Pipeline[*v1alpha1.ExternalDatabase]
-	cluster  cluster.Cluster
-	others   cache.Store // Secrets that others have made
-	journal  *controllertest.Journal
-	events   *controllertest.Recorder
-	server   *fakeServer
+	cluster  kinds.Cluster
+	// forgetful is the handler of events of ExternalDatabases that forgets connection Secrets.
+	forgetful cache.ResourceEventHandler
+	others    cache.Store // Secrets that others have made
+	journal   *controllertest.Journal
+	events    *controllertest.Recorder
+	server    *fakeServer
 }
 
 // newWorld fills the caches with an ExternalDatabase and with Secrets.
@@ -146,20 +149,20 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 		t: t, kube: kubefake.NewClientset(objects...), windlass: windlassfake.NewSimpleClientset(db), events: &controllertest.Recorder{}, server: outside,
 	}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
-	w.cluster = cluster.Cluster{
-		Kube: w.kube, Windlass: w.windlass,
-		Owned: informers.NewSharedInformerFactory(w.kube, 0), Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		Others: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme), 0),
+	w.cluster = kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, Owned: informers.NewSharedInformerFactory(w.kube, 0), Others: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(scheme), 0)},
+		Windlass: w.windlass, Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
 	}
 	open := func(_ string, admin postgresql.Settings) server {
 		outside.admin = admin
 		return outside
 	}
-	kind, _, err := declare(w.cluster, open)
+	kind, forgetful, err := declare(w.cluster, open)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.others = w.cluster.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer().GetStore()
+	w.forgetful = forgetful
 	w.pipeline = kind.Pipeline(controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())})
 	w.fill()
 	return w

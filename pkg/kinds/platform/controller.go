@@ -4,18 +4,16 @@
 package platform
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 const (
@@ -35,7 +33,7 @@ type Options struct {
 
 // New returns the controller of Platform. Platforms are cluster-scoped: it needs the
 // caches of all namespaces.
-func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
 	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
@@ -44,14 +42,19 @@ func New(c cluster.Cluster, r controller.Runtime, o Options) (*controller.Contro
 }
 
 // declare declares Platform to the engine.
-func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
+func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
 	platforms, tracker := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewTracker()
 	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
 		return kind, err
 	}
-	if err := platforms.AddIndexers(cache.Indexers{namespaceIndex: namespaceOf, childIndex: childrenOf}); err != nil {
-		return kind, fmt.Errorf("indexing Platforms: %w", err)
+	byNamespace, err := references.NewIndex(platforms, "spec.namespace", func(p *v1alpha1.Platform) []string { return []string{p.Spec.Namespace} })
+	if err != nil {
+		return kind, err
+	}
+	byChild, err := references.NewIndex(platforms, "children", childrenOf)
+	if err != nil {
+		return kind, err
 	}
 	known := newKinds(c.Windlass, c.Own, tracker)
 	kind = controller.Kind[*v1alpha1.Platform]{
@@ -70,44 +73,24 @@ func declare(c cluster.Cluster, r controller.Runtime, o Options) (kind controlle
 			reserved:   o.OwnNamespaces,
 			live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
 		},
-		Tracker:   tracker,
-		Finalizer: finalizerName,
-		Resync:    resync,
-		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: func(namespace metav1.Object) []controller.Key {
-			return references.Referrers(platforms.GetIndexer(), namespaceIndex, namespace.GetName())
-		}}},
+		Tracker:    tracker,
+		Finalizer:  finalizerName,
+		Resync:     resync,
+		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}
 	for _, k := range known {
 		// An event is about the Platforms for which the object's name is that of a child: it may
 		// be let go, or in the way. An owner reference alone, which anyone can forge who may
 		// make the object, tells nothing.
 		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
-			return references.Referrers(platforms.GetIndexer(), childIndex, childKey(k.name(), child.GetNamespace(), child.GetName()))
+			return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
 		}})
 	}
 	return kind, nil
 }
 
-const (
-	// namespaceIndex finds Platforms by their namespace.
-	namespaceIndex = "spec.namespace"
-	// childIndex finds Platforms by the names of their children, by spec or status.
-	childIndex = "platformChildren"
-)
-
-func namespaceOf(obj any) ([]string, error) {
-	platform, ok := obj.(*v1alpha1.Platform)
-	if !ok {
-		return nil, nil
-	}
-	return []string{platform.Spec.Namespace}, nil
-}
-
-func childrenOf(obj any) ([]string, error) {
-	platform, ok := obj.(*v1alpha1.Platform)
-	if !ok {
-		return nil, nil
-	}
+// childrenOf returns the keys of a Platform's children, by its spec and its status.
+func childrenOf(platform *v1alpha1.Platform) []string {
 	keys := make([]string, 0, 2*len(platform.Spec.Components))
 	for i := range platform.Spec.Components {
 		c := &platform.Spec.Components[i]
@@ -118,7 +101,7 @@ func childrenOf(obj any) ([]string, error) {
 		keys = append(keys, childKey(c.Kind, platform.Spec.Namespace, childName(platform, string(c.Name))))
 	}
 	slices.Sort(keys)
-	return slices.Compact(keys), nil
+	return slices.Compact(keys)
 }
 
 func childKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }

@@ -11,11 +11,11 @@ import (
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
-// kinds are those that there are.
-type kinds []kind
+// childKinds are the kinds of components.
+type childKinds []kind
 
 // named returns one of them.
-func (k kinds) named(name string) kind {
+func (k childKinds) named(name string) kind {
 	for _, kind := range k {
 		if kind.name() == name {
 			return kind
@@ -41,10 +41,10 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 }
 
 // newKinds returns all that there are. This is the one place that lists them.
-func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) kinds {
+func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) childKinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()
-	return kinds{
+	return childKinds{
 		newKind("App", caches.Apps().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
 			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *v1alpha1.App {

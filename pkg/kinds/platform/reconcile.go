@@ -22,7 +22,7 @@ import (
 
 // reconciler is the kind Platform.
 type reconciler struct {
-	kinds      kinds
+	kinds      childKinds
 	namespaces references.Known
 	tracker    *controller.Tracker
 	refusals   *refusals

@@ -59,21 +59,9 @@ func TestNew(t *testing.T) {
 
 func TestPlatformsAreFound(t *testing.T) {
 	platform := example(app("web"), database("db"))
-	children, err := childrenOf(platform)
-	controllertest.Equal(t, "by their children", []string{"App/shops/shop-web", "Database/shops/shop-db"}, children)
+	controllertest.Equal(t, "by their children", []string{"App/shops/shop-web", "Database/shops/shop-db"}, childrenOf(platform))
 	platform.Spec.Components, platform.Status.Components = nil, []v1alpha1.PlatformComponentStatus{{Name: "old", Kind: "App"}}
-	left, leftErr := childrenOf(platform)
-	controllertest.Equal(t, "by those that only the status lists", []string{"App/shops/shop-old"}, left)
-	namespace, otherErr := namespaceOf(platform)
-	controllertest.Equal(t, "by their namespace", []string{"shops"}, namespace)
-	if err != nil || leftErr != nil || otherErr != nil {
-		t.Error(err, leftErr, otherErr)
-	}
-	for _, index := range []func(any) ([]string, error){childrenOf, namespaceOf} {
-		if values, err := index("no object"); values != nil || err != nil {
-			t.Errorf("got %v, %v", values, err)
-		}
-	}
+	controllertest.Equal(t, "by those that only the status lists", []string{"App/shops/shop-old"}, childrenOf(platform))
 }
 
 func TestAnObjectOfAnotherKindIsNoChild(t *testing.T) {

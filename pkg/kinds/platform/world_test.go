@@ -29,6 +29,7 @@ import (
 	windlassfake "windlass.dev/windlass/pkg/generated/clientset/versioned/fake"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +69,7 @@ type world struct {
 	t        *testing.T
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
-	cluster  cluster.Cluster
+	cluster  kinds.Cluster
 	pipeline *controller.Pipeline[*v1alpha1.Platform]
 	journal  *controllertest.Journal
 	events   *controllertest.Recorder
@@ -91,10 +92,9 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	}
 	w := &world{t: t, kube: kubefake.NewClientset(), windlass: windlassfake.NewSimpleClientset(platform), events: &controllertest.Recorder{}, clock: clocktesting.NewFakeClock(time.Now())}
 	w.journal = controllertest.NewJournal(w.kube, w.windlass)
-	w.cluster = cluster.Cluster{
-		Kube: w.kube, Windlass: w.windlass,
-		Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
-		All: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(meta), 0),
+	w.cluster = kinds.Cluster{
+		Cluster:  cluster.Cluster{Kube: w.kube, All: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(meta), 0)},
+		Windlass: w.windlass, Own: externalversions.NewSharedInformerFactory(w.windlass, 0),
 	}
 	return w
 }

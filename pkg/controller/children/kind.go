@@ -1,0 +1,76 @@
+package children
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Kind declares a kind whose objects consist of their children. Its watches of owned types, its
+// Reconcile and its Inputs follow from the declaration. S is what the steps of one reconcile share.
+type Kind[T controller.Object, S Scope] struct {
+	// Kind is the declaration without Reconciler, Tracker and Owned, which Declare sets.
+	controller.Kind[T]
+	// Scope returns the scope of a reconcile of obj, whose children owner owns.
+	Scope func(obj T, owner Owner) S
+	// Prepare, if it is set, reads what the children are derived from. After an error no child is
+	// applied.
+	Prepare func(ctx context.Context, s S) error
+	// Children returns the children in the order in which they are applied. Their types record their
+	// writes with tracker.
+	Children func(tracker *controller.Tracker) []Child[S]
+	// Inputs, if it is set, adds to seen the cached objects that Prepare reads: see
+	// controller.Deterministic.
+	Inputs func(s S, seen *controller.Versions)
+	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
+	// of the first child that could not be applied.
+	Finish func(s S, err error) error
+}
+
+// Declare returns the declaration for the engine.
+func (k Kind[T, S]) Declare() controller.Kind[T] {
+	declared := k.Kind
+	declared.Tracker = controller.NewTracker()
+	r := &reconciler[T, S]{kind: k, children: k.Children(declared.Tracker)}
+	declared.Reconciler = r
+	for _, child := range r.children {
+		declared.Owned = append(declared.Owned, child.Informer())
+	}
+	return declared
+}
+
+// reconciler reconciles the objects of a Kind.
+type reconciler[T controller.Object, S Scope] struct {
+	kind     Kind[T, S]
+	children []Child[S]
+}
+
+// Reconcile implements controller.Reconciler.
+func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Result, error) {
+	owner := Owner{Object: obj, Kind: r.kind.GroupVersionKind}
+	owner.Live = Once(func(ctx context.Context) (metav1.Object, error) {
+		return r.kind.Client(obj.GetNamespace()).Get(ctx, obj.GetName(), metav1.GetOptions{})
+	})
+	s := r.kind.Scope(obj, owner)
+	var err error
+	if r.kind.Prepare != nil {
+		err = r.kind.Prepare(ctx, s)
+	}
+	if err == nil {
+		err = Apply(ctx, s, r.children)
+	}
+	return controller.Result{}, r.kind.Finish(s, err)
+}
+
+// Inputs implements controller.Deterministic.
+func (r *reconciler[T, S]) Inputs(obj T, seen *controller.Versions) {
+	s := r.kind.Scope(obj, Owner{Object: obj, Kind: r.kind.GroupVersionKind})
+	for _, child := range r.children {
+		child.Inputs(s, seen)
+	}
+	if r.kind.Inputs != nil {
+		r.kind.Inputs(s, seen)
+	}
+}
