@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A write of an object's status comes back as an event. If that event were as good as any
-// other, each status write would be followed by a reconcile at once, whatever delay the last
-// one asked for, and an object whose status alternates would be reconciled in a hot loop. The
-// shipped roles let nobody but the operator write a status (artifacts/rbac/users.yaml), so an
-// event of which the status is all that changed asks for nothing: a reconcile that wants to go
-// on once its status is stored says so, by Continue or StoreFirst.
+// A write of an object's status comes back as an event. If that event added the key to the queue,
+// each status write would cause a reconcile at once, whatever delay the last one asked for, and an
+// object whose status alternates would be reconciled in a hot loop. The shipped roles allow only the
+// operator to write a status (artifacts/rbac/users.yaml). An event that changes nothing but the
+// status therefore adds no key. A reconcile that has to go on once its status is stored returns
+// Continue or StoreFirst.
 //
 // flights knows the versions that this process wrote. A status that another process or an
 // administrator wrote is reconciled in the background.

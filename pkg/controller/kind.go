@@ -23,7 +23,7 @@ type Kind[T Object] struct {
 	// cluster-scoped kind if namespace is empty.
 	Client     func(namespace string) Client[T]
 	Reconciler Reconciler[T]
-	// Tracker is the one that the Reconciler tells of its writes.
+	// Tracker records the writes of the Reconciler, which uses the same one.
 	Tracker *Tracker
 
 	// Finalizer is the finalizer to hold objects with, for example windlass.dev/externaldatabase.

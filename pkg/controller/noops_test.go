@@ -18,12 +18,12 @@ func TestATrackerKnowsTheComparisonsThatFoundNothingToDo(t *testing.T) {
 		token      uint64
 		want       bool
 	}{
-		"the last one of a name":            {a, "Service", 3, true},
-		"not the former one of the name":    {a, "Service", 1, false},
-		"another one of the same key":       {a, "Deployment", 2, true},
-		"not one with the token of another": {a, "Deployment", 3, false},
-		"not one of another key":            {b, "Service", 3, false},
-		"not one that was never recorded":   {a, "Ingress", 0, false},
+		"the last one of a name":                {a, "Service", 3, true},
+		"not the former one of the name":        {a, "Service", 1, false},
+		"another one of the same key":           {a, "Deployment", 2, true},
+		"not one with the token of another":     {a, "Deployment", 3, false},
+		"not one of another key":                {b, "Service", 3, false},
+		"no comparison that was never recorded": {a, "Ingress", 0, false},
 	} {
 		controllertest.Equal(t, name, test.want, tracker.IsNoOp(test.key, test.comparison, test.token))
 	}

@@ -35,9 +35,9 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// NewFactory returns informers whose caches are packed, for one namespace, or for all if namespace is
-// empty. tweak selects the objects; limit and groups are those of Transform. Stores and listers return
-// unpacked objects.
+// NewFactory returns informers whose caches are packed by Transform with this limit and these groups.
+// They watch one namespace, or all if namespace is empty. tweak selects the objects. Stores and listers
+// return unpacked objects.
 //
 // The events of these informers have packed objects: read the metadata of an object by meta.Accessor.
 func NewFactory(client kubernetes.Interface, namespace string, tweak internalinterfaces.TweakListOptionsFunc, limit *budget.Budget, groups ...string) informers.SharedInformerFactory {

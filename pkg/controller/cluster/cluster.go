@@ -20,7 +20,7 @@ type Cluster struct {
 	// It defaults to controller.ManagedByWindlass.
 	ManagedBy string
 
-	// Owned caches built-in objects that bear that label.
+	// Owned caches the built-in objects that have this label and value.
 	Owned informers.SharedInformerFactory
 	// Others caches the metadata of the objects that Owned does not select: the data of Secrets and
 	// ConfigMaps that users name is not cached.
@@ -35,8 +35,9 @@ type Options struct {
 	Namespace string
 	// ManagedBy is that of Cluster. It must be unique among the operators of a cluster.
 	ManagedBy string
-	// Groups are the API groups of the operator's kinds. Of an object that bears the label, but has
-	// neither a controller nor an annotation of these groups, only the identity is cached.
+	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these
+	// groups controls it, or if it has an annotation of one. Other objects with the label are cached by
+	// their identity alone.
 	Groups []string
 	// Limit is the budget of Owned. It is required.
 	Limit *budget.Budget
