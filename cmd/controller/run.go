@@ -30,6 +30,9 @@ const (
 	webhookDelay      = 5 * time.Second
 )
 
+// reportingController is the operator's name in Events.
+const reportingController = "windlass.dev/controller"
+
 // run runs the process until ctx ends. Caches and webhook start before the process leads, so that a
 // standby can take over. At the end they stop in this order: reconciles, events, lease, webhook, and
 // last the endpoints.
@@ -44,7 +47,7 @@ func run(ctx context.Context, o *options) error {
 
 	identity := identify()
 	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
-	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), identity, clock.RealClock{})
+	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
 	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)

@@ -52,7 +52,7 @@ func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, sign
 	})
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	p = &process{ctx: ctx, workers: 1, failed: make(chan error, 1)}
-	p.events = controller.NewEvents(client.EventsV1(), operator.Scheme(), "self", clock.RealClock{})
+	p.events = controller.NewEvents(client.EventsV1(), operator.Scheme(), reportingController, "self", clock.RealClock{})
 	p.controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
 		pass(p)
 		return controller.Result{}, nil

@@ -8,9 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// AnnotationDomain is the domain of the annotations by which the engine marks objects and their
+// children, whatever the operator.
+const AnnotationDomain = "windlass.dev"
+
 // PausedAnnotation stops, if it is "true", all writes for an object: to its status, its finalizers
 // and the objects that it owns. Without it the operator goes on where it stopped.
-const PausedAnnotation = "windlass.dev/paused"
+const PausedAnnotation = AnnotationDomain + "/paused"
 
 // ManagedByLabel and its value ManagedByWindlass mark every object that the operator creates.
 // Informers of owned types select it, which keeps other objects out of the caches.

@@ -87,7 +87,7 @@ func TestEventsOfOneObjectHaveABudget(t *testing.T) {
 	server, clk := &eventServer{}, clocktesting.NewFakePassiveClock(epoch)
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(toyKind, &Toy{})
-	events := controller.NewEvents(server, scheme, "pod-1", clk)
+	events := controller.NewEvents(server, scheme, "windlass.dev/controller", "pod-1", clk)
 	before := dropped(t)
 	for range 100 {
 		events.Event(newToy("a"), corev1.EventTypeNormal, "Painted", "")

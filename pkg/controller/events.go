@@ -41,22 +41,23 @@ const (
 // cannot be waited for: at the end of a process it drops the last events, which
 // are those that say why.
 type Events struct {
-	client   eventsclient.EventsV1Interface
-	scheme   *runtime.Scheme
-	instance string
-	clock    clock.PassiveClock
-	waiting  *eventQueue
-	objects  *budget[source]
+	client     eventsclient.EventsV1Interface
+	scheme     *runtime.Scheme
+	controller string
+	instance   string
+	clock      clock.PassiveClock
+	waiting    *eventQueue
+	objects    *budget[source]
 }
 
 // source is an object that Events are about.
 type source struct{ kind, namespace, name string }
 
-// NewEvents returns a recorder for the types in scheme. instance names this
-// process among those of the operator.
-func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, instance string, clk clock.PassiveClock) *Events {
+// NewEvents returns a recorder for the types in scheme. controller names the operator in its Events, for
+// example windlass.dev/controller, and instance names this process among the operator's replicas.
+func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, controller, instance string, clk clock.PassiveClock) *Events {
 	return &Events{
-		client: client, scheme: scheme, instance: instance, clock: clk,
+		client: client, scheme: scheme, controller: controller, instance: instance, clock: clk,
 		waiting: newEventQueue(eventsWaiting), objects: newBudget[source](eventBurst, eventInterval),
 	}
 }
@@ -93,7 +94,7 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 			Name:      fmt.Sprintf("%s.%x", strings.TrimRight(cut(ref.Name, maxEventNamePrefix), "-."), now.UnixNano()),
 		},
 		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: "windlass.dev/controller",
+		ReportingController: e.controller,
 		ReportingInstance:   e.instance,
 		Action:              "Reconcile",
 		Type:                eventType,

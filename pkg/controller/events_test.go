@@ -74,7 +74,7 @@ func (n *eventServerNamespace) Create(ctx context.Context, event *eventsv1.Event
 func newEvents(server *eventServer) *controller.Events {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(toyKind, &Toy{})
-	return controller.NewEvents(server, scheme, "pod-1", clocktesting.NewFakePassiveClock(epoch))
+	return controller.NewEvents(server, scheme, "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))
 }
 
 // flush lets events write what waits, as at the end of the process.
@@ -265,7 +265,7 @@ func TestEventsEndEvenIfTheAPIServerHangs(t *testing.T) {
 func TestEventOfAnUnknownTypeIsDropped(t *testing.T) {
 	before := dropped(t)
 	server := &eventServer{}
-	events := controller.NewEvents(server, runtime.NewScheme(), "pod-1", clocktesting.NewFakePassiveClock(epoch))
+	events := controller.NewEvents(server, runtime.NewScheme(), "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))
 	toy := newToy("a")
 	toy.TypeMeta = metav1.TypeMeta{}
 	events.Event(toy, corev1.EventTypeNormal, "Painted", "")

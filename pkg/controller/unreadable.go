@@ -15,7 +15,7 @@ import (
 // UnreadableAnnotation marks, in a cache and nowhere else, an object that is not there as it is
 // stored. Who fills the cache sets it, and removes one that a user has set. Its value is an
 // Unreadable as JSON.
-const UnreadableAnnotation = "windlass.dev/unreadable"
+const UnreadableAnnotation = AnnotationDomain + "/unreadable"
 
 // Unreadable says why an object is not in a cache as it is stored. Such an object is not
 // reconciled: its status says why, and it can be deleted.

@@ -123,7 +123,7 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 
 // madeForAnnotation on a child that outlives its owner has the kind and name of the owner, as in
 // Database/shop.
-const madeForAnnotation = "windlass.dev/made-for"
+const madeForAnnotation = controller.AnnotationDomain + "/made-for"
 
 func (o Owner) mark() string { return o.Kind.Kind + "/" + o.GetName() }
 

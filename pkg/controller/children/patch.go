@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // RecordAnnotation on a child is its record: the state that was desired last, without data.
-const RecordAnnotation = "windlass.dev/last-applied"
+const RecordAnnotation = controller.AnnotationDomain + "/last-applied"
 
 // dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole, and
 // customFields those of custom resources.

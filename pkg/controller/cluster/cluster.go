@@ -2,6 +2,8 @@
 package cluster
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -36,8 +38,8 @@ type Options struct {
 	// ManagedBy is that of Cluster. It must be unique among the operators of a cluster.
 	ManagedBy string
 	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these
-	// groups controls it, or if it has an annotation of one. Other objects with the label are cached by
-	// their identity alone.
+	// groups controls it, or if it has an annotation of one or of the engine. Other objects with the
+	// label are cached by their identity alone.
 	Groups []string
 	// Limit is the budget of Owned. It is required.
 	Limit *budget.Budget
@@ -54,7 +56,7 @@ func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster 
 	return Cluster{
 		Kube:      kube,
 		ManagedBy: o.ManagedBy,
-		Owned:     packed.NewFactory(kube, o.Namespace, selects("="), o.Limit, o.Groups...),
+		Owned:     packed.NewFactory(kube, o.Namespace, selects("="), o.Limit, append(slices.Clone(o.Groups), controller.AnnotationDomain)...),
 		Others:    metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, selects("!=")),
 		All:       metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, nil),
 	}
