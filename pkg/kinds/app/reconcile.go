@@ -10,12 +10,16 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
 )
 
 // missingRecheck is how often an App is reconciled while a Secret or ConfigMap is missing, in case
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
+
+// maxDigests is how many digests are remembered, of all Secrets and ConfigMaps.
+const maxDigests = 4096
 
 // reconciler finds the inputs of the Pods of Apps. The children do the rest.
 type reconciler struct {
@@ -25,13 +29,14 @@ type reconciler struct {
 	known func(ref reference, namespace string) (controller.Versioned, error)
 	// read reads a Secret or ConfigMap from the API server, and returns its version and digest.
 	read func(ctx context.Context, ref reference, namespace string) (input, error)
-	// digests caches the results of read.
-	digests *digests
+	// digests remembers the results of read. Only digests are kept, which are also annotations of the
+	// Deployment.
+	digests *references.Memo[input]
 }
 
 func newReconciler(c kinds.Cluster, refs *named) *reconciler {
 	deployments := children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore())
-	return &reconciler{deployments: deployments, known: refs.known, read: refs.read, digests: newDigests()}
+	return &reconciler{deployments: deployments, known: refs.known, read: refs.read, digests: references.NewMemo[input](maxDigests)}
 }
 
 // scope is what the steps of one reconcile share.

@@ -140,7 +140,7 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 		if had && last.Version == version {
 			return last, true, nil
 		}
-		in, err = r.digests.of(ctx, content{ref.kind, namespace, ref.name, version}, read)
+		in, err = r.digests.Of(ctx, known, read)
 	}
 	if err == nil && had && in.Digest == last.Digest {
 		in = last

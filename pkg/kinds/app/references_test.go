@@ -62,3 +62,24 @@ func TestPodsGoOnWithoutASecretOnlyOnceItIsGone(t *testing.T) {
 		})
 	}
 }
+
+func TestAChangeOfASecretsMetadataIsReadAndNotWritten(t *testing.T) {
+	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	before, reads := w.deployment(), w.reads()
+	touched := secret("db-credentials")
+	touched.ResourceVersion, touched.Annotations = "6", map[string]string{"touched": "yes"}
+	if _, err := w.kube.CoreV1().Secrets("default").Update(t.Context(), touched, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pipeline := w.fill()
+	for range 3 {
+		if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controllertest.Equal(t, "reads", 1, w.reads()-reads)
+	controllertest.Equal(t, "Deployment", before, w.deployment())
+}

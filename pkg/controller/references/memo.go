@@ -1,0 +1,69 @@
+package references
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Memo remembers what was read from versions of objects, for all reconciles of a kind: a change of a
+// Secret that many objects refer to costs one request.
+type Memo[V any] struct {
+	known *lru.Cache // of V, by version
+
+	mu      sync.Mutex
+	reading map[version]*reading[V]
+}
+
+// version identifies a version of an object, of whatever type.
+type version struct {
+	uid     types.UID
+	version string
+}
+
+// reading is a call in flight.
+type reading[V any] struct {
+	done   chan struct{}
+	result V
+	err    error
+}
+
+// NewMemo returns a Memo that remembers at most size versions. It drops the oldest, which costs a
+// request if it is needed again.
+func NewMemo[V any](size int) *Memo[V] {
+	return &Memo[V]{known: lru.New(size), reading: map[version]*reading[V]{}}
+}
+
+// Of returns the remembered result for a version of an object, or calls read. Concurrent calls for the
+// same version share one call of read and its error. Errors are not remembered.
+func (m *Memo[V]) Of(ctx context.Context, object controller.Versioned, read func(context.Context) (V, error)) (V, error) {
+	of := version{object.GetUID(), object.GetResourceVersion()}
+	m.mu.Lock()
+	if known, ok := m.known.Get(of); ok {
+		m.mu.Unlock()
+		return known.(V), nil
+	}
+	if r, ok := m.reading[of]; ok {
+		m.mu.Unlock()
+		<-r.done
+		return r.result, r.err
+	}
+	r := &reading[V]{done: make(chan struct{}), err: context.Canceled} // should read panic
+	m.reading[of] = r
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.reading, of)
+		if r.err == nil {
+			m.known.Add(of, r.result)
+		}
+		close(r.done)
+	}()
+	r.result, r.err = read(ctx)
+	return r.result, r.err
+}
