@@ -105,7 +105,8 @@ func (ref reference) hide(path string, value any) any {
 
 // maxPasses is how many passes of an object may do something before all is at rest, after
 // a fault or after something that somebody else did; or one more than without a fault,
-// if that is more.
+// if that is more. A fault can delay what belongs to a turn until the next one has begun, which
+// then may take as many passes as both.
 const maxPasses = 3
 
 // compare tells what is not as it must be after a run.
@@ -147,12 +148,13 @@ func counted(what string, wanted, got map[string]int, slack func(name string) (l
 
 // slow tells of objects that took more passes than they may.
 func (ref reference) slow(o outcome) (problems []string) {
-	usual := map[string]int{}
-	for at, n := range ref.busy(false) {
-		usual[at.object] = max(usual[at.object], n)
+	usual, most := ref.busy(false), map[string]int{}
+	for at, n := range usual {
+		most[at.object] = max(most[at.object], n)
 	}
 	for at, n := range o.busy(true) {
-		if n > max(maxPasses, usual[at.object]+1) {
+		delayed := usual[effort{at.object, at.turn - 1}]
+		if n > max(maxPasses, most[at.object]+1, delayed+usual[at]+1) {
 			problems = append(problems, fmt.Sprintf("%s took %d passes in turn %d", at.object, n, at.turn))
 		}
 	}
