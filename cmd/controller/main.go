@@ -3,12 +3,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
 	_ "golang.org/x/crypto/x509roots/fallback" // the image has no certificates: these count where the system has none
@@ -17,6 +14,8 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller/process"
 )
 
 // Exit codes: of a run that failed, and of a call that makes no sense.
@@ -44,26 +43,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "controller: %v\n", err)
 		os.Exit(exitUsage)
 	}
-	ctx := klog.NewContext(signalled(), klog.Background())
+	ctx := klog.NewContext(process.Signaled(), klog.Background())
 	if err := run(ctx, opts); err != nil {
 		klog.FromContext(ctx).Error(err, "Stopped")
 		logs.FlushLogs()
 		os.Exit(exitFailed)
 	}
 	logs.FlushLogs()
-}
-
-// signalled returns a context that ends with the first SIGTERM or SIGINT. The
-// second one ends the process at once.
-func signalled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-signals
-		cancel()
-		<-signals
-		os.Exit(exitFailed)
-	}()
-	return ctx
 }

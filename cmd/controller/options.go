@@ -33,7 +33,7 @@ type options struct {
 	electionNamespace     string
 	clusterLeaseNamespace string
 
-	bindAddress string
+	bindAddress string // or noAddress
 	pprof       bool
 
 	webhookAddress   string
@@ -45,6 +45,9 @@ type options struct {
 
 	logging *logsapi.LoggingConfiguration
 }
+
+// noAddress is the value of --bind-address for a process without endpoints.
+const noAddress = "0"
 
 // parse reads the flags. Its errors are one sentence each.
 func parse(args []string) (*options, error) {
@@ -122,7 +125,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not %q", o.kinds.PostgreSQLImage)
 	}
 	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
-		if flag == "--bind-address" && address == "0" {
+		if flag == "--bind-address" && address == noAddress {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(address); err != nil {

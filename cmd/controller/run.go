@@ -7,47 +7,40 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/process"
 	"windlass.dev/windlass/pkg/webhook"
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// reconcilesTimeout is how long reconciles in flight may take to end. webhookDelay is how long the
-// webhook serves after the signal, until the Service has removed the Pod.
-const (
-	reconcilesTimeout = 20 * time.Second
-	webhookDelay      = 5 * time.Second
-)
+// leaseName is the name of all Leases of the operator.
+const leaseName = "windlass-controller"
+
+// webhookDelay is how long the webhook serves after the signal, until the Service has removed the Pod.
+const webhookDelay = 5 * time.Second
 
 // reportingController is the operator's name in Events.
 const reportingController = "windlass.dev/controller"
 
-// run runs the process until ctx ends. Caches and webhook start before the process leads, so that a
-// standby can take over. At the end they stop in this order: reconciles, events, lease, webhook, and
-// last the endpoints.
+// run runs the process until ctx ends.
 func run(ctx context.Context, o *options) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
 	c, err := newClients(o)
 	if err != nil {
 		return err
 	}
-	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-
-	identity := identify()
-	p := &process{ctx: ctx, workers: o.workers, failed: make(chan error, 3)}
-	p.events = controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
+	identity := process.Identity()
+	events := controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
 	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
@@ -55,45 +48,59 @@ func run(ctx context.Context, o *options) error {
 	if kinds.ExternalDatabases.APIServers, err = apiServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
-	served, err := operator.Kinds(ctx, caches, p.events, kinds)
+	served, err := operator.Kinds(ctx, caches, events, kinds)
 	if err != nil {
 		return err
 	}
-	p.controllers = served.All
 	converter, err := newWebhook(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	var elections []*election
-	if o.leaderElect {
-		elections = newElections(c.Clients, o, c.namespace, identity)
+	address := o.bindAddress
+	if address == noAddress {
+		address = ""
 	}
-	warm := &warmUp{controllers: served.Unconverted, patience: cachesPatience}
-	var stopped <-chan struct{}
-	if o.bindAddress != "0" {
-		if stopped, err = serve(lasting, o.bindAddress, endpoints(watched(elections), readiness(warm, conversions(converter, o)), o.pprof), p.failed); err != nil {
-			return err
-		}
-	}
-	if converter != nil {
-		p.convert(converter.Run)
-	}
-	checkCRDs(ctx, c)
-	caches.Start(lasting.Done())
-	err = p.live(func(leading context.Context) error {
-		if !warm.wait(leading) {
-			return nil
-		}
-		return p.lead(leading, elections, takeOver(converter, o))
+	go checkCRDs(ctx, c)
+	return process.Run(ctx, process.Options{
+		Controllers: served.All,
+		Warm:        served.Unconverted,
+		Workers:     o.workers,
+		Events:      events,
+		Caches:      []process.Caches{caches},
+		Leases:      leases(c.Lease, o, c.namespace, identity),
+		BindAddress: address,
+		Pprof:       o.pprof,
+		Ready:       conversions(converter, o),
+		Serve:       serveWebhook(converter),
+		Lead:        takeOver(converter, o),
 	})
-	if err != nil {
-		return err // at once: another process may lead by now
+}
+
+// leases returns the Leases that this process must hold to work, in the order in which it acquires
+// them.
+//
+// An operator of the whole cluster needs two Leases. The first is in the namespace of its Pods:
+// earlier versions use it too, so that an upgrade never has two leaders. The second is in
+// --cluster-lease-namespace: it keeps two installations from working in one cluster.
+//
+// An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
+// different namespaces work side by side. --leader-election-namespace moves the first Lease.
+func leases(client kubernetes.Interface, o *options, namespace, identity string) []process.Lease {
+	if !o.leaderElect {
+		return nil
 	}
-	end()
-	if stopped != nil {
-		<-stopped
+	lease := func(namespace, identity string) process.Lease {
+		return process.Lease{Client: client, Namespace: namespace, Name: leaseName, Identity: identity}
 	}
-	return nil
+	if o.kinds.Namespace != "" {
+		return []process.Lease{lease(cmp.Or(o.electionNamespace, o.kinds.Namespace), identity)}
+	}
+	own := cmp.Or(o.electionNamespace, namespace)
+	if own == o.clusterLeaseNamespace {
+		return []process.Lease{lease(own, identity)} // it is the same Lease
+	}
+	// The namespace tells those who wait which installation they wait for.
+	return []process.Lease{lease(own, identity), lease(o.clusterLeaseNamespace, own+"/"+identity)}
 }
 
 // ownNamespaces are where the Lease and the webhook's certificate are. Out of cluster the
@@ -101,70 +108,6 @@ func run(ctx context.Context, o *options) error {
 func ownNamespaces(c *clients, o *options) []string {
 	own := []string{cmp.Or(o.electionNamespace, c.namespace), cmp.Or(o.webhookNamespace, c.namespace)}
 	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
-}
-
-// process is the part of run that begins and ends in order.
-type process struct {
-	ctx         context.Context // ends with the signal
-	workers     int
-	controllers []*controller.Controller
-	events      *controller.Events
-	failed      chan error // a server that ended before its time
-	working     sync.WaitGroup
-	converting  sync.WaitGroup
-}
-
-// live runs elect until ctx ends, and ends it only when the work is done. elect
-// calls work when it is this process's turn. A process that may not work any more,
-// or cannot, does not wait for anything.
-func (p *process) live(elect func(context.Context) error) error {
-	logger := klog.FromContext(p.ctx)
-	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
-	defer release(errAbandoned)
-	writing, flush := context.WithCancel(context.WithoutCancel(p.ctx))
-	defer flush()
-	var written sync.WaitGroup
-	written.Go(func() { p.events.Run(writing) })
-
-	lost := make(chan error, 1)
-	go func() { lost <- elect(leading) }()
-	select {
-	case err := <-p.failed:
-		return err
-	case err := <-lost:
-		return err
-	case <-p.ctx.Done():
-	}
-	logger.Info("Stopping: finishing what was begun")
-	select {
-	case err := <-lost:
-		return cmp.Or(err, errLeaseLost)
-	case <-done(&p.working):
-	case <-time.After(reconcilesTimeout):
-		return fmt.Errorf("reconciles in flight did not end within %v; the lease is left to expire", reconcilesTimeout)
-	}
-	flush()
-	written.Wait()
-	release(nil)
-	err := <-lost
-	p.converting.Wait()
-	logger.Info("Stopped in order")
-	return err
-}
-
-// lead works while this process holds the leases, or at once if there are none. It calls takeOver
-// before.
-func (p *process) lead(ctx context.Context, elections []*election, takeOver func()) error {
-	work := func() {
-		takeOver()
-		p.work()
-	}
-	if len(elections) > 0 {
-		return elect(ctx, elections, work)
-	}
-	work()
-	<-ctx.Done()
-	return nil
 }
 
 // takeOver returns what lets the webhook take the conversion from another installation. Of all
@@ -177,24 +120,17 @@ func takeOver(converter *webhook.Server, o *options) func() {
 	return converter.Lead
 }
 
-// work runs the workers of all kinds until the signal comes.
-func (p *process) work() {
-	for _, c := range p.controllers {
-		p.working.Go(func() {
-			if err := c.Run(p.ctx, p.workers); err != nil && p.ctx.Err() == nil {
-				klog.FromContext(p.ctx).Error(err, "Controller ended", "controller", c.Name())
-			}
-		})
+// serveWebhook returns what runs the conversion webhook, or nil.
+func serveWebhook(converter *webhook.Server) func(context.Context) error {
+	if converter == nil {
+		return nil
 	}
-}
-
-// convert runs the conversion webhook, which begins to end with the signal.
-func (p *process) convert(serve func(context.Context) error) {
-	p.converting.Go(func() {
-		if err := serve(p.ctx); err != nil {
-			p.failed <- fmt.Errorf("conversion webhook: %w", err)
+	return func(ctx context.Context) error {
+		if err := converter.Run(ctx); err != nil {
+			return fmt.Errorf("conversion webhook: %w", err)
 		}
-	})
+		return nil
+	}
 }
 
 // newWebhook returns the conversion webhook, which every replica serves, or nil. Out
@@ -246,20 +182,4 @@ func checkCRDs(ctx context.Context, c *clients) {
 			klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds", "groupVersion", gv)
 		}
 	}
-}
-
-// done is closed when group is.
-func done(group *sync.WaitGroup) <-chan struct{} {
-	closed := make(chan struct{})
-	go func() { group.Wait(); close(closed) }()
-	return closed
-}
-
-// identify names this process among those of the operator.
-func identify() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return host + "_" + string(uuid.NewUUID())
 }

@@ -98,7 +98,7 @@ func TestOfTwoInstallationsInOneClusterOneWorks(t *testing.T) {
 	if second.Ready() {
 		t.Error("a second installation, which converts nothing, is ready")
 	}
-	if log := second.Log.String(); strings.Count(log, "Another installation of Windlass works in this cluster") != 1 ||
+	if log := second.Log.String(); strings.Count(log, "Another installation works in this cluster") != 1 ||
 		strings.Count(log, "Another installation of Windlass converts") != 1 {
 		t.Errorf("its log does not say once that it stands by:\n%s", log)
 	}

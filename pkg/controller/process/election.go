@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -9,16 +9,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
 
-// The lease and its times, which are those of Kubernetes' own controllers.
+// The times of a Lease, which are those of Kubernetes' own controllers.
 const (
-	leaseName     = "windlass-controller"
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
@@ -33,17 +31,16 @@ var (
 
 // election decides which of several processes works.
 type election struct {
-	client              kubernetes.Interface
-	namespace, identity string
-	duration            time.Duration // how long a lease holds that is not renewed
-	deadline            time.Duration // how long its holder tries to renew it
-	period              time.Duration // between two tries
-	watchdog            *leaderelection.HealthzAdaptor
-	clock               clock.Clock // of the wait for a lease to expire
+	Lease
+	duration time.Duration // how long a lease holds that is not renewed
+	deadline time.Duration // how long its holder tries to renew it
+	period   time.Duration // between two tries
+	watchdog *leaderelection.HealthzAdaptor
+	clock    clock.Clock // of the wait for a lease to expire
 }
 
-func newElection(client kubernetes.Interface, namespace, identity string, watchdog *leaderelection.HealthzAdaptor) *election {
-	return &election{client, namespace, identity, leaseDuration, renewDeadline, retryPeriod, watchdog, clock.RealClock{}}
+func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
+	return &election{lease, leaseDuration, renewDeadline, retryPeriod, watchdog, clock.RealClock{}}
 }
 
 // run calls work once this process holds the lease. It returns when ctx ends, with
@@ -65,12 +62,12 @@ func (e *election) run(ctx context.Context, work func()) error {
 
 // announce logs who holds the lease now, and what that means for this process.
 func (e *election) announce(ctx context.Context, leader string) {
-	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.namespace, leaseName), "leader", leader)
-	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.identity, other+"/") {
-		logger.Info("Another installation of Windlass works in this cluster; this one stands by until that one ends", "namespace", other)
+	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.Namespace, e.Name), "leader", leader)
+	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.Identity, other+"/") {
+		logger.Info("Another installation works in this cluster; this one stands by until that one ends", "namespace", other)
 		return
 	}
-	logger.Info("Leader elected", "self", leader == e.identity)
+	logger.Info("Leader elected", "self", leader == e.Identity)
 }
 
 // What becomes of an attempt is decided once: whoever leaves standing does so.
@@ -90,11 +87,11 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	defer unwatch()
 	var state atomic.Int32
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: leaseName,
+		Name: e.Name,
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.namespace, Name: leaseName},
-			Client:     e.client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+			Client:     e.Client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
 		},
 		LeaseDuration: e.duration,
 		RenewDeadline: e.deadline,
@@ -114,7 +111,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 		return false, fmt.Errorf("preparing the leader election: %w", err)
 	}
 	e.watchdog.SetLeaderElection(elector)
-	lease := &leaseWatch{e.client.CoordinationV1().Leases(e.namespace), e.identity, e.period, e.clock}
+	lease := &leaseWatch{e.Client.CoordinationV1().Leases(e.Namespace), e.Name, e.Identity, e.period, e.clock}
 	// The watch is there before the elector looks, so that no release falls between.
 	go lease.run(watching, lease.open(watching), func() {
 		if state.CompareAndSwap(standing, over) {

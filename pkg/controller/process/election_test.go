@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -23,6 +23,8 @@ import (
 // patience bounds a wait for what happens at once.
 const patience = time.Minute
 
+const leaseName = "windlass-controller"
+
 // candidate is one process that stands for election, with times so long that
 // nothing happens because they have passed.
 type candidate struct {
@@ -38,7 +40,7 @@ func stand(t *testing.T, client *fake.Clientset, identity string, tolerated time
 	ctx, stop := context.WithCancel(t.Context())
 	c := &candidate{
 		clock:    clocktesting.NewFakeClock(time.Now()),
-		election: newElection(client, "windlass-system", identity, leaderelection.NewLeaderHealthzAdaptor(tolerated)),
+		election: newElection(Lease{client, "windlass-system", leaseName, identity}, leaderelection.NewLeaderHealthzAdaptor(tolerated)),
 		stop:     stop, result: make(chan error, 1),
 	}
 	c.duration, c.deadline, c.period = 3*time.Hour, 2*time.Hour, time.Hour
@@ -153,7 +155,7 @@ func TestALeaseThatIsLostEndsTheProcessAndIsNotGivenBack(t *testing.T) {
 		renewed := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		return refuse.Load() && ptr.Deref(renewed.Spec.HolderIdentity, "") != "", nil, errors.New("no answer")
 	})
-	lost := newElection(client, "windlass-system", "second", leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	lost := newElection(Lease{client, "windlass-system", leaseName, "second"}, leaderelection.NewLeaderHealthzAdaptor(time.Hour))
 	lost.duration, lost.deadline, lost.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 	err := lost.run(t.Context(), func() { refuse.Store(true) })
 	if !errors.Is(err, errLeaseLost) {
@@ -169,7 +171,7 @@ func TestALeaseIsNotGivenBackWhileWorkGoesOn(t *testing.T) {
 	ctx, abandon := context.WithCancelCause(t.Context())
 	working := make(chan struct{})
 	ended := make(chan error, 1)
-	e := newElection(client, "windlass-system", "stuck", leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	e := newElection(Lease{client, "windlass-system", leaseName, "stuck"}, leaderelection.NewLeaderHealthzAdaptor(time.Hour))
 	go func() { ended <- e.run(ctx, func() { close(working) }) }()
 	<-working
 	abandon(errAbandoned)

@@ -1,36 +1,27 @@
-package main
+package process
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
-
-	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// newElections returns the elections for the Leases that this process must hold to work, in the
-// order in which it acquires them.
-//
-// An operator of the whole cluster needs two Leases. The first is in the namespace of its Pods:
-// earlier versions use it too, so that an upgrade never has two leaders. The second is in
-// --cluster-lease-namespace: it keeps two installations from working in one cluster.
-//
-// An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
-// different namespaces work side by side. --leader-election-namespace moves the first Lease.
-func newElections(c operator.Clients, o *options, namespace, identity string) []*election {
-	if o.kinds.Namespace != "" {
-		own := cmp.Or(o.electionNamespace, o.kinds.Namespace)
-		return []*election{newElection(c.Lease, own, identity, newWatchdog())}
+// Lease is a Lease of which several processes want to be the holder.
+type Lease struct {
+	Client          kubernetes.Interface
+	Namespace, Name string
+	// Identity is the name of this process, which no other one has: see Identity. The part before a
+	// slash, if there is one, names the group of processes that it belongs to, for the log.
+	Identity string
+}
+
+func newElections(leases []Lease) (all []*election) {
+	for _, lease := range leases {
+		all = append(all, newElection(lease, newWatchdog()))
 	}
-	own := cmp.Or(o.electionNamespace, namespace)
-	elections := []*election{newElection(c.Lease, own, identity, newWatchdog())}
-	if own == o.clusterLeaseNamespace {
-		return elections // it is the same Lease
-	}
-	// The namespace tells those who wait which installation they wait for.
-	return append(elections, newElection(c.Lease, o.clusterLeaseNamespace, own+"/"+identity, newWatchdog()))
+	return all
 }
 
 func newWatchdog() *leaderelection.HealthzAdaptor {

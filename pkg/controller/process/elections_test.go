@@ -1,9 +1,8 @@
-package main
+package process
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,37 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-
-	"windlass.dev/windlass/cmd/controller/operator"
 )
-
-func TestWhichLeasesAreHeld(t *testing.T) {
-	for name, c := range map[string]struct {
-		flags []string
-		want  []string
-	}{
-		"a Lease in the Pods' namespace and one for the cluster":       {nil, []string{"ops/self", "kube-system/ops/self"}},
-		"with --namespace, a Lease in that namespace":                  {[]string{"--namespace=shop"}, []string{"shop/self"}},
-		"with --leader-election-namespace, that one and the cluster's": {[]string{"--leader-election-namespace=here"}, []string{"here/self", "kube-system/here/self"}},
-		"with both flags, --leader-election-namespace alone":           {[]string{"--namespace=shop", "--leader-election-namespace=here"}, []string{"here/self"}},
-		"with --cluster-lease-namespace, the cluster's Lease there":    {[]string{"--cluster-lease-namespace=all"}, []string{"ops/self", "all/ops/self"}},
-		"one Lease if both are the same":                               {[]string{"--cluster-lease-namespace=ops"}, []string{"ops/self"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := parse(c.flags)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, e := range newElections(operator.Clients{}, o, "ops", "self") {
-				got = append(got, e.namespace+"/"+e.identity)
-			}
-			if !slices.Equal(c.want, got) {
-				t.Errorf("wanted %q, got %q", c.want, got)
-			}
-		})
-	}
-}
 
 // installation is one that stands for both Leases, with times so long that nothing happens
 // because they have passed.
@@ -57,12 +26,10 @@ type installation struct {
 
 func install(t *testing.T, client *fake.Clientset, namespace string, adjust func(*election)) *installation {
 	t.Helper()
-	o, err := parse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
-	i := &installation{elections: newElections(operator.Clients{Lease: client}, o, namespace, "self"), stop: stop, result: make(chan error, 1)}
+	i := &installation{elections: newElections([]Lease{
+		{client, namespace, leaseName, "self"}, {client, metav1.NamespaceSystem, leaseName, namespace + "/self"},
+	}), stop: stop, result: make(chan error, 1)}
 	for _, e := range i.elections {
 		adjust(e)
 	}
@@ -148,7 +115,7 @@ func TestTheLossOfEitherLeaseEndsTheProcess(t *testing.T) {
 			})
 			i := install(t, client, "one", func(e *election) {
 				patiently(e)
-				if e.namespace == namespace {
+				if e.Namespace == namespace {
 					e.duration, e.deadline, e.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 				}
 			})

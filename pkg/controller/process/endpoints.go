@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func answer(check func(*http.Request) error) http.HandlerFunc {
 func serve(ctx context.Context, address string, handler http.Handler, failed chan<- error) (stopped <-chan struct{}, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening for --bind-address: %w", err)
+		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 // lost but time.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
+	name     string        // of the lease
 	identity string        // of this process
 	period   time.Duration // between two watches
 	clock    clock.Clock
@@ -26,7 +27,7 @@ type leaseWatch struct {
 // open begins a watch.
 func (w *leaseWatch) open(ctx context.Context) watch.Interface {
 	events, err := w.leases.Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", leaseName).String(),
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", w.name).String(),
 	})
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Watching the lease failed", "err", err)
@@ -84,7 +85,7 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	lease, err := w.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := w.leases.Get(ctx, w.name, metav1.GetOptions{})
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Reading the lease failed", "err", err)
 		return

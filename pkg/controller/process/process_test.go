@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -18,8 +18,6 @@ import (
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/utils/clock"
 
-	"windlass.dev/windlass/cmd/controller/operator"
-	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -41,6 +39,23 @@ func (d *diary) read() []string {
 	return slices.Clone(d.lines)
 }
 
+// toy is an object that a controller reconciles.
+type toy struct {
+	corev1.ConfigMap
+	conditions []metav1.Condition
+	observed   int64
+}
+
+func (t *toy) StatusConditions() *[]metav1.Condition { return &t.conditions }
+func (t *toy) StatusObservedGeneration() *int64      { return &t.observed }
+
+func example() *toy {
+	return &toy{ConfigMap: corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Toy"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example"},
+	}}
+}
+
 // newProcess is a process that writes into a diary, and the signal that ends it.
 func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, signal context.CancelFunc) {
 	t.Helper()
@@ -52,7 +67,7 @@ func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, sign
 	})
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	p = &process{ctx: ctx, workers: 1, failed: make(chan error, 1)}
-	p.events = controller.NewEvents(client.EventsV1(), operator.Scheme(), reportingController, "self", clock.RealClock{})
+	p.events = controller.NewEvents(client.EventsV1(), runtime.NewScheme(), "example.com/toys", "self", clock.RealClock{})
 	p.controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
 		pass(p)
 		return controller.Result{}, nil
@@ -68,10 +83,10 @@ func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
 		close(begun)
 		<-p.ctx.Done()        // the signal comes in the middle of the pass
 		d.write("pass ended") // before the event, which may be written at once
-		p.events.Event(&v1.At{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example"}}, corev1.EventTypeNormal, "Done", "It is done.")
+		p.events.Event(example(), corev1.EventTypeNormal, "Done", "It is done.")
 	})
 	released := make(chan struct{})
-	p.convert(func(context.Context) error {
+	p.serve(func(context.Context) error {
 		<-released
 		d.write("webhook ended")
 		return nil
@@ -120,7 +135,7 @@ func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, signal := newProcess(t, &diary{}, func(*process) {})
 			defer signal()
-			p.convert(c.serve)
+			p.serve(c.serve)
 			if err := p.live(c.elect); !errors.Is(err, c.want) {
 				t.Errorf("it ended with: %v", err)
 			}

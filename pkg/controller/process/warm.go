@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -45,14 +45,17 @@ func (w *warmUp) wait(ctx context.Context) bool {
 
 var errUnfilled = errors.New("its caches are not filled: see whether its CustomResourceDefinition is installed, and whether the operator's account may list and watch what it owns")
 
-// readiness returns a check whether this process can work, or stand by.
-func readiness(w *warmUp, conversions func() error) func() error {
+// readiness returns a check whether this process can work, or stand by. further may be nil.
+func readiness(w *warmUp, further func() error) func() error {
 	return func() error {
 		for _, c := range w.controllers {
 			if !c.HasSynced() && !w.over.Load() {
 				return fmt.Errorf("the caches of controller %s are not filled yet", c.Name())
 			}
 		}
-		return conversions()
+		if further == nil {
+			return nil
+		}
+		return further()
 	}
 }

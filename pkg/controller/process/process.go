@@ -1,0 +1,185 @@
+// Package process runs controllers in a process of several replicas: it fills the caches, elects a
+// leader, serves the endpoints, and ends what has begun in order.
+package process
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// reconcilesTimeout is how long reconciles in flight may take to end.
+const reconcilesTimeout = 20 * time.Second
+
+// Options say what a process runs.
+type Options struct {
+	Controllers []*controller.Controller
+	// Workers is the number of workers of each controller. It is required.
+	Workers int
+	// Events is the recorder of the controllers.
+	Events *controller.Events
+	// Caches are started at once, so that a standby can take over. They run until the reconciles have
+	// ended.
+	Caches []Caches
+	// Warm are the controllers that the process waits for before it acquires a Lease and is ready.
+	// Nil means all.
+	Warm []*controller.Controller
+	// Leases are the Leases that the process must hold to work, in the order in which it acquires
+	// them. Without one it works at once.
+	Leases []Lease
+	// BindAddress is the HOST:PORT of /healthz, /readyz and /metrics. Empty means none.
+	BindAddress string
+	// Pprof serves /debug/pprof too.
+	Pprof bool
+	// Ready, if it is set, returns why the process is not ready although its caches are filled.
+	Ready func() error
+	// Serve, if it is set, runs beside the controllers, in every replica. The process ends with its
+	// error.
+	Serve func(ctx context.Context) error
+	// Lead, if it is set, is called when the process holds all Leases, before its workers start.
+	Lead func()
+}
+
+// Caches are informers, such as those of a generated SharedInformerFactory.
+type Caches interface {
+	Start(stop <-chan struct{})
+}
+
+// Run runs the process until ctx ends. At the end it stops in this order: reconciles, Events, Leases,
+// Serve, and last the endpoints. It returns an error at once if it loses a Lease or a server fails, and
+// the caller must exit: reconciles may still be in flight.
+func Run(ctx context.Context, o Options) error {
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 3)}
+	warm := &warmUp{controllers: o.Warm, patience: cachesPatience}
+	if o.Warm == nil {
+		warm.controllers = o.Controllers
+	}
+	elections := newElections(o.Leases)
+	var stopped <-chan struct{}
+	if o.BindAddress != "" {
+		var err error
+		if stopped, err = serve(lasting, o.BindAddress, endpoints(watched(elections), readiness(warm, o.Ready), o.Pprof), p.failed); err != nil {
+			return err
+		}
+	}
+	if o.Serve != nil {
+		p.serve(o.Serve)
+	}
+	for _, caches := range o.Caches {
+		caches.Start(lasting.Done())
+	}
+	err := p.live(func(leading context.Context) error {
+		if !warm.wait(leading) {
+			return nil
+		}
+		return p.lead(leading, elections, o.Lead)
+	})
+	if err != nil {
+		return err // at once: another process may lead by now
+	}
+	end()
+	if stopped != nil {
+		<-stopped
+	}
+	return nil
+}
+
+// process is the part of Run that begins and ends in order.
+type process struct {
+	ctx         context.Context // ends with the signal
+	workers     int
+	controllers []*controller.Controller
+	events      *controller.Events
+	failed      chan error // a server that ended before its time
+	working     sync.WaitGroup
+	serving     sync.WaitGroup
+}
+
+// live runs elect until ctx ends, and ends it only when the work is done. elect calls work when this
+// process leads. A process that may not work any more, or cannot, waits for nothing.
+func (p *process) live(elect func(context.Context) error) error {
+	logger := klog.FromContext(p.ctx)
+	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
+	defer release(errAbandoned)
+	writing, flush := context.WithCancel(context.WithoutCancel(p.ctx))
+	defer flush()
+	var written sync.WaitGroup
+	written.Go(func() { p.events.Run(writing) })
+
+	lost := make(chan error, 1)
+	go func() { lost <- elect(leading) }()
+	select {
+	case err := <-p.failed:
+		return err
+	case err := <-lost:
+		return err
+	case <-p.ctx.Done():
+	}
+	logger.Info("Stopping: finishing what was begun")
+	select {
+	case err := <-lost:
+		return cmp.Or(err, errLeaseLost)
+	case <-done(&p.working):
+	case <-time.After(reconcilesTimeout):
+		return fmt.Errorf("reconciles in flight did not end within %v; the Lease is left to expire", reconcilesTimeout)
+	}
+	flush()
+	written.Wait()
+	release(nil)
+	err := <-lost
+	p.serving.Wait()
+	logger.Info("Stopped in order")
+	return err
+}
+
+// lead works while this process holds the Leases, or at once if there are none. It calls begin before,
+// if that is set.
+func (p *process) lead(ctx context.Context, elections []*election, begin func()) error {
+	work := func() {
+		if begin != nil {
+			begin()
+		}
+		p.work()
+	}
+	if len(elections) > 0 {
+		return elect(ctx, elections, work)
+	}
+	work()
+	<-ctx.Done()
+	return nil
+}
+
+// work runs the workers of all kinds until the signal comes.
+func (p *process) work() {
+	for _, c := range p.controllers {
+		p.working.Go(func() {
+			if err := c.Run(p.ctx, p.workers); err != nil && p.ctx.Err() == nil {
+				klog.FromContext(p.ctx).Error(err, "Controller ended", "controller", c.Name())
+			}
+		})
+	}
+}
+
+// serve runs Options.Serve, which begins to end with the signal.
+func (p *process) serve(run func(context.Context) error) {
+	p.serving.Go(func() {
+		if err := run(p.ctx); err != nil {
+			p.failed <- err
+		}
+	})
+}
+
+// done is closed when group is.
+func done(group *sync.WaitGroup) <-chan struct{} {
+	closed := make(chan struct{})
+	go func() { group.Wait(); close(closed) }()
+	return closed
+}
