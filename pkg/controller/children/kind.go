@@ -8,11 +8,13 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Kind declares a kind whose objects consist of their children. Its watches of owned types, its
-// Reconcile and its Inputs follow from the declaration. S is what the steps of one reconcile share.
+// Kind declares a kind whose objects consist of their children. Its watches, its Reconcile and its
+// Inputs follow from the declaration. S is what the steps of one reconcile share.
 type Kind[T controller.Object, S Scope] struct {
-	// Kind is the declaration without Reconciler, Tracker and Owned, which Declare sets.
+	// Kind is the declaration without Reconciler, Tracker, Owned and References, which Declare sets.
 	controller.Kind[T]
+	// References are the objects that specs name, and that Prepare reads.
+	References []Reference[T]
 	// Scope returns the scope of a reconcile of obj, whose children owner owns.
 	Scope func(obj T, owner Owner) S
 	// Prepare, if it is set, reads what the children are derived from. After an error no child is
@@ -21,12 +23,19 @@ type Kind[T controller.Object, S Scope] struct {
 	// Children returns the children in the order in which they are applied. Their types record their
 	// writes with tracker.
 	Children func(tracker *controller.Tracker) []Child[S]
-	// Inputs, if it is set, adds to seen the cached objects that Prepare reads: see
-	// controller.Deterministic.
-	Inputs func(s S, seen *controller.Versions)
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
+}
+
+// Reference declares objects of one or several types that the specs of a kind name, for example
+// references.ConfigMaps.
+type Reference[T controller.Object] interface {
+	// Watches returns the informers of the objects, and the keys of the objects of the kind that name one.
+	Watches() []controller.Reference
+	// Inputs adds the cached version of every object that obj names to seen: see
+	// controller.Deterministic.
+	Inputs(obj T, seen *controller.Versions)
 }
 
 // Declare returns the declaration for the engine.
@@ -37,6 +46,9 @@ func (k Kind[T, S]) Declare() controller.Kind[T] {
 	declared.Reconciler = r
 	for _, child := range r.children {
 		declared.Owned = append(declared.Owned, child.Informer())
+	}
+	for _, reference := range k.References {
+		declared.References = append(declared.References, reference.Watches()...)
 	}
 	return declared
 }
@@ -70,7 +82,7 @@ func (r *reconciler[T, S]) Inputs(obj T, seen *controller.Versions) {
 	for _, child := range r.children {
 		child.Inputs(s, seen)
 	}
-	if r.kind.Inputs != nil {
-		r.kind.Inputs(s, seen)
+	for _, reference := range r.kind.References {
+		reference.Inputs(obj, seen)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,22 +179,21 @@ func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
 	if _, err := w.pass(); err != nil {
 		t.Fatal(err)
 	}
+	d := w.deployment()
+	d.Annotations[inputsAnnotation] = "" // so that the Secret is read again
 	scale := func(n int32) {
-		d := w.deployment()
-		d.Spec.Replicas, d.Annotations[inputsAnnotation] = &n, "" // so that it is read again
-		if _, err := w.kube.AppsV1().Deployments("default").Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+		d.Spec.Replicas = &n
+		if err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, "default"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	scale(0)
 	pipeline := w.fill()
-	r := w.reconciler
-	read := r.read
-	r.read = func(ctx context.Context, ref reference, namespace string) (input, error) {
+	w.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		scale(5)
-		w.load()
-		return read(ctx, ref, namespace)
-	}
+		controllertest.Load(t, w.cluster.Deployments().Informer.GetStore(), d)
+		return false, nil, nil
+	})
 	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
 		t.Fatal(err)
 	}

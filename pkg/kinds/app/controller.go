@@ -8,7 +8,6 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
-	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
 )
 
@@ -17,11 +16,7 @@ const resync = 10 * time.Minute
 
 // New returns the controller of App.
 func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) {
-	refs, err := newNamed(c)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := declare(c, refs, newReconciler(c, refs))
+	kind, err := declare(c)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +24,13 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 }
 
 // declare declares App to the engine.
-func declare(c kinds.Cluster, refs *named, r *reconciler) (kind controller.Kind[*v1alpha1.App], err error) {
+func declare(c kinds.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
 	apps := c.Own.Windlass().V1alpha1().Apps().Informer()
-	referrers, err := references.NewIndex(apps, "references", referencesIn)
+	refs, err := newNamed(c, apps)
 	if err != nil {
 		return kind, err
 	}
+	r := newReconciler(c, refs)
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
@@ -42,25 +38,14 @@ func declare(c kinds.Cluster, refs *named, r *reconciler) (kind controller.Kind[
 			Client: func(namespace string) controller.Client[*v1alpha1.App] {
 				return c.Windlass.WindlassV1alpha1().Apps(namespace)
 			},
-			Resync:     resync,
-			References: refs.references(referrers),
+			Resync: resync,
 		},
-		Scope:    newScope,
-		Prepare:  r.prepare,
-		Children: func(tracker *controller.Tracker) []children.Child[*scope] { return ownedBy(c, tracker) },
-		Inputs:   r.inputs,
-		Finish:   finish,
+		References: []children.Reference[*v1alpha1.App]{refs},
+		Scope:      newScope,
+		Prepare:    r.prepare,
+		Children:   func(tracker *controller.Tracker) []children.Child[*scope] { return ownedBy(c, tracker) },
+		Finish:     finish,
 	}.Declare(), nil
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")
-
-// referencesIn returns the keys of the Secrets and ConfigMaps that an App refers to.
-func referencesIn(app *v1alpha1.App) (keys []string) {
-	for _, ref := range referencesOf(app) {
-		keys = append(keys, indexed(ref, app.Namespace))
-	}
-	return keys
-}
-
-func indexed(ref reference, namespace string) string { return namespace + "/" + ref.String() }

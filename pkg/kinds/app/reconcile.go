@@ -1,14 +1,11 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
@@ -23,20 +20,15 @@ const maxDigests = 4096
 
 // reconciler finds the inputs of the Pods of Apps. The children do the rest.
 type reconciler struct {
+	*named
 	deployments children.Cache[*appsv1.Deployment]
-
-	// known returns the version of a Secret or ConfigMap in the caches.
-	known func(ref reference, namespace string) (controller.Versioned, error)
-	// read reads a Secret or ConfigMap from the API server, and returns its version and digest.
-	read func(ctx context.Context, ref reference, namespace string) (input, error)
 	// digests remembers the results of read. Only digests are kept, which are also annotations of the
 	// Deployment.
 	digests *references.Memo[input]
 }
 
 func newReconciler(c kinds.Cluster, refs *named) *reconciler {
-	deployments := children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore())
-	return &reconciler{deployments: deployments, known: refs.known, read: refs.read, digests: references.NewMemo[input](maxDigests)}
+	return &reconciler{refs, children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()), references.NewMemo[input](maxDigests)}
 }
 
 // scope is what the steps of one reconcile share.
@@ -73,16 +65,4 @@ func finish(p *scope, err error) error {
 		setBlocked(p.app, false, p.waiting)
 	}
 	return p.waiting
-}
-
-// inputs adds the references of an App to seen. The digests of Secrets and ConfigMaps, which are read
-// from the API server, are annotations of the Deployment with the versions of the objects.
-func (r *reconciler) inputs(p *scope, seen *controller.Versions) {
-	for _, ref := range referencesOf(p.app) {
-		known, err := r.known(ref, p.app.Namespace)
-		if apierrors.IsNotFound(err) {
-			known, err = nil, nil
-		}
-		seen.Add(known, err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -23,9 +24,14 @@ import (
 type named struct {
 	core coreclient.CoreV1Interface
 	of   map[string]references.Named // by kind
+	apps references.Index
 }
 
-func newNamed(c kinds.Cluster) (*named, error) {
+func newNamed(c kinds.Cluster, apps cache.SharedIndexInformer) (*named, error) {
+	index, err := references.NewIndex(apps, "references", referencesIn)
+	if err != nil {
+		return nil, err
+	}
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return nil, err
@@ -34,14 +40,14 @@ func newNamed(c kinds.Cluster) (*named, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &named{c.Kube.CoreV1(), map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}}, nil
+	return &named{c.Kube.CoreV1(), map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}, index}, nil
 }
 
-// references returns the informers of Secrets and ConfigMaps, with the Apps that refer to an object.
-func (n *named) references(apps references.Index) (all []controller.Reference) {
+// Watches implements children.Reference.
+func (n *named) Watches() (all []controller.Reference) {
 	for kind, known := range n.of {
 		referrers := func(obj metav1.Object) []controller.Key {
-			return apps.Find(indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+			return n.apps.Find(indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
 		}
 		for _, informer := range known.Informers() {
 			all = append(all, controller.Reference{Informer: informer, Referrers: referrers})
@@ -49,6 +55,28 @@ func (n *named) references(apps references.Index) (all []controller.Reference) {
 	}
 	return all
 }
+
+// Inputs implements children.Reference. The digests of Secrets and ConfigMaps, which are read from the
+// API server, are annotations of the Deployment with the versions of the objects.
+func (n *named) Inputs(app *v1alpha1.App, seen *controller.Versions) {
+	for _, ref := range referencesOf(app) {
+		known, err := n.known(ref, app.Namespace)
+		if apierrors.IsNotFound(err) {
+			known, err = nil, nil
+		}
+		seen.Add(known, err)
+	}
+}
+
+// referencesIn returns the keys of the Secrets and ConfigMaps that an App refers to.
+func referencesIn(app *v1alpha1.App) (keys []string) {
+	for _, ref := range referencesOf(app) {
+		keys = append(keys, indexed(ref, app.Namespace))
+	}
+	return keys
+}
+
+func indexed(ref reference, namespace string) string { return namespace + "/" + ref.String() }
 
 // known returns the version of a Secret or ConfigMap in the caches.
 func (n *named) known(ref reference, namespace string) (controller.Versioned, error) {

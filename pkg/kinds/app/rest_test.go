@@ -1,8 +1,6 @@
 package app
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,28 +88,20 @@ func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"create services default/web", "create services default/web"}, w.journal.Writes()[before:])
 }
 
-// TestInputsHaveWhatThePassReads is of what the spec names: the inputs of children follow from
-// their declarations.
-func TestInputsHaveWhatThePassReads(t *testing.T) {
+func TestInputsChangeWithEveryObjectThatTheSpecNames(t *testing.T) {
 	w, pipeline := worldAtRest(t, everything)
-	r, read := w.reconciler, map[string]bool{}
-	known := r.known
-	r.known = func(ref reference, namespace string) (controller.Versioned, error) {
-		read[ref.String()] = true
-		return known(ref, namespace)
-	}
 	app, err := pipeline.Get(theApp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pipeline.Reconciler.Reconcile(t.Context(), app.DeepCopy()); err != nil {
-		t.Fatal(err)
+	before, known := inputsOf(pipeline, app).Sum()
+	controllertest.Equal(t, "the inputs are known", true, known)
+	changed := secret("db-credentials")
+	changed.ResourceVersion = "6"
+	controllertest.Load(t, w.others().GetStore(), metadataOf(changed))
+	if after, _ := inputsOf(pipeline, app).Sum(); after == before {
+		t.Error("the inputs are the same although the Secret has changed")
 	}
-	byPass := slices.Sorted(maps.Keys(read))
-	clear(read)
-	inputsOf(pipeline, app)
-	controllertest.Equal(t, "inputs", byPass, slices.Sorted(maps.Keys(read)))
-	controllertest.Equal(t, "number of inputs", 1, len(byPass))
 }
 
 // TestAPassIsRepeatedWhileAChildIsMissing is of a child that comes just in time for a pass, as

@@ -2,7 +2,6 @@ package app
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,23 +10,14 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/controller/rollout"
 )
 
-// Reasons of conditions. A failed rollout has the reasons of the Deployment.
+// Reasons of conditions, beside those of package rollout.
 const (
 	reasonMissing = "DependencyMissing"
 	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
 	reasonOtherDatabase = "DatabaseKindMismatch"
-	reasonRollingOut    = "RollingOut"
-	reasonUnavailable   = "PodsUnavailable"
-	reasonAvailable     = "Available"
-)
-
-// Reasons of a Deployment's conditions (k8s.io/kubernetes, pkg/controller/deployment/util).
-const (
-	rolledOut        = "NewReplicaSetAvailable"
-	paused           = "DeploymentPaused"
-	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
 // setAddress sets the URL and the selector of the Pods.
@@ -57,9 +47,9 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 		return
 	}
 	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
-	v := verdictOf(app, d)
-	app.Status.Phase = v.phase
-	v.SetOn(app)
+	summary := rolloutOf(app, d)
+	app.Status.Phase = phaseOf(summary.State)
+	summary.SetOn(app)
 	after := conditions.Find(app.Status.Conditions, conditions.Ready)
 	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
 		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
@@ -73,51 +63,24 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)
 }
 
-// verdict is the phase and the summary that follow from a Deployment.
-type verdict struct {
-	phase v1alpha1.AppPhase
-	controller.Summary
-}
-
-func newVerdict(phase v1alpha1.AppPhase, state controller.State, reason, message string) verdict {
-	return verdict{phase, controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}}
-}
-
-// verdictOf reads a Deployment like `kubectl rollout status`. An App with an autoscaler stays Ready
-// while further Pods start.
-func verdictOf(app *v1alpha1.App, d *appsv1.Deployment) verdict {
-	rolling := newVerdict(v1alpha1.AppDeploying, controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
-	if d.Status.ObservedGeneration < d.Generation {
-		return rolling
-	}
-	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
-	wanted := ptr.Deref(d.Spec.Replicas, 1)
+// rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while further
+// Pods start.
+func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
+	available := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {
-		wanted = min(wanted, least(app))
+		available = min(available, least(app))
 	}
-	// Without a deadline there is no condition, and a paused one does not tell.
-	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
-	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= wanted
-	available := d.Status.AvailableReplicas >= wanted
-	switch {
-	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
-		return newVerdict(v1alpha1.AppFailed, controller.StateStalled, progressing.Reason, progressing.Message)
-	case replaced && available:
-		return newVerdict(v1alpha1.AppReady, controller.StateReady, reasonAvailable, "The newest Pods are rolled out and available.")
-	case failure.Status == corev1.ConditionTrue:
-		return newVerdict(v1alpha1.AppFailed, controller.StateDegraded, failure.Reason, failure.Message)
-	case replaced:
-		return newVerdict(v1alpha1.AppDeploying, controller.StateProgressing, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l app.kubernetes.io/instance="+app.Name+"`.")
-	default:
-		return rolling
-	}
+	return rollout.Summarize(d, available)
 }
 
-func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) appsv1.DeploymentCondition {
-	for _, c := range d.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
+// phaseOf returns the phase of an App whose Deployment has this state.
+func phaseOf(state controller.State) v1alpha1.AppPhase {
+	switch state {
+	case controller.StateReady:
+		return v1alpha1.AppReady
+	case controller.StateDegraded, controller.StateStalled:
+		return v1alpha1.AppFailed
+	default:
+		return v1alpha1.AppDeploying
 	}
-	return appsv1.DeploymentCondition{}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
@@ -69,7 +70,7 @@ func podSelector(app *v1alpha1.App, d *appsv1.Deployment, now map[string]string)
 	switch {
 	case d == nil || d.Spec.Template.Labels[appLabel] != app.Name:
 		return selectorOf(app)
-	case d.Generation <= 1 && now == nil, now[appLabel] == app.Name, !d.Spec.Paused && verdictOf(app, d).phase == v1alpha1.AppReady:
+	case d.Generation <= 1 && now == nil, now[appLabel] == app.Name, !d.Spec.Paused && rolloutOf(app, d).State == controller.StateReady:
 		return narrow
 	}
 	return selectorOf(app)

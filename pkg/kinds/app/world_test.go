@@ -47,10 +47,8 @@ type world struct {
 	windlass *windlassfake.Clientset
 	metadata *fake.FakeMetadataClient
 	cluster  kinds.Cluster
-	// reconciler is that of the last fill.
-	reconciler *reconciler
-	journal    *controllertest.Journal
-	events     *controllertest.Recorder
+	journal  *controllertest.Journal
+	events   *controllertest.Recorder
 }
 
 func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
@@ -95,12 +93,7 @@ func (w *world) pass() (controller.Result, error) {
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
 	w.renew()
-	refs, err := newNamed(w.cluster)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.reconciler = newReconciler(w.cluster, refs)
-	kind, err := declare(w.cluster, refs, w.reconciler)
+	kind, err := declare(w.cluster)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -190,7 +183,7 @@ func (w *world) app() *v1alpha1.App {
 func rolledOutOf(n int32) appsv1.DeploymentStatus {
 	return appsv1.DeploymentStatus{
 		Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
-		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: rolledOut}},
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
 	}
 }
 

@@ -1,0 +1,92 @@
+package references
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/cluster"
+)
+
+const (
+	// reasonMissing is the reason of an object that names a ConfigMap which does not exist.
+	reasonMissing = "DependencyMissing"
+	// missingRecheck is how often such an object is reconciled, in case the event of the creation is
+	// lost.
+	missingRecheck = time.Minute
+	// remembered is how many versions of ConfigMaps are remembered.
+	remembered = 4096
+)
+
+// ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these. It
+// is a children.Reference. The caches have the versions of ConfigMaps alone: each version is read
+// once, for all objects that name it.
+type ConfigMaps[T controller.Object, V any] struct {
+	core    coreclient.ConfigMapsGetter
+	known   Known
+	objects Index
+	names   func(obj T) []string
+	parse   func(*corev1.ConfigMap) (V, error)
+	memo    *Memo[V]
+}
+
+// NewConfigMaps returns the ConfigMaps that the objects of an informer name. The informer must not have
+// started. names returns the names in the spec of an object. parse returns what a kind needs of a
+// ConfigMap. Up to 4096 results are kept in memory, so it returns an error for a result that is too
+// large.
+func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string, parse func(*corev1.ConfigMap) (V, error)) (*ConfigMaps[T, V], error) {
+	known, err := New(c.All, corev1.SchemeGroupVersion.WithResource("configmaps"))
+	if err != nil {
+		return nil, err
+	}
+	index, err := NewIndex(objects, "configmaps", func(obj T) (keys []string) {
+		for _, name := range names(obj) {
+			keys = append(keys, cache.NewObjectName(obj.GetNamespace(), name).String())
+		}
+		return keys
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, names, parse, NewMemo[V](remembered)}, nil
+}
+
+// Watches implements children.Reference.
+func (c *ConfigMaps[T, V]) Watches() []controller.Reference {
+	return []controller.Reference{{Informer: c.known.Informer(), Referrers: c.objects.Of}}
+}
+
+// Inputs implements children.Reference.
+func (c *ConfigMaps[T, V]) Inputs(obj T, seen *controller.Versions) {
+	for _, name := range c.names(obj) {
+		version, err := c.known.Get(obj.GetNamespace(), name)
+		seen.AddWanted(version, err)
+	}
+}
+
+// Get returns the result of parse for a ConfigMap that obj names. It returns a WaitFor error with reason
+// DependencyMissing while the ConfigMap does not exist, the error of parse, and the errors of the API
+// server, wrapped.
+func (c *ConfigMaps[T, V]) Get(ctx context.Context, obj T, name string) (result V, err error) {
+	version, err := c.known.Get(obj.GetNamespace(), name)
+	if apierrors.IsNotFound(err) {
+		return result, controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for ConfigMap %s, which the spec names, to be created.", name), missingRecheck)
+	}
+	if err != nil {
+		return result, fmt.Errorf("reading ConfigMap %s/%s from the cache: %w", obj.GetNamespace(), name, err)
+	}
+	return c.memo.Of(ctx, version, func(ctx context.Context) (result V, err error) {
+		found, err := c.core.ConfigMaps(obj.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return result, fmt.Errorf("reading ConfigMap %s/%s: %w", obj.GetNamespace(), name, err)
+		}
+		return c.parse(found)
+	})
+}

@@ -1,0 +1,63 @@
+// Package rollout reads the state of a Deployment.
+package rollout
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Reasons of conditions. A failed rollout has the reason of the Deployment's condition.
+const (
+	reasonRollingOut  = "RollingOut"
+	reasonUnavailable = "PodsUnavailable"
+	reasonAvailable   = "Available"
+)
+
+// Reasons of a Deployment's conditions (k8s.io/kubernetes, pkg/controller/deployment/util).
+const (
+	rolledOut        = "NewReplicaSetAvailable"
+	paused           = "DeploymentPaused"
+	deadlineExceeded = "ProgressDeadlineExceeded"
+)
+
+// Summarize reads a Deployment like kubectl rollout status. It is Ready once the newest Pods are rolled
+// out and this number of Pods is available, Stalled after its progress deadline, Degraded if no Pods can be
+// created, and Progressing otherwise.
+func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
+	rolling := summary(controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
+	if d.Status.ObservedGeneration < d.Generation {
+		return rolling
+	}
+	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
+	// Without a deadline there is no condition, and that of a paused Deployment says nothing.
+	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
+	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= available
+	switch {
+	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
+		return summary(controller.StateStalled, progressing.Reason, progressing.Message)
+	case replaced && d.Status.AvailableReplicas >= available:
+		return summary(controller.StateReady, reasonAvailable, "The newest Pods are rolled out and available.")
+	case failure.Status == corev1.ConditionTrue:
+		return summary(controller.StateDegraded, failure.Reason, failure.Message)
+	case replaced:
+		return summary(controller.StateProgressing, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l "+metav1.FormatLabelSelector(d.Spec.Selector)+"`.")
+	default:
+		return rolling
+	}
+}
+
+func summary(state controller.State, reason, message string) controller.Summary {
+	return controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}
+}
+
+func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) appsv1.DeploymentCondition {
+	for _, c := range d.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return appsv1.DeploymentCondition{}
+}
