@@ -86,6 +86,12 @@ type Client[T Object] interface {
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
+// ClientOf returns the generated clients for the namespaces as a Kind has them, for example
+// ClientOf(clientset.WindlassV1alpha1().Apps).
+func ClientOf[T Object, C Client[T]](generated func(namespace string) C) func(namespace string) Client[T] {
+	return func(namespace string) Client[T] { return generated(namespace) }
+}
+
 // EventRecorder records Events about transitions. Implementations do not block.
 type EventRecorder interface {
 	// Event records an Event about regarding. eventType is corev1.EventTypeNormal or

@@ -39,6 +39,8 @@ type Scope interface {
 type Child[S Scope] interface {
 	// Informer returns the informer of the child's type.
 	Informer() cache.SharedIndexInformer
+	// Bind has tracker record the writes of the child. It is called once, before Inputs and Apply.
+	Bind(tracker *controller.Tracker)
 	// Inputs adds the cached version of the child to seen.
 	Inputs(s S, seen *controller.Versions)
 	// Apply creates or updates the child if it is desired, and deletes it if it is not. Its errors
@@ -51,10 +53,12 @@ type Child[S Scope] interface {
 
 // Declaration is a Child of type C. It has the name and namespace of its owner.
 type Declaration[S Scope, C Object] struct {
-	Type Type[C]
+	// Resource gives access to the objects of the child's type.
+	Resource Resource[C]
 	// When reports whether the child is desired. Nil means always.
 	When func(s S) bool
-	// Desired returns the child. It is called only for one that is desired.
+	// Desired returns the child. Its name and namespace may be left out. It is called only for a child
+	// that is desired.
 	Desired func(s S) C
 	// Initially, if it is set, changes what Desired returned before the child is created.
 	Initially func(s S, desired C)
@@ -65,12 +69,27 @@ type Declaration[S Scope, C Object] struct {
 	// Applied, if it is set, is called with the child after Apply, unless it is deleted, or held and
 	// missing.
 	Applied func(s S, live C)
+	// Yielded are paths of fields that another controller may take over: see Type.
+	Yielded [][]string
 	// DeleteLast says that the child is deleted after all others were applied.
 	DeleteLast bool
+
+	owned Type[C] // since Bind
+}
+
+// Owns declares a child that is always desired.
+func Owns[S Scope, C Object](resource Resource[C], desired func(s S) C) *Declaration[S, C] {
+	return &Declaration[S, C]{Resource: resource, Desired: desired}
+}
+
+// Bind implements Child.
+func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) {
+	d.owned = d.Resource.Type(tracker)
+	d.owned.Yielded = d.Yielded
 }
 
 // Informer implements Child.
-func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Type.Informer }
+func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Resource.Informer }
 
 // Last implements Child.
 func (d *Declaration[S, C]) Last(s S) bool { return d.DeleteLast && !d.desired(s) }
@@ -80,7 +99,7 @@ func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s
 // Inputs implements Child.
 func (d *Declaration[S, C]) Inputs(s S, seen *controller.Versions) {
 	owner := s.ChildOwner()
-	version, err := d.Type.Cache.Version(owner.GetNamespace(), owner.GetName())
+	version, err := d.owned.Cache.Version(owner.GetNamespace(), owner.GetName())
 	if d.desired(s) {
 		seen.AddWanted(version, err)
 	} else {
@@ -92,16 +111,16 @@ func (d *Declaration[S, C]) Inputs(s S, seen *controller.Versions) {
 func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	owner := s.ChildOwner()
 	if d.Hold != nil && d.Hold(s) {
-		live, err := d.Type.Cache.Get(owner.GetNamespace(), owner.GetName())
+		live, err := d.owned.Cache.Get(owner.GetNamespace(), owner.GetName())
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return d.applied(s, live, err)
 	}
 	if !d.desired(s) {
-		return d.Type.Prune(ctx, owner, owner.GetName())
+		return d.owned.Prune(ctx, owner, owner.GetName())
 	}
-	of := d.Type
+	of := d.owned
 	var initially func(C)
 	if d.Keep != nil {
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
@@ -109,7 +128,10 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	if d.Initially != nil {
 		initially = func(desired C) { d.Initially(s, desired) }
 	}
-	live, err := of.Ensure(ctx, owner, d.Desired(s), initially)
+	desired := d.Desired(s)
+	desired.SetNamespace(owner.GetNamespace())
+	desired.SetName(owner.GetName())
+	live, err := of.Ensure(ctx, owner, desired, initially)
 	return d.applied(s, live, err)
 }
 

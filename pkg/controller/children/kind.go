@@ -20,9 +20,8 @@ type Kind[T controller.Object, S Scope] struct {
 	// Prepare, if it is set, reads what the children are derived from. After an error no child is
 	// applied.
 	Prepare func(ctx context.Context, s S) error
-	// Children returns the children in the order in which they are applied. Their types record their
-	// writes with tracker.
-	Children func(tracker *controller.Tracker) []Child[S]
+	// Children are the children in the order in which they are applied.
+	Children []Child[S]
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
@@ -42,9 +41,9 @@ type Reference[T controller.Object] interface {
 func (k Kind[T, S]) Declare() controller.Kind[T] {
 	declared := k.Kind
 	declared.Tracker = controller.NewTracker()
-	r := &reconciler[T, S]{kind: k, children: k.Children(declared.Tracker)}
-	declared.Reconciler = r
-	for _, child := range r.children {
+	declared.Reconciler = &reconciler[T, S]{k}
+	for _, child := range k.Children {
+		child.Bind(declared.Tracker)
 		declared.Owned = append(declared.Owned, child.Informer())
 	}
 	for _, reference := range k.References {
@@ -55,8 +54,7 @@ func (k Kind[T, S]) Declare() controller.Kind[T] {
 
 // reconciler reconciles the objects of a Kind.
 type reconciler[T controller.Object, S Scope] struct {
-	kind     Kind[T, S]
-	children []Child[S]
+	kind Kind[T, S]
 }
 
 // Reconcile implements controller.Reconciler.
@@ -71,7 +69,7 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		err = r.kind.Prepare(ctx, s)
 	}
 	if err == nil {
-		err = Apply(ctx, s, r.children)
+		err = Apply(ctx, s, r.kind.Children)
 	}
 	return controller.Result{}, r.kind.Finish(s, err)
 }
@@ -79,7 +77,7 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 // Inputs implements controller.Deterministic.
 func (r *reconciler[T, S]) Inputs(obj T, seen *controller.Versions) {
 	s := r.kind.Scope(obj, Owner{Object: obj, Kind: r.kind.GroupVersionKind})
-	for _, child := range r.children {
+	for _, child := range r.kind.Children {
 		child.Inputs(s, seen)
 	}
 	for _, reference := range r.kind.References {

@@ -3,6 +3,7 @@
 //
 //	Load      puts objects into the caches
 //	Drain     runs the keys that wait through a Sync
+//	Reconcile fills the caches from fake clientsets and reconciles an object once
 //	Run       runs a controller with its informers until the test ends
 //	Journal   tells what was written, over all fake clientsets, in order
 //	Reads     counts what was read

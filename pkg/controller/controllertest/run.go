@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"k8s.io/client-go/tools/cache"
+
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -31,4 +33,30 @@ func Run(t testing.TB, c *controller.Controller, workers int, factories ...Facto
 			f.Shutdown()
 		}
 	})
+}
+
+// Reconcile starts the informers of a kind, waits until they have filled its caches, reconciles one
+// object once, and stops them.
+func Reconcile[T controller.Object](t testing.TB, kind controller.Kind[T], r controller.Runtime, key controller.Key, factories ...Factory) (controller.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() {
+		cancel()
+		for _, f := range factories {
+			f.Shutdown()
+		}
+	}()
+	for _, f := range factories {
+		f.Start(ctx.Done())
+	}
+	informers := append([]cache.SharedIndexInformer{kind.Informer}, kind.Owned...)
+	for _, reference := range kind.References {
+		informers = append(informers, reference.Informer)
+	}
+	for _, informer := range informers {
+		if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
+			t.Fatal("the caches were not filled")
+		}
+	}
+	return kind.Pipeline(r).Sync(ctx, key)
 }

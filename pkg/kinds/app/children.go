@@ -9,29 +9,28 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
 )
 
 // ownedBy returns the children of an App, in the order in which they are applied.
-func ownedBy(c kinds.Cluster, tracker *controller.Tracker) []children.Child[*scope] {
+func ownedBy(c kinds.Cluster) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Type:       c.ConfigMaps().Type(tracker),
+			Resource:   c.ConfigMaps(),
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // once no Pod template mounts it
 		},
-		deploymentOf(c, tracker),
-		serviceOf(c, tracker),
-		ingressOf(c, tracker),
+		deploymentOf(c),
+		serviceOf(c),
+		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
-			Type:    c.HorizontalPodAutoscalers().Type(tracker),
-			When:    when(isAutoscaled),
-			Desired: by(desiredAutoscaler),
+			Resource: c.HorizontalPodAutoscalers(),
+			When:     when(isAutoscaled),
+			Desired:  by(desiredAutoscaler),
 		},
-		disruptionBudgetOf(c, tracker),
+		disruptionBudgetOf(c),
 	}
 }
 
@@ -44,11 +43,11 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-func deploymentOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
-	d := &children.Declaration[*scope, *appsv1.Deployment]{
-		Type:    c.Deployments().Type(tracker),
-		Hold:    func(p *scope) bool { return p.waiting != nil },
-		Desired: func(p *scope) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
+func deploymentOf(c kinds.Cluster) children.Child[*scope] {
+	return &children.Declaration[*scope, *appsv1.Deployment]{
+		Resource: c.Deployments(),
+		Hold:     func(p *scope) bool { return p.waiting != nil },
+		Desired:  func(p *scope) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
 		Initially: func(p *scope, desired *appsv1.Deployment) {
 			if isAutoscaled(p.app) {
 				desired.Spec.Replicas = ptr.To(least(p.app))
@@ -63,14 +62,13 @@ func deploymentOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*
 			}
 		},
 		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
+		Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
 	}
-	d.Type.Yielded = [][]string{{"spec", "replicas"}} // to the autoscaler
-	return d
 }
 
-func serviceOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
+func serviceOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *corev1.Service]{
-		Type: c.Services().Type(tracker),
+		Resource: c.Services(),
 		Desired: func(p *scope) *corev1.Service {
 			desired := desiredService(p.app)
 			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
@@ -82,22 +80,21 @@ func serviceOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*sco
 	}
 }
 
-func ingressOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
-	d := &children.Declaration[*scope, *networkingv1.Ingress]{
-		Type:    c.Ingresses().Type(tracker),
-		When:    when(hasIngress),
-		Desired: by(desiredIngress),
+func ingressOf(c kinds.Cluster) children.Child[*scope] {
+	return &children.Declaration[*scope, *networkingv1.Ingress]{
+		Resource: c.Ingresses(),
+		When:     when(hasIngress),
+		Desired:  by(desiredIngress),
+		// The API server sets the default class of new Ingresses only. Without a class no controller
+		// would serve the Ingress.
+		Yielded: [][]string{{"spec", "ingressClassName"}},
 	}
-	// The API server sets the default class of new Ingresses only. Without a class no controller
-	// would serve the Ingress.
-	d.Type.Yielded = [][]string{{"spec", "ingressClassName"}}
-	return d
 }
 
-func disruptionBudgetOf(c kinds.Cluster, tracker *controller.Tracker) children.Child[*scope] {
+func disruptionBudgetOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
-		Type: c.PodDisruptionBudgets().Type(tracker),
-		When: when(needsBudget),
+		Resource: c.PodDisruptionBudgets(),
+		When:     when(needsBudget),
 		Desired: func(p *scope) *policyv1.PodDisruptionBudget {
 			desired := desiredDisruptionBudget(p.app)
 			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), nil)

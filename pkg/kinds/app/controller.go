@@ -43,7 +43,7 @@ func declare(c kinds.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
 		References: []children.Reference[*v1alpha1.App]{refs},
 		Scope:      newScope,
 		Prepare:    r.prepare,
-		Children:   func(tracker *controller.Tracker) []children.Child[*scope] { return ownedBy(c, tracker) },
+		Children:   ownedBy(c),
 		Finish:     finish,
 	}.Declare(), nil
 }

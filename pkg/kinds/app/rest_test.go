@@ -40,7 +40,7 @@ func worldAtRest(t testing.TB, changes ...func(*v1alpha1.App)) (*world, *control
 	}
 	pipeline := w.fill()
 	version(w.cluster.Own.Windlass().V1alpha1().Apps().Informer())
-	for _, child := range ownedBy(w.cluster, controller.NewTracker()) {
+	for _, child := range ownedBy(w.cluster) {
 		version(child.Informer())
 	}
 	return w, pipeline
@@ -119,7 +119,7 @@ func TestAPassIsRepeatedWhileAChildIsMissing(t *testing.T) {
 				return known
 			}
 			controllertest.Equal(t, "may be skipped with it", true, known())
-			if err := ownedBy(w.cluster, controller.NewTracker())[i].Informer().GetStore().Replace(nil, "2"); err != nil {
+			if err := ownedBy(w.cluster)[i].Informer().GetStore().Replace(nil, "2"); err != nil {
 				t.Fatal(err)
 			}
 			controllertest.Equal(t, "may be skipped without it", false, known())
