@@ -31,6 +31,8 @@ FROM ?=
 BENCH ?=
 
 STEP := hack/step.sh
+# The modules beside the main one that have code of their own.
+MODULES := examples/memcached test/bench
 # Packages without tests are not worth a line each.
 PIPE := bash -o pipefail -c
 hide_empty := | sed -u "/\[no test files\]/d"
@@ -49,6 +51,10 @@ help: ## Show what there is to make.
 build: prerequisites ## Build bin/controller, a static binary.
 	@CGO_ENABLED=0 $(STEP) "build bin/controller" \
 		go build -trimpath -ldflags '$(LDFLAGS)' -o bin/controller ./cmd/controller
+
+.PHONY: example
+example: prerequisites ## Build bin/memcached-operator from examples/memcached.
+	@$(STEP) "build bin/memcached-operator" go -C examples/memcached build -trimpath -o $(CURDIR)/bin/memcached-operator .
 
 .PHONY: generate
 generate: prerequisites ## Make generated code and manifests anew from pkg/apis.
@@ -81,15 +87,19 @@ lint: prerequisites bin/golangci-lint ## Check style, import direction and names
 	@$(STEP) "names and lengths of files" hack/lint-files.sh
 	@$(STEP) "format, in all modules" bin/golangci-lint fmt --diff
 	@$(STEP) "lint" bin/golangci-lint run ./...
-	@$(STEP) "lint of test/bench" env -C test/bench $(CURDIR)/bin/golangci-lint run ./...
+	@for module in $(MODULES); do \
+		$(STEP) "lint of $$module" env -C $$module $(CURDIR)/bin/golangci-lint run ./... || exit 1; \
+	done
 
 .PHONY: test-unit
 test-unit: prerequisites ## Unit tests, with the race detector.
 	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
-	@$(STEP) "unit tests of test/bench" $(PIPE) 'go -C test/bench test -race ./... $(hide_empty)'
+	@for module in $(MODULES); do \
+		$(STEP) "unit tests of $$module" $(PIPE) "go -C $$module test -race ./... "'$(hide_empty)' || exit 1; \
+	done
 
 .PHONY: test-integration
-test-integration: postgresql build bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
+test-integration: postgresql build example bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
 			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'

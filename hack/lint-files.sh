@@ -19,7 +19,7 @@ report() { # report MESSAGE: reads what is wrong, one a line, from stdin.
 }
 
 sources() {
-  git ls-files --cached --others --exclude-standard "$@" | grep -v '^pkg/generated/' | sort -u
+  git ls-files --cached --others --exclude-standard "$@" | grep -vE '(^|/)pkg/generated/' | sort -u
 }
 
 # go_sources lists our Go files; those deleted but not yet committed are not

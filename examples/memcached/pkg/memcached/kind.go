@@ -1,0 +1,89 @@
+// Package memcached reconciles Memcacheds: it creates and updates their Service and Deployment.
+package memcached
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/cluster"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/controller/rollout"
+
+	"example.com/memcached/pkg/apis/cache/v1alpha1"
+	"example.com/memcached/pkg/generated/clientset/versioned"
+	"example.com/memcached/pkg/generated/informers/externalversions"
+)
+
+// scope is what the steps of one reconcile share.
+type scope struct {
+	children.Owner
+	memcached  *v1alpha1.Memcached
+	arguments  []string           // in the ConfigMap that argumentsFrom names
+	deployment *appsv1.Deployment // after it was applied
+}
+
+// Declare declares Memcached to the engine.
+func Declare(c cluster.Cluster, client versioned.Interface, own externalversions.SharedInformerFactory) (kind controller.Kind[*v1alpha1.Memcached], err error) {
+	memcacheds := own.Cache().V1alpha1().Memcacheds().Informer()
+	configMaps, err := references.NewConfigMaps(c, memcacheds, configMapsOf, argumentsIn)
+	if err != nil {
+		return kind, err
+	}
+	deployment := children.Owns(c.Deployments(), desiredDeployment)
+	deployment.Applied = func(s *scope, live *appsv1.Deployment) { s.deployment = live }
+	return children.Kind[*v1alpha1.Memcached, *scope]{
+		Kind: controller.Kind[*v1alpha1.Memcached]{
+			GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Memcached"),
+			Informer:         memcacheds,
+			Client:           controller.ClientOf(client.CacheV1alpha1().Memcacheds),
+			Resync:           10 * time.Minute,
+		},
+		References: []children.Reference[*v1alpha1.Memcached]{configMaps},
+		Scope:      func(m *v1alpha1.Memcached, owner children.Owner) *scope { return &scope{Owner: owner, memcached: m} },
+		Prepare: func(ctx context.Context, s *scope) (err error) {
+			for _, name := range configMapsOf(s.memcached) {
+				s.arguments, err = configMaps.Get(ctx, s.memcached, name)
+			}
+			return err
+		},
+		Children: []children.Child[*scope]{children.Owns(c.Services(), desiredService), deployment},
+		Finish:   finish,
+	}.Declare(), nil
+}
+
+// configMapsOf returns the names of the ConfigMaps that a Memcached names.
+func configMapsOf(m *v1alpha1.Memcached) []string {
+	if m.Spec.ArgumentsFrom == nil {
+		return nil
+	}
+	return []string{m.Spec.ArgumentsFrom.Name}
+}
+
+// argumentsIn returns the arguments in a ConfigMap. It limits them, because they are kept in memory.
+func argumentsIn(c *corev1.ConfigMap) ([]string, error) {
+	if text := c.Data["arguments"]; len(text) <= 4096 {
+		return strings.Fields(text), nil
+	}
+	return nil, controller.Terminal(fmt.Errorf("the arguments in ConfigMap %s have more than 4096 bytes: shorten them", c.Name))
+}
+
+// finish sets the status, and returns the error of the reconcile.
+func finish(s *scope, err error) error {
+	s.memcached.Status.Selector = labels.FormatLabels(selectorOf(s))
+	if err != nil {
+		controller.Blocked(err).SetOn(s.memcached)
+		return err
+	}
+	d := s.deployment
+	s.memcached.Status.Replicas, s.memcached.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+	rollout.Summarize(d, ptr.Deref(d.Spec.Replicas, 1)).SetOn(s.memcached)
+	return nil
+}

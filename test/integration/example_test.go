@@ -1,0 +1,120 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestTheMemcachedExampleRunsAsItsReadmeSays runs the operator in examples/memcached, with the rights in
+// its manifests, beside Windlass' own controllers.
+func TestTheMemcachedExampleRunsAsItsReadmeSays(t *testing.T) {
+	t.Parallel()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifacts := filepath.Join(root, "examples", "memcached", "artifacts")
+	namespace := shared.NewNamespace(t)
+	kubectl := func(args ...string) string {
+		t.Helper()
+		output, err := shared.Kubectl(t.Context(), "", append([]string{"-n", namespace}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return output
+	}
+	kubectl("apply", "-f", filepath.Join(artifacts, "crds"))
+	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"), "--timeout=60s")
+	kubectl("create", "namespace", "memcached-operator")
+	kubectl("-n", "memcached-operator", "apply", "-f", filepath.Join(artifacts, "operator.yaml"))
+	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator") // it runs out of cluster
+	log := startExample(t, root)
+
+	eventuallyIs := func(want string, args ...string) {
+		t.Helper()
+		var got string
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, world.Patience, true, func(context.Context) (bool, error) {
+			got = kubectl(args...)
+			return got == want, nil
+		})
+		if err != nil {
+			t.Fatalf("kubectl %s: wanted %q, got %q; the operator's log:\n%s", strings.Join(args, " "), want, got, log.String())
+		}
+	}
+	condition := func(field string) string {
+		return `jsonpath={.status.conditions[?(@.type=="Ready")].` + field + `}`
+	}
+	arguments := "jsonpath={.spec.template.spec.containers[0].args}"
+
+	kubectl("apply", "-f", filepath.Join(artifacts, "example.yaml"))
+	kubectl("wait", "--for=condition=Ready", "memcached/sessions", "--timeout=120s")
+	eventuallyIs(`["--memory-limit=128","--conn-limit=2048","--threads=2"]`, "get", "deployment/sessions", "-o", arguments)
+	eventuallyIs("None", "get", "service/sessions", "-o", "jsonpath={.spec.clusterIP}")
+	if table := kubectl("get", "memcacheds"); !strings.Contains(table, "NAME       READY   REASON      AVAILABLE   AGE\nsessions   True    Available   2") {
+		t.Errorf("kubectl get memcacheds prints\n%s", table)
+	}
+
+	kubectl("scale", "memcached/sessions", "--replicas=3")
+	eventuallyIs("3 3", "get", "memcached/sessions", "-o", "jsonpath={.status.replicas} {.status.readyReplicas}")
+
+	kubectl("patch", "configmap", "sessions-arguments", "--type=merge", "-p", `{"data":{"arguments":"--threads=4"}}`)
+	eventuallyIs(`["--memory-limit=128","--threads=4"]`, "get", "deployment/sessions", "-o", arguments)
+	generation := kubectl("get", "deployment/sessions", "-o", "jsonpath={.metadata.generation}")
+	kubectl("label", "configmap", "sessions-arguments", "owner=me")
+	kubectl("label", "deployment", "sessions", "app.kubernetes.io/name=else", "--overwrite")
+	eventuallyIs("memcached", "get", "deployment/sessions", "-o", `jsonpath={.metadata.labels.app\.kubernetes\.io/name}`)
+	eventuallyIs(generation, "get", "deployment/sessions", "-o", "jsonpath={.metadata.generation}")
+
+	kubectl("delete", "service/sessions")
+	eventuallyIs("service/sessions\n", "get", "service/sessions", "-o", "name", "--ignore-not-found")
+	kubectl("patch", "service/sessions", "--type=json", "-p", `[{"op":"remove","path":"/metadata/ownerReferences"}]`)
+	eventuallyIs("sessions", "get", "service/sessions", "-o", "jsonpath={.metadata.ownerReferences[0].name}")
+
+	kubectl("patch", "memcached/sessions", "--type=merge", "-p", `{"spec":{"argumentsFrom":{"name":"later"}}}`)
+	eventuallyIs("Waiting for ConfigMap later, which the spec names, to be created.", "get", "memcached/sessions", "-o", condition("message"))
+	kubectl("create", "configmap", "later", "--from-literal=arguments=--threads=1")
+	eventuallyIs(`["--memory-limit=128","--threads=1"]`, "get", "deployment/sessions", "-o", arguments)
+
+	kubectl("delete", "memcached/sessions")
+	eventuallyIs("", "get", "deployments,services", "-o", "name")
+	if strings.Contains(log.String(), "forbidden") {
+		t.Errorf("the operator lacks a right; its log:\n%s", log.String())
+	}
+}
+
+// startExample starts the operator in examples/memcached, and stops it at the end of the test.
+func startExample(t *testing.T, root string) *place.Log {
+	t.Helper()
+	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), "memcached-operator", "memcached-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &place.Log{}
+	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", place.OwnAddress())
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatalf("starting the example (`make example` builds it): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := command.Wait(); err != nil {
+			t.Errorf("the operator ended with %v; its log:\n%s", err, log.String())
+		}
+	})
+	return log
+}
