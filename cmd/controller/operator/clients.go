@@ -2,13 +2,13 @@ package operator
 
 import (
 	"fmt"
-	"net/http"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 )
 
@@ -30,11 +30,8 @@ type Clients struct {
 // NewClients returns clients for the API server that config leads to. Their requests fail
 // if nobody answers them for a while.
 func NewClients(config *rest.Config) (c Clients, err error) {
-	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return giveUp{next} })
-	builtin := rest.CopyConfig(config)
-	builtin.ContentType = "application/vnd.kubernetes.protobuf"
-	builtin.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config = cluster.WithTimeout(config)
+	builtin := cluster.WithProtobuf(config)
 	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events, &c.Lease} {
 		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
 			return c, fmt.Errorf("making a client: %w", err)

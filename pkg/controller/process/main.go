@@ -64,9 +64,10 @@ func (o Operator) run(ctx context.Context, f flags) error {
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig %q: %w", f.kubeconfig, err)
 	}
+	config = cluster.WithTimeout(config)
 	config.UserAgent = o.Name
 	config.QPS = -1 // the priority and fairness of the API server limits requests
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(cluster.WithProtobuf(config))
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

@@ -1,7 +1,8 @@
-package operator
+package cluster
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -33,13 +36,15 @@ func half(r *http.Request) (*http.Response, error) {
 }
 
 // clientsOf returns clients of a server.
-func clientsOf(t *testing.T, server roundTripper) Clients {
+func clientsOf(t *testing.T, server roundTripper) (kubernetes.Interface, metadata.Interface) {
 	t.Helper()
-	clients, err := NewClients(&rest.Config{Host: "http://nowhere", Transport: server, QPS: -1})
-	if err != nil {
+	config := WithTimeout(&rest.Config{Host: "http://nowhere", Transport: server, QPS: -1})
+	kube, err1 := kubernetes.NewForConfig(WithProtobuf(config))
+	meta, err2 := metadata.NewForConfig(config)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	return clients
+	return kube, meta
 }
 
 func TestARequestThatNobodyAnswersIsGivenUp(t *testing.T) {
@@ -48,18 +53,18 @@ func TestARequestThatNobodyAnswersIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				clients := clientsOf(t, server)
+				kube, meta := clientsOf(t, server)
 				for what, ask := range map[string]func() error{
 					"a write": func() error {
-						_, err := clients.Kube.CoreV1().ConfigMaps("ns").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
+						_, err := kube.CoreV1().ConfigMaps("ns").Create(t.Context(), &corev1.ConfigMap{}, metav1.CreateOptions{})
 						return err
 					},
 					"a list": func() error {
-						_, err := clients.Windlass.WindlassV1alpha1().Apps("").List(t.Context(), metav1.ListOptions{})
+						_, err := kube.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
 						return err
 					},
 					"a get of metadata": func() error {
-						_, err := clients.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{})
+						_, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{})
 						return err
 					},
 				} {
@@ -81,7 +86,8 @@ func TestTheEndOfAProcessIsNotTakenForSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout/2)
 		defer cancel()
-		_, err := clientsOf(t, silence).Kube.CoreV1().ConfigMaps("ns").Get(ctx, "a", metav1.GetOptions{})
+		kube, _ := clientsOf(t, silence)
+		_, err := kube.CoreV1().ConfigMaps("ns").Get(ctx, "a", metav1.GetOptions{})
 		if err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 			t.Errorf("a request ended with %v, want %v", err, context.DeadlineExceeded)
 		}
@@ -91,7 +97,8 @@ func TestTheEndOfAProcessIsNotTakenForSilence(t *testing.T) {
 func TestAWatchThatHasBegunIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := clientsOf(t, half).Kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
+		kube, _ := clientsOf(t, half)
+		w, err := kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +114,8 @@ func TestAWatchThatHasBegunIsNotGivenUp(t *testing.T) {
 func TestAWatchThatDoesNotBeginIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, err := clientsOf(t, silence).Kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
+		kube, _ := clientsOf(t, silence)
+		_, err := kube.CoreV1().ConfigMaps("ns").Watch(t.Context(), metav1.ListOptions{})
 		if err == nil || !strings.Contains(err.Error(), errUnanswered.Error()) {
 			t.Errorf("a watch ended with %v, want %v", err, errUnanswered)
 		}

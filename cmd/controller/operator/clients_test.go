@@ -1,0 +1,51 @@
+package operator_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"windlass.dev/windlass/cmd/controller/operator"
+)
+
+// silence is a server that does not answer.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestNoClientWaitsForAnAnswerForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := operator.NewClients(&rest.Config{Host: "http://nowhere", Transport: silence{}, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, get := t.Context(), metav1.GetOptions{}
+		for name, request := range map[string]func() error{
+			"Kube":   func() error { _, err := c.Kube.CoreV1().Pods("ns").Get(ctx, "a", get); return err },
+			"Events": func() error { _, err := c.Events.EventsV1().Events("ns").Get(ctx, "a", get); return err },
+			"Lease":  func() error { _, err := c.Lease.CoordinationV1().Leases("ns").Get(ctx, "a", get); return err },
+			"CRDs": func() error {
+				_, err := c.CRDs.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, "a", get)
+				return err
+			},
+			"Metadata": func() error {
+				_, err := c.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").Get(ctx, "a", get)
+				return err
+			},
+			"Windlass": func() error { _, err := c.Windlass.WindlassV1alpha1().Apps("ns").Get(ctx, "a", get); return err },
+			"Watched":  func() error { _, err := c.Watched.CnatV1().Ats("ns").Get(ctx, "a", get); return err },
+		} {
+			if err := request(); err == nil || !strings.Contains(err.Error(), "no answer from the API server") {
+				t.Errorf("a request of client %s ended with: %v", name, err)
+			}
+		}
+	})
+}
