@@ -42,7 +42,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 			image:    cmp.Or(o.DefaultImage, DefaultImage),
 			clock:    r.Clock,
 			starts:   newStarts(),
-			refusals: newRefusals(),
+			refusals: controller.NewRefusals[int64](r.Clock),
 		},
 		Tracker: tracker,
 		Owned:   []cache.SharedIndexInformer{watched.Informer()},

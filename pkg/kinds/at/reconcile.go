@@ -28,8 +28,8 @@ type reconciler struct {
 	image   string
 	clock   clock.PassiveClock
 	starts  *starts
-	// refusals are the rejected creations of Pods.
-	refusals *refusals
+	// refusals are the refused creations of Pods, by the generation of the At.
+	refusals *controller.Refusals[int64]
 }
 
 // clockCheck is the longest RequeueAfter. Timers run by the monotonic clock, which stands still

@@ -2,14 +2,11 @@ package at
 
 import (
 	"fmt"
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
@@ -31,55 +28,17 @@ func isRefusal(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// refusals records the Ats whose Pods were rejected, so that no event leads to a retry before its
-// time. It is lost with the process, which costs one request more.
-type refusals struct {
-	mu    sync.Mutex
-	known map[types.UID]refusal
-}
-
-type refusal struct {
-	generation   int64
-	first, until time.Time
-	err          error // of the API server
-}
-
-func newRefusals() *refusals { return &refusals{known: map[types.UID]refusal{}} }
-
-// note records and returns a refusal.
-func (r *refusals) note(at *v1.At, err error, now time.Time) refusal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.known, func(_ types.UID, old refusal) bool { return now.Sub(old.until) > longestRefusal })
-	last, again := r.known[at.UID]
-	if !again || last.generation != at.Generation {
-		last = refusal{generation: at.Generation, first: now}
-	}
-	last.err = err
-	last.until = now.Add(min(max(now.Sub(last.first), shortestRefusal), longestRefusal))
-	r.known[at.UID] = last
-	return last
-}
-
-// recent returns the refusal that delays the Pod of at. ok is false if none does.
-func (r *refusals) recent(at *v1.At, now time.Time) (last refusal, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, ok = r.known[at.UID]
-	return last, ok && last.generation == at.Generation && now.Before(last.until)
-}
-
 // refused sets the conditions of an At whose Pod is rejected, and returns the error of the
 // reconcile. The phase stays Running, because phases only move forward.
-func (r *reconciler) refused(at *v1.At, last refusal) error {
+func (r *reconciler) refused(at *v1.At, last controller.Refusal) error {
 	now := r.clock.Now()
-	after := last.until.Sub(now)
+	after := last.Until.Sub(now)
 	if left, limited := remaining(at, now); limited {
 		after = min(after, left)
 	}
-	message := refusalMessage(at, last.err)
+	message := refusalMessage(at, last.Err)
 	summarize(at, controller.StateProgressing, reasonRefused, message)
-	if strings.Contains(last.err.Error(), "exceeded quota") {
+	if strings.Contains(last.Err.Error(), "exceeded quota") {
 		return controller.WaitFor(reasonRefused, message, after) // the end of other Pods makes room
 	}
 	return controller.Stalled(controller.WithReason(reasonRefused, fmt.Errorf("%s", message)), after)

@@ -92,15 +92,24 @@ func TestARefusedPodIsTriedAgainWithinBounds(t *testing.T) {
 }
 
 func TestAChangeOfTheSpecTriesARefusedPodAtOnce(t *testing.T) {
-	r := newRefusals()
-	at := example(running)
-	r.note(at, forbidden("no"), noon)
-	if _, ok := r.recent(at, noon); !ok {
-		t.Error("a refusal is forgotten at once")
-	}
-	at.Generation++
-	if _, ok := r.recent(at, noon); ok {
-		t.Error("a refusal of another spec counts")
+	w := newWorld(t, noon, false)
+	at, posts := example(running), 0
+	w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		posts++
+		return true, nil, forbidden("no Pods on Sundays")
+	})
+	w.put(w.cnat.Tracker(), at)
+	for i, want := range []int{1, 1, 2} {
+		if i == 2 {
+			at = w.at()
+			at.Generation++
+			if _, err := w.cnat.CnatV1().Ats(at.Namespace).Update(t.Context(), at, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.deliver()
+		_, _ = w.pass()
+		controllertest.Equal(t, "requests", want, posts)
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
-	if last, ok := r.refusals.recent(at, now); ok {
+	if last, ok := r.refusals.Recent(at.UID, "", at.Generation); ok {
 		return controller.Result{}, r.refused(at, last)
 	}
 	if err := r.confirm(ctx, at); err != nil {
@@ -41,7 +41,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 		return r.taken(ctx, at)
 	}
 	if isRefusal(err) {
-		return controller.Result{}, r.refused(at, r.refusals.note(at, err, now))
+		return controller.Result{}, r.refused(at, r.refusals.Note(at.UID, "", at.Generation, err, shortestRefusal, longestRefusal))
 	}
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)

@@ -65,7 +65,7 @@ func newWorld(t *testing.T, now time.Time, trim bool) *world {
 	w.journal = controllertest.NewJournal(w.kube, w.cnat)
 	w.kind = &reconciler{
 		ats: w.cnat.CnatV1(), pods: w.kube.CoreV1(), cache: corelisters.NewPodLister(w.pods),
-		store: &controllertest.Store{}, tracker: controller.NewTracker(), image: DefaultImage, clock: w.clock, starts: newStarts(), refusals: newRefusals(),
+		store: &controllertest.Store{}, tracker: controller.NewTracker(), image: DefaultImage, clock: w.clock, starts: newStarts(), refusals: controller.NewRefusals[int64](w.clock),
 	}
 	lister := cnatlisters.NewAtLister(w.ats)
 	w.pipeline = &controller.Pipeline[*v1.At]{

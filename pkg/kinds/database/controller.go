@@ -48,7 +48,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	}
 	tracker := controller.NewTracker()
 	reconciler := newReconciler(c, tracker)
-	reconciler.refusals, reconciler.clock, reconciler.image = newRefusals(r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
+	reconciler.refusals, reconciler.clock, reconciler.image = controller.NewRefusals[string](r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
 	return controller.Kind[*v1alpha1.Database]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),

@@ -129,7 +129,7 @@ func TestTheVolume(t *testing.T) {
 func TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen(t *testing.T) {
 	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
 	clk := clocktesting.NewFakePassiveClock(time.Now())
-	r := newRefusals(clk)
+	r := controller.NewRefusals[string](clk)
 	w := up(t)
 	asked := func(want int, why string) {
 		t.Helper()

@@ -19,7 +19,6 @@ import (
 // to the Database, or to whether its children are orphaned, and a claim that the cache lacks would
 // stay for ever.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
-	r.refusals.forget(db.UID)
 	if !deletesData(db) {
 		return controller.Result{}, nil
 	}

@@ -21,8 +21,13 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// deletionRecheck is how often a Database is reconciled whose claim is being deleted.
-const deletionRecheck = 5 * time.Second
+const (
+	// deletionRecheck is how often a Database is reconciled whose claim is being deleted.
+	deletionRecheck = 5 * time.Second
+	// growthRetry is how often the growth of a volume is retried that was refused: its class may allow
+	// it later.
+	growthRetry = 5 * time.Minute
+)
 
 // reconciler reconciles Databases.
 type reconciler struct {
@@ -37,7 +42,8 @@ type reconciler struct {
 	// deleted.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
-	refusals  *refusals
+	// refusals are the refused growths of volumes, by the desired size.
+	refusals *controller.Refusals[string]
 	// image is that of Options.
 	image string
 	clock clock.PassiveClock
@@ -112,15 +118,15 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 		return err
 	}
 	want, size := desiredClaim(p.db), p.db.Spec.Storage.Size
-	asked, refused := r.refusals.recent(p.db.UID, size)
-	if refused != nil {
-		p.cannotGrow, want.Spec.Resources.Requests[corev1.ResourceStorage] = refused, asked
+	if last, found := r.refusals.Recent(p.db.UID, "", size.String()); found {
+		p.cannotGrow = last.Err
+		r.keepSize(want)
 	}
 	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
 		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
 			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", volumeSize(claim), err)), growthRetry)
-		r.refusals.note(p.db.UID, size, *sizeOf(claim), p.cannotGrow)
+		r.refusals.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
 	if err != nil {
@@ -128,6 +134,13 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	}
 	p.claim, p.db.Status.Storage = claim, volumeSize(claim)
 	return checkClass(p.db, claim)
+}
+
+// keepSize has a desired claim request the size that the cached claim requests.
+func (r *reconciler) keepSize(want *corev1.PersistentVolumeClaim) {
+	if claim, err := r.claims.Cache.Get(want.Namespace, want.Name); err == nil {
+		want.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(claim)
+	}
 }
 
 // checkVolume checks an existing claim. While a claim in use is being deleted, nothing may replace the

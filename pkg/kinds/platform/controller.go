@@ -67,7 +67,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 			kinds:      known,
 			namespaces: namespaces,
 			tracker:    tracker,
-			refusals:   newRefusals(r.Clock),
+			refusals:   controller.NewRefusals[attempt](r.Clock),
 			clock:      r.Clock,
 			homes:      c.Kube.CoreV1().Namespaces(),
 			reserved:   o.OwnNamespaces,

@@ -20,7 +20,6 @@ const deletionRecheck = 30 * time.Second
 // the rest in the order opposite to that in which it was started. The namespace stays.
 func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if orphans(platform) {
-		r.refusals.forget(platform.UID)
 		return controller.Result{}, nil
 	}
 	p, err := r.newScope(ctx, platform)
@@ -39,7 +38,6 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 		setDeleting(platform, p.components, err)
 		return controller.Result{}, err
 	}
-	r.refusals.forget(platform.UID)
 	return controller.Result{}, nil
 }
 

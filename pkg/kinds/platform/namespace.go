@@ -58,8 +58,8 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	case hadNamespace(p.platform):
 		return r.namespaceGone(ctx, p)
 	}
-	if err := r.refusals.recent(p.platform.UID, noComponent, attempt{}); err != nil {
-		return explainNamespace(name, err)
+	if last, found := r.refusals.Recent(p.platform.UID, noComponent, attempt{}); found {
+		return explainNamespace(name, last.Err)
 	}
 	p.confirmedUntil = time.Time{}
 	if err := r.confirm(ctx, p); err != nil {
@@ -73,7 +73,7 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	case apierrors.IsAlreadyExists(err):
 		return nil // it, or its end, is about to be in the cache
 	case err != nil:
-		r.refusals.note(p.platform.UID, noComponent, attempt{}, err)
+		r.noteRefusal(p.platform, noComponent, attempt{}, err)
 		return explainNamespace(name, err)
 	}
 	status.NamespaceUID = ptr.To(made.UID)

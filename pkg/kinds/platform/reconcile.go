@@ -25,7 +25,7 @@ type reconciler struct {
 	kinds      childKinds
 	namespaces references.Known
 	tracker    *controller.Tracker
-	refusals   *refusals
+	refusals   *controller.Refusals[attempt]
 	clock      clock.PassiveClock
 	// homes makes and reads namespaces.
 	homes coreclient.NamespaceInterface
@@ -175,15 +175,15 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 		return nil
 	}
 	of, tries := c.kind.name()+"/"+c.name, attemptOf(p.platform, c)
-	if err := r.refusals.recent(p.platform.UID, of, tries); err != nil {
-		return err
+	if last, found := r.refusals.Recent(p.platform.UID, of, tries); found {
+		return last.Err
 	}
 	child, err := r.act(ctx, p, c)
 	switch {
 	case apierrors.IsNotFound(err) && c.step.verb == release:
 		child = nil // it has gone by itself
 	case err != nil:
-		r.refusals.note(p.platform.UID, of, tries, err)
+		r.noteRefusal(p.platform, of, tries, err)
 		return err
 	}
 	c.observe(p, child)

@@ -241,26 +241,6 @@ func TestAChildThatGoesBeforeItIsLetGoIsGone(t *testing.T) {
 	controllertest.Equal(t, "components", []string{"web App Unmanaged Absent"}, says(w.platform()))
 }
 
-func TestWhatIsRefusedIsForgottenWithThePlatform(t *testing.T) {
-	for name, finalizers := range map[string][]string{"it is deleted": {finalizerName}, "its children are orphaned": {finalizerName, metav1.FinalizerOrphanDependents}} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web")))
-			w.house()
-			w.journal.FailNext("create", "apps", apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil))
-			_, _ = w.pass()
-			remembered := w.pipeline.Reconciler.(*reconciler).refusals
-			controllertest.Equal(t, "remembered before", 1, len(remembered.last))
-			w.change(func(p *v1alpha1.Platform) {
-				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Now()}, finalizers
-			})
-			if _, err := w.pass(); err != nil {
-				t.Fatal(err)
-			}
-			controllertest.Equal(t, "remembered after", 0, len(remembered.last))
-		})
-	}
-}
-
 func TestADeletionSaysWhatAUserMustLookAt(t *testing.T) {
 	w := newWorld(t, example(database("db")))
 	w.has(database("db"), "going")

@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Refusals remembers the requests that the API server refused, so that no event leads to another attempt
+// before its time. An attempt is what a request followed from, such as the generation of the object: a
+// different attempt is not delayed. Refusals are lost with the process, which costs one request for
+// each.
+type Refusals[A comparable] struct {
+	clock clock.PassiveClock
+
+	mu     sync.Mutex
+	last   map[refused]refusal[A]
+	pruned time.Time // when outdated refusals were last dropped
+}
+
+// Refusal is one refused request.
+type Refusal struct {
+	// Err is the error of the API server.
+	Err error
+	// Until is when the next attempt is due.
+	Until time.Time
+}
+
+// refused identifies what a request was for.
+type refused struct {
+	object types.UID
+	part   string
+}
+
+type refusal[A comparable] struct {
+	Refusal
+	attempt   A
+	first     time.Time
+	forgotten time.Time // when the next refusal is the first again
+}
+
+// NewRefusals returns Refusals that remember nothing yet.
+func NewRefusals[A comparable](clk clock.PassiveClock) *Refusals[A] {
+	return &Refusals[A]{clock: clk, last: map[refused]refusal[A]{}}
+}
+
+// Note records that an attempt for a part of an object was refused. The next one is due after the time
+// for which the attempt has been refused so far, but not before shortest or after longest.
+func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, shortest, longest time.Duration) Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	r.prune(now)
+	of := refused{object, part}
+	last, again := r.last[of]
+	if !again || last.attempt != attempt || now.After(last.forgotten) {
+		last = refusal[A]{attempt: attempt, first: now}
+	}
+	last.Refusal = Refusal{Err: err, Until: now.Add(min(max(now.Sub(last.first), shortest), longest))}
+	last.forgotten = last.Until.Add(longest)
+	r.last[of] = last
+	return last.Refusal
+}
+
+// Recent returns the refusal of an attempt for a part of an object. found is false if the attempt was
+// not refused, or is due again.
+func (r *Refusals[A]) Recent(object types.UID, part string, attempt A) (last Refusal, found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, found := r.last[refused{object, part}]
+	if !found || known.attempt != attempt || !r.clock.Now().Before(known.Until) {
+		return Refusal{}, false
+	}
+	return known.Refusal, true
+}
+
+// prune drops the refusals that are of no use any more, once in a minute.
+func (r *Refusals[A]) prune(now time.Time) {
+	if now.Sub(r.pruned) < time.Minute {
+		return
+	}
+	r.pruned = now
+	maps.DeleteFunc(r.last, func(_ refused, old refusal[A]) bool { return now.After(old.forgotten) })
+}
