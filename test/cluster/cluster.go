@@ -114,16 +114,16 @@ func (c *Cluster) order(command string) error {
 	return nil
 }
 
-// Kubectl runs kubectl as the administrator, with input on its standard input. It
-// returns what kubectl printed, errors included.
+// Kubectl runs kubectl as the administrator, with input on its standard input. It returns the standard output
+// of kubectl, and after a failure its errors too. Warnings are dropped.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
-	command.Stdin = strings.NewReader(input)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	var output, failure strings.Builder
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &output, &failure
+	if err := command.Run(); err != nil {
+		return output.String() + failure.String(), fmt.Errorf("kubectl %s: %w: %s%s", strings.Join(args, " "), err, output.String(), failure.String())
 	}
-	return string(output), nil
+	return output.String(), nil
 }
 
 // ServiceAccountKubeconfig writes a kubeconfig with a token of a service account,

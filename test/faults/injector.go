@@ -106,6 +106,7 @@ func (i *injector) request(r *run, a *asked, id string) reply {
 		return r.send(a)
 	case early:
 		(&user{r}).deleteEarly()
+		r.wake() // as in hold
 		return r.send(a)
 	case "504":
 		r.send(a)
