@@ -32,4 +32,6 @@ generate() { # generate MODULE-DIRECTORY [OPTION OF gen_client...]
 }
 
 generate . --with-applyconfig
-generate examples/memcached
+for module in "${root}"/examples/*/go.mod; do
+  if [[ -e "${module}" ]]; then generate "examples/$(basename "$(dirname "${module}")")"; fi
+done

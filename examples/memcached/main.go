@@ -29,7 +29,7 @@ func kinds(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*con
 	if err != nil {
 		return nil, nil, err
 	}
-	own := externalversions.NewSharedInformerFactory(client, 0)
+	own := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(c.Transform()))
 	kind, err := memcached.Declare(c, client, own)
 	if err != nil {
 		return nil, nil, err

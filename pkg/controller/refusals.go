@@ -10,9 +10,9 @@ import (
 )
 
 // Refusals remembers the requests that the API server refused, so that no event leads to another attempt
-// before its time. An attempt is what a request followed from, such as the generation of the object: a
-// different attempt is not delayed. Refusals are lost with the process, which costs one request for
-// each.
+// before its time. A identifies an attempt by its input, such as the generation of the object: an
+// attempt with another input is not delayed. Refusals are lost with the process, which costs one request
+// for each of them.
 type Refusals[A comparable] struct {
 	clock clock.PassiveClock
 
@@ -29,7 +29,7 @@ type Refusal struct {
 	Until time.Time
 }
 
-// refused identifies what a request was for.
+// refused identifies the part of an object that a request was for.
 type refused struct {
 	object types.UID
 	part   string
@@ -39,7 +39,7 @@ type refusal[A comparable] struct {
 	Refusal
 	attempt   A
 	first     time.Time
-	forgotten time.Time // when the next refusal is the first again
+	forgotten time.Time // when the next refusal counts as the first again
 }
 
 // NewRefusals returns Refusals that remember nothing yet.
@@ -47,8 +47,8 @@ func NewRefusals[A comparable](clk clock.PassiveClock) *Refusals[A] {
 	return &Refusals[A]{clock: clk, last: map[refused]refusal[A]{}}
 }
 
-// Note records that an attempt for a part of an object was refused. The next one is due after the time
-// for which the attempt has been refused so far, but not before shortest or after longest.
+// Note records that an attempt for a part of an object was refused. The next attempt is due after the
+// time for which it has been refused so far, but not before shortest or after longest.
 func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, shortest, longest time.Duration) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,14 +70,19 @@ func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, 
 func (r *Refusals[A]) Recent(object types.UID, part string, attempt A) (last Refusal, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, found := r.last[refused{object, part}]
-	if !found || known.attempt != attempt || !r.clock.Now().Before(known.Until) {
+	of := refused{object, part}
+	known, found := r.last[of]
+	if found && known.attempt != attempt {
+		delete(r.last, of) // a later attempt like this one is not delayed
+		return Refusal{}, false
+	}
+	if !found || !r.clock.Now().Before(known.Until) {
 		return Refusal{}, false
 	}
 	return known.Refusal, true
 }
 
-// prune drops the refusals that are of no use any more, once in a minute.
+// prune drops outdated refusals, at most once a minute. The caller holds the lock.
 func (r *Refusals[A]) prune(now time.Time) {
 	if now.Sub(r.pruned) < time.Minute {
 		return

@@ -44,6 +44,17 @@ func TestARefusedAttemptIsDelayed(t *testing.T) {
 	}
 }
 
+func TestAnAttemptIsNotDelayedAfterAnotherOne(t *testing.T) {
+	refusals := controller.NewRefusals[int](clocktesting.NewFakePassiveClock(epoch))
+	refusals.Note("a", "", 1, errors.New("forbidden"), longest, longest)
+	if _, delayed := refusals.Recent("a", "", 2); delayed {
+		t.Error("another attempt is delayed")
+	}
+	if _, delayed := refusals.Recent("a", "", 1); delayed {
+		t.Error("the first attempt is delayed although another one came between")
+	}
+}
+
 func TestTheDelayOfARefusedAttemptGrows(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(epoch)
 	refusals := controller.NewRefusals[int](clk)

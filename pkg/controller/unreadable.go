@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -12,37 +13,45 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// UnreadableAnnotation marks, in a cache and nowhere else, an object that is not there as it is
-// stored. Who fills the cache sets it, and removes one that a user has set. Its value is an
-// Unreadable as JSON.
+// UnreadableAnnotation marks an object in memory that differs from the stored object. Unreadable.Mark sets
+// it. It is never stored.
 const UnreadableAnnotation = AnnotationDomain + "/unreadable"
 
-// Unreadable says why an object is not in a cache as it is stored. Such an object is not
-// reconciled: its status says why, and it can be deleted.
+// token is part of every mark that this process sets. Marks without it were set by users, who do not know
+// it, and are ignored.
+var token = rand.Text()
+
+// mark is the value of UnreadableAnnotation, as JSON.
+type mark struct {
+	Unreadable
+	Token string `json:"token"`
+}
+
+// Unreadable says why a cached object differs from the stored object. Such an object is not reconciled.
+// Its status says why, and it can be deleted.
 type Unreadable struct {
-	// Reason is that of the condition Stalled, an identifier in CamelCase.
+	// Reason is the reason of the condition Stalled, an identifier in CamelCase.
 	Reason string `json:"reason"`
 	// Message is a sentence that names the field, or the limit, and says what to do.
 	Message string `json:"message"`
-	// Identity says that the object has no spec in the cache, and Stored that the API server
-	// returns a spec that can be read.
+	// Identity says that the cached object has no spec. Stored says that the API server returns a
+	// spec that can be read.
 	Identity bool `json:"identity,omitempty"`
 	Stored   bool `json:"stored,omitempty"`
-	// Size is how many bytes of its namespace's budget the object needs, if it is not cached
-	// for want of them. Zero means that it is not cached for another reason.
+	// Size is how many bytes of its namespace's budget the object needs, if it is not cached because
+	// the budget is used up. Zero means that there is another reason.
 	Size int `json:"size,omitempty"`
 }
 
-// unreadableRecheck is how often an object that is not cached for want of room is looked at
-// again.
+// unreadableRecheck is how often an object is reconciled that exceeds the budget of its namespace.
 const unreadableRecheck = time.Minute
 
-// Room reports whether the budget of a namespace has room for an object of a size in bytes. Nil
-// means that it always has. budget.Budget.Fits is one.
+// Room reports whether the budget of a namespace has room for an object of a size in bytes, as
+// budget.Budget.Fits does. Nil means that it always has.
 type Room func(namespace string, uid types.UID, size int) bool
 
-// roomAgain replaces why if there is room for the object by now. Writing it to the status makes
-// the API server send the object again, and the cache takes it then.
+// roomAgain returns why with another message if there is room for the object by now. Writing the
+// message to the status makes the API server send the object again, and the cache then has room for it.
 func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 	if why.Size == 0 || r != nil && !r(obj.GetNamespace(), obj.GetUID(), why.Size) {
 		return why
@@ -55,9 +64,9 @@ func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 // Error implements error.
 func (u *Unreadable) Error() string { return u.Message }
 
-// Mark makes obj an object that is not reconciled.
+// Mark marks obj with u, so that obj is not reconciled.
 func (u *Unreadable) Mark(obj metav1.Object) error {
-	text, err := json.Marshal(u)
+	text, err := json.Marshal(mark{*u, token})
 	if err != nil {
 		return err
 	}
@@ -70,24 +79,24 @@ func (u *Unreadable) Mark(obj metav1.Object) error {
 	return nil
 }
 
-// UnreadableIn returns why a cached object is not as it is stored, or nil.
+// UnreadableIn returns why an object differs from the stored object, or nil.
 func UnreadableIn(obj metav1.Object) *Unreadable {
 	text, marked := obj.GetAnnotations()[UnreadableAnnotation]
 	if !marked {
 		return nil
 	}
-	u := &Unreadable{}
-	if json.Unmarshal([]byte(text), u) != nil {
-		return &Unreadable{Reason: ReasonError, Message: "The object cannot be read.", Identity: true}
+	var m mark
+	if err := json.Unmarshal([]byte(text), &m); err != nil || m.Token != token {
+		return nil
 	}
-	return u
+	return &m.Unreadable
 }
 
-// unread is the name of the no-op of an object whose status says why it is not reconciled.
+// unread is the name of the no-op that refuse records.
 const unread = "\x00unreadable"
 
-// refuse says in the status of an object why it is not reconciled. It does so, and logs it, once
-// for each version of the object and each reason.
+// refuse writes to the status of an object why it is not reconciled. It writes and logs this once for
+// each version of the object and each message.
 func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
 	why = p.Room.roomAgain(cached, why)
 	seen := NewVersions()
@@ -105,9 +114,9 @@ func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unread
 	return Result{}, err
 }
 
-// readable returns what an object that is being deleted is finalized with: the object itself,
-// or what the API server says of one whose spec is not in the cache. It is not ok if its spec
-// cannot be read at all: then nothing outside of the cluster is deleted with the object.
+// readable returns the object to pass to the Finalizer: cached or, if cached has no spec, the object
+// from the API server. ok is false if the spec cannot be read at all. Nothing outside of the cluster is
+// deleted then.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil || !why.Identity {

@@ -144,3 +144,25 @@ func TestAnObjectThatExceededItsBudgetIsReadAgainOnceThereIsRoom(t *testing.T) {
 		t.Error("it is not reconciled once it is cached")
 	}
 }
+
+func TestAMarkThatAUserSetsIsIgnored(t *testing.T) {
+	for name, value := range map[string]string{
+		"a mark without a token": `{"reason":"Mine","message":"Look elsewhere.","identity":true}`,
+		"a mark with any token":  `{"reason":"Mine","message":"Look elsewhere.","identity":true,"token":"a"}`,
+		"no mark":                `{`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			toy := &Toy{}
+			toy.Annotations = map[string]string{controller.UnreadableAnnotation: value}
+			if why := controller.UnreadableIn(toy); why != nil {
+				t.Errorf("the object is unreadable: %v", why)
+			}
+			if err := unreadable.Mark(toy); err != nil {
+				t.Fatal(err)
+			}
+			if why := controller.UnreadableIn(toy); why == nil || *why != unreadable {
+				t.Errorf("the mark of the cache is %v", why)
+			}
+		})
+	}
+}

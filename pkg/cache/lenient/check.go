@@ -7,7 +7,7 @@ import (
 	apijson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Check reports whether JSON has the types that a T expects. It is fast for every quantity.
+// Check returns an error unless data can be decoded into a T. It is fast for every quantity.
 func Check[T any](data []byte) error {
 	if isSlow(data) {
 		p := &pruner{}

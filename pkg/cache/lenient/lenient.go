@@ -17,8 +17,8 @@ const mark = controller.UnreadableAnnotation
 // ReasonUnreadable is the reason of the condition Stalled of an object that cannot be decoded.
 const ReasonUnreadable = "Unreadable"
 
-// lenient decodes data that the strict decoder has rejected, or that may be slow to decode. If data is
-// not an object at all, it returns the error of the strict decoder.
+// lenient decodes data that the strict decoder has rejected, or that may be slow to decode. If data is not an
+// object at all, it returns the error of the strict decoder, which is in refused.
 func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, refused error) (runtime.Object, *schema.GroupVersionKind, error) {
 	fail := func(err error) (runtime.Object, *schema.GroupVersionKind, error) {
 		if refused == nil {
@@ -56,7 +56,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	return obj, kind, why.Mark(accessor)
 }
 
-// parts are the parts of an object.
+// parts are the parts of an object that a cache needs if the spec cannot be decoded.
 type parts struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
@@ -64,7 +64,7 @@ type parts struct {
 	Status     json.RawMessage `json:"status,omitempty"`
 }
 
-// take splits an object into its parts, and returns its type.
+// take returns the parts of an object, and its Go type.
 func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (*parts, reflect.Type, error) {
 	p := &parts{}
 	if err := json.Unmarshal(data, p); err != nil {
@@ -84,7 +84,7 @@ func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runt
 	return p, reflect.TypeOf(obj).Elem(), nil
 }
 
-// identity returns the object without its spec.
+// identity returns the object as JSON, without its spec and without values that t cannot hold.
 func (p *parts) identity(t reflect.Type) []byte {
 	fields, left := fieldsOf(t), *p
 	for name, part := range map[string]*json.RawMessage{"metadata": &left.Metadata, "status": &left.Status} {

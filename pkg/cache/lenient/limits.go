@@ -28,15 +28,15 @@ const (
 // have it.
 const sizeAnnotation = "windlass.dev/size"
 
-// perObject is how many bytes a JSON object takes in memory in addition to its text, at least: a Volume
-// of a few characters becomes a struct with a pointer for each source.
+// perObject is the least number of bytes that a JSON object takes in memory in addition to its text. For
+// example, a Volume of a few characters becomes a struct with a pointer for each source.
 const perObject = 128
 
-// ownDomains are the prefixes of the annotations that code reads: the API groups of Windlass.
+// ownDomains are the prefixes of the annotations that the operator reads: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// limited decodes an object for a cache. Of an object that is too large it decodes only the identity
-// and the status.
+// limited decodes an object for a cache. If the object is too large, it decodes only the identity and the
+// status.
 func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	parts, t, err := d.take(data, defaults, into)
 	if err != nil {
@@ -65,9 +65,29 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	}
 	unmark(obj)
 	shrink(object)
-	why := &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
+	return obj, kind, tooLarge(size).Mark(object)
+}
+
+// tooLarge returns the mark of an object with size bytes, which exceeds budget.Object.
+func tooLarge(size int) *controller.Unreadable {
+	return &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
 		"The object has %d bytes, and at most %d are allowed. Make it smaller, or delete it: it is not reconciled.", size, budget.Object)}
-	return obj, kind, why.Mark(object)
+}
+
+// budgetExceeded returns the mark of an object with size bytes, for which the budget of its namespace has no
+// room.
+func budgetExceeded(size int) *controller.Unreadable {
+	return &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
+		"The large objects of the namespace exceed %d bytes together, so that this one is not reconciled. Make some smaller or delete them: it goes on a few minutes later.", budget.Namespace)}
+}
+
+// withoutSpec removes the spec of an object, and marks it.
+func withoutSpec(obj any, object metav1.Object, why *controller.Unreadable) (any, error) {
+	if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
+		value.FieldByName("Spec").SetZero()
+	}
+	shrink(object)
+	return obj, why.Mark(object)
 }
 
 // metadata has the fields that Transform may remove from an object.
@@ -83,7 +103,7 @@ func (p *parts) metadata() (m metadata) {
 	return m
 }
 
-// kept returns how many bytes an object takes in a cache, without what Transform removes.
+// kept estimates how many bytes an object takes in a cache, without the fields that Transform removes.
 func (m metadata) kept(data []byte) int {
 	size := len(data) - len(m.ManagedFields)
 	braces := bytes.Count(data, []byte("{")) - bytes.Count(m.ManagedFields, []byte("{"))
@@ -95,7 +115,7 @@ func (m metadata) kept(data []byte) int {
 	return size + perObject*max(0, braces)
 }
 
-// metaOf returns the metadata of an object, to set annotations on.
+// metaOf returns the metadata of an object, so that callers can set annotations on it.
 func metaOf(object metav1.Object) *metav1.ObjectMeta {
 	if m, ok := object.(metav1.ObjectMetaAccessor); ok {
 		if m, ok := m.GetObjectMeta().(*metav1.ObjectMeta); ok {
@@ -105,7 +125,8 @@ func metaOf(object metav1.Object) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{}
 }
 
-// shrink removes all metadata but the identity, the owners, the deletion and the finalizers.
+// shrink removes labels, managed fields and owners other than the controller. It keeps at most
+// maxFinalizers finalizers, and the short annotations that the operator reads.
 func shrink(object metav1.Object) {
 	object.SetAnnotations(ownAnnotations(object.GetAnnotations(), 4*maxPath))
 	object.SetLabels(nil)
@@ -120,11 +141,11 @@ func shrink(object metav1.Object) {
 	}
 }
 
-// maxFinalizers is how many finalizers are cached of an object without its spec.
+// maxFinalizers is how many finalizers are cached for an object without its spec.
 const maxFinalizers = 64
 
-// ownAnnotations returns the annotations that code reads and that have at most longest bytes. Others can
-// be large: kubectl apply stores a copy of the object.
+// ownAnnotations returns the annotations that the operator reads and that have at most longest bytes. Other
+// annotations can be large: kubectl apply stores a copy of the object.
 func ownAnnotations(annotations map[string]string, longest int) map[string]string {
 	var own map[string]string
 	for name, value := range annotations {
@@ -140,9 +161,9 @@ func ownAnnotations(annotations map[string]string, longest int) map[string]strin
 	return own
 }
 
-// Transform returns a transform for informers whose objects are decoded with limits. It removes managed
-// fields and the annotations that no code reads, and the spec of an object that exceeds the budget of
-// its namespace.
+// Transform returns a transform for informers whose objects are decoded with limits. It removes managed fields
+// and the annotations that the operator does not read. If an object exceeds the budget of its namespace, it
+// removes the spec too.
 func Transform(of *budget.Budget) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
@@ -159,12 +180,6 @@ func Transform(of *budget.Budget) cache.TransformFunc {
 		if !counts || err != nil || budget.Charge(of, metaOf(object), object.GetNamespace(), object.GetUID(), size) {
 			return obj, nil
 		}
-		if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
-			value.FieldByName("Spec").SetZero()
-		}
-		shrink(object)
-		why := &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
-			"The large objects of the namespace exceed %d bytes together, so that this one is not reconciled. Make some smaller or delete them: it goes on a few minutes later.", budget.Namespace)}
-		return obj, why.Mark(object)
+		return withoutSpec(obj, object, budgetExceeded(size))
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )
 
-// limited returns a decoder for caches.
+// limited returns a decoder with the limits of caches.
 func limited() k8sruntime.Decoder {
 	gv := schema.GroupVersions{v1alpha1.SchemeGroupVersion}
 	return lenient.Serializer(scheme.Codecs.WithoutConversion(), scheme.Scheme, true).DecoderToVersion(scheme.Codecs.UniversalDeserializer(), gv)
 }
 
-// sized returns an App with an argument of some size, and a UID of its own.
+// sized returns an App with an argument of size bytes and with the UID of number n.
 func sized(n, size int) string {
 	return strings.Replace(app(fmt.Sprintf(`,"args":[%q]`, strings.Repeat("x", size))), `"uid":"u"`, fmt.Sprintf(`"uid":"u%d"`, n), 1)
 }

@@ -25,8 +25,8 @@ var (
 
 // pruner removes the values from JSON that a Go type cannot hold.
 type pruner struct {
-	// first describes the first value that was removed, by its field and what is wrong with it. count
-	// is how many were removed.
+	// first describes the first removed value: its field, and what is wrong with it. count is the number of
+	// removed values.
 	first string
 	count int
 }
@@ -61,7 +61,8 @@ func (p *pruner) leaf(raw json.RawMessage, t reflect.Type, path string) (json.Ra
 	return raw, true
 }
 
-// object prunes the values of known fields and removes others. If t is a map, it prunes all values.
+// object prunes the values of known fields and removes other fields. For a map it prunes all values, of type
+// values.
 func (p *pruner) object(raw json.RawMessage, fields map[string]reflect.Type, values reflect.Type, path string) (json.RawMessage, bool) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {
@@ -108,7 +109,7 @@ func (p *pruner) encoded(raw json.RawMessage, parts any, path string) (json.RawM
 	return left, true
 }
 
-// check records what is wrong with a value.
+// check returns raw. If the value is wrong, it records that and returns nothing.
 func (p *pruner) check(raw json.RawMessage, path string, wrong error) (json.RawMessage, bool) {
 	if wrong == nil {
 		return raw, true

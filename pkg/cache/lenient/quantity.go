@@ -7,17 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits within which a quantity is fast to parse. Quantities that Kubernetes formats do not exceed
-// them.
+// Limits within which a quantity is fast to parse. A quantity that Kubernetes formats does not exceed them.
 const (
 	maxQuantity = 64 // characters
 	maxExponent = 3  // digits
 )
 
-// isSlow reports whether JSON may contain a quantity that is slow to parse. It takes a
-// nanosecond for each byte.
+// isSlow reports whether JSON may contain a quantity that is slow to parse. It takes a nanosecond for each byte.
 func isSlow(data []byte) bool {
-	run := 0 // how many characters of a number end here
+	run := 0 // the length of the number that ends before this character
 	for i, c := range data {
 		switch {
 		case '0' <= c && c <= '9', c == '.', c == '+', c == '-':
@@ -36,7 +34,7 @@ func isSlow(data []byte) bool {
 	return false
 }
 
-// startsValue reports whether a value of JSON may start at an offset.
+// startsValue reports whether a JSON value may start at an offset.
 func startsValue(data []byte, at int) bool {
 	return at == 0 || strings.IndexByte("\" :,[\t\n\r", data[at-1]) >= 0
 }
@@ -58,7 +56,7 @@ func isHuge[T string | []byte](text T) bool {
 	return false
 }
 
-// checkQuantity reports what is wrong with a quantity.
+// checkQuantity returns an error if text is not a quantity, or may be slow to parse.
 func checkQuantity(text string) error {
 	if len(text) > maxQuantity {
 		return fmt.Errorf("a quantity has at most %d characters", maxQuantity)

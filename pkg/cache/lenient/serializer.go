@@ -1,9 +1,9 @@
-// Package lenient decodes objects of Windlass' kinds so that an object that cannot be decoded breaks no
-// list and no watch. It leaves out the values that the Go type cannot hold, and marks the object
-// (controller.Unreadable), so that it is not taken for the stored one.
+// Package lenient decodes objects of Windlass' kinds so that an object that cannot be decoded breaks no list
+// and no watch. It leaves out the values that the Go type cannot hold. It also marks the object
+// (controller.Unreadable), because the object differs from the stored object.
 //
-// The API server can have objects that Go cannot decode: the pattern of a CRD accepts more than
-// resource.ParseQuantity, an older CRD accepted more than the present one, and a quantity such as
+// The API server can have objects that Go cannot decode. The pattern of a CRD accepts more than
+// resource.ParseQuantity does, and an older CRD accepted more than the present CRD. A quantity such as
 // 1e-100000000 takes a minute of CPU time to parse.
 package lenient
 
@@ -20,8 +20,8 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// Serializer returns a serializer like next whose decoders are lenient with the types in scheme. If
-// limited, the decoders are for caches with a Transform, and leave out what exceeds a limit.
+// Serializer returns a serializer like next whose decoders are lenient with the types in scheme. If limited is
+// true, the decoders are for caches with a Transform, and leave out the spec of an object that is too large.
 func Serializer(next runtime.NegotiatedSerializer, scheme *runtime.Scheme, limited bool) runtime.NegotiatedSerializer {
 	return &serializer{next, scheme, limited}
 }
@@ -68,7 +68,7 @@ func (d *decoder) single(data []byte, defaults *schema.GroupVersionKind, into ru
 	return obj, kind, nil
 }
 
-// list decodes a list object by object.
+// list decodes the items of a list one by one.
 func (d *decoder) list(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	var parts struct {
 		APIVersion string            `json:"apiVersion"`
@@ -99,7 +99,7 @@ func (d *decoder) list(data []byte, defaults *schema.GroupVersionKind, into runt
 	return list, kind, meta.SetList(list, objects)
 }
 
-// unmark removes marks that a user has set.
+// unmark removes the package's annotations, which a user may have set.
 func unmark(obj runtime.Object) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		delete(accessor.GetAnnotations(), mark)
@@ -107,7 +107,7 @@ func unmark(obj runtime.Object) {
 	}
 }
 
-// reset sets into to what it was before a decoder failed.
+// reset sets into to its zero value, because a decoder that fails may leave values in it.
 func reset(into runtime.Object) {
 	if value := reflect.ValueOf(into); value.Kind() == reflect.Pointer && !value.IsNil() {
 		value.Elem().SetZero()

@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// reasonExceeded is the reason of an owner whose child is too large to be cached, and
-// exceededRecheck is how often that child is looked at again.
+// reasonExceeded is the reason of an owner whose child is not cached because it exceeds a budget.
+// exceededRecheck is how often such an owner is reconciled.
 const (
 	reasonExceeded  = "NamespaceBudgetExceeded"
 	exceededRecheck = time.Minute
@@ -27,17 +27,17 @@ func exceededError(err error) error {
 	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
 }
 
-// Cache reads the children of one type. They must not be changed.
+// Cache reads the children of one type. Callers must not change them.
 type Cache[T Object] interface {
 	controller.Store
 	// Get returns a child, or NotFound.
 	Get(namespace, name string) (T, error)
-	// Version returns the version of the child that Get would return, or nil for a missing one. It
-	// costs less.
+	// Version returns the version of the child that Get would return, or nil for a missing child. It
+	// costs less than Get.
 	Version(namespace, name string) (controller.Versioned, error)
 }
 
-// CacheOf returns the cache of an informer, be it packed or not.
+// CacheOf returns the Cache of an informer's store, which may be packed.
 func CacheOf[T Object](store cache.Store) Cache[T] {
 	// One error for all missing children, because most owners lack some in each reconcile.
 	var none T
@@ -48,7 +48,7 @@ func CacheOf[T Object](store cache.Store) Cache[T] {
 type stored[T Object] struct {
 	controller.Store
 	whole   cache.Store
-	packed  cache.Store // the same objects as they are stored
+	packed  cache.Store // the same objects, which may be packed
 	missing error
 }
 

@@ -2,6 +2,7 @@ package children
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
@@ -39,14 +40,14 @@ type Scope interface {
 type Child[S Scope] interface {
 	// Informer returns the informer of the child's type.
 	Informer() cache.SharedIndexInformer
-	// Bind has tracker record the writes of the child. It is called once, before Inputs and Apply.
+	// Bind makes tracker record the writes of the child. It is called once, before Inputs and Apply.
 	Bind(tracker *controller.Tracker)
 	// Inputs adds the cached version of the child to seen.
 	Inputs(s S, seen *controller.Versions)
 	// Apply creates or updates the child if it is desired, and deletes it if it is not. Its errors
 	// are those of Type.Ensure and Type.Prune.
 	Apply(ctx context.Context, s S) error
-	// Last reports whether the child has to be applied after all others, because it is deleted and
+	// Last reports whether the child has to be applied after all others: it is to be deleted, and
 	// others may need it until then.
 	Last(s S) bool
 }
@@ -66,8 +67,8 @@ type Declaration[S Scope, C Object] struct {
 	Keep func(s S, desired, live C)
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
-	// Applied, if it is set, is called with the child after Apply, unless it is deleted, or held and
-	// missing.
+	// Applied, if it is set, is called with the child after Apply, unless the child is deleted, or held
+	// and missing.
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
@@ -129,6 +130,9 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 		initially = func(desired C) { d.Initially(s, desired) }
 	}
 	desired := d.Desired(s)
+	if name := desired.GetName(); name != "" && name != owner.GetName() {
+		return controller.Terminal(fmt.Errorf("the operator has a bug: the desired %s is named %s, and a declared child has the name of its owner", d.Resource.Kind, name))
+	}
 	desired.SetNamespace(owner.GetNamespace())
 	desired.SetName(owner.GetName())
 	live, err := of.Ensure(ctx, owner, desired, initially)
@@ -142,8 +146,8 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 	return err
 }
 
-// Apply applies children in order, those that are Last at the end. It stops at the first error, so
-// that no child is created before those that it needs.
+// Apply applies children in order, and those that are Last at the end. It stops at the first error, so
+// that no child is created before the children that it needs.
 func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
 	for _, last := range []bool{false, true} {
 		for _, child := range all {

@@ -40,7 +40,7 @@ type part struct {
 	omitEmpty, omitZero bool
 }
 
-// shape describes how a struct is marshalled: by its own method, as a quantity or a time, or field by
+// shape describes how a struct is marshaled: by its own method, as quantities and times are, or field by
 // field.
 type shape struct {
 	byItself bool
@@ -101,9 +101,9 @@ func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	return !p.isOmitted(is) && covers(p.name, is, wanted)
 }
 
-// covers reports whether a value has everything that is desired, like includes, but it compares Go
-// values: the quantities 1Gi and 1024Mi are equal. holder is the name of the field that has the
-// value, or that has the list with the value.
+// covers reports whether a value has everything that is desired. Unlike includes, it compares Go values:
+// the quantities 1Gi and 1024Mi are equal. holder is the name of the field that has the value, or that
+// has the list with the value.
 func covers(holder string, is, wanted reflect.Value) bool {
 	switch wanted.Kind() {
 	case reflect.Pointer:

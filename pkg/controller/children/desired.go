@@ -15,8 +15,8 @@ type desiredState[T Object] struct {
 	record string
 }
 
-// desiredStateOf returns want with its record, which has all fields but the status and those that
-// belong to the owner as a whole.
+// desiredStateOf returns want with its record. The record has all fields except the status and the fields
+// that belong to the owner as a whole.
 func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 	object, recorded := reflect.ValueOf(want).Elem(), map[string]any{}
 	for _, p := range shapeOf(object.Type()).parts {
@@ -31,14 +31,14 @@ func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 	return desiredState[T]{want, string(record)}, err
 }
 
-// records reports whether a field is in the record, which has neither kind nor API version.
+// records reports whether a field is in the record. The kind and the API version are not.
 func (t *Type[T]) records(p part) bool {
 	return p.name != "" && p.name != "status" && !slices.Contains(t.whole(), p.name)
 }
 
-// settle records that a merge of the desired state into this version of a child changed nothing,
-// because others have added items to a list, or because the child is a custom resource. It saves
-// the next merge.
+// settle records that a merge of the desired state into this version of a child changed nothing, so that
+// the merge is not repeated. Only a merge can find that if others have added items to a list, or if the
+// child is a custom resource.
 func (t *Type[T]) settle(owner Owner, w desiredState[T], live T) {
 	if token, ok := w.tokenWith(live); ok {
 		t.Tracker.RecordNoOp(owner.key(), t.place(owner, live), token)

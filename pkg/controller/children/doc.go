@@ -1,22 +1,20 @@
-// Package children writes the objects that a kind owns. It is the one place that
-// does, for built-in types and custom resources:
+// Package children writes the objects that a kind owns. It is the only package that does so, for built-in
+// types and custom resources. It handles these cases:
 //
-//	absent      POST. A name that is taken by an object which this owner does not
-//	            control is a NameConflict: that object is never touched.
-//	present     nothing if it says what is wanted; else one three-way strategic
-//	            merge patch, with UID and resource version as preconditions.
-//	not wanted  DELETE with a UID precondition, if this owner controls it.
-//	let go      one patch that takes the owner's reference off.
+//	missing      POST. If an object that this owner does not control has the name, the error has the
+//	             reason NameConflict, and that object is never changed.
+//	existing     nothing if the child is in its desired state. Otherwise one three-way strategic merge
+//	             patch, with UID and resource version as preconditions.
+//	not desired  DELETE with a UID precondition, if this owner controls the child.
+//	released     one patch that removes the owner reference.
 //
-// The three ways are what was wanted last, which an annotation of the child
-// records; what is wanted now; and what is there. So drift in what is wanted is put
-// right, what is no longer wanted is taken out, and what others set stays. An item
-// that others add to a list stays too; an item of ours under another key, a duplicate
-// of ours, and a port with the name of ours do not. Of
-// ConfigMaps and Secrets the data is wholly the owner's: it is compared with what
-// is there, and never recorded. So is the spec of custom resources, for which the API
-// server takes no strategic merge patch, but a merge patch.
+// The three-way merge compares the state that was desired last, which an annotation of the child records,
+// the desired state and the observed state. It repairs drift in fields that are desired, removes fields
+// that are no longer desired, and keeps fields that others set. It also keeps items that others add to a
+// list. It does not keep a desired item whose merge key was changed, a duplicate of a desired item, or a
+// port with the name of a desired port. The data of ConfigMaps and Secrets belongs to the owner as a
+// whole: it is compared with the observed data, and never recorded. So does the spec of custom resources,
+// which are written by merge patches, because the API server supports no strategic merge patch of them.
 //
-// Children go with their owner by garbage collection, but for those of a Type that
-// Outlives it.
+// Garbage collection deletes children with their owner, except those of a Type that Outlives the owner.
 package children

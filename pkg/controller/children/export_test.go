@@ -1,13 +1,13 @@
 package children
 
-// RecordOf is what a child bears as its record.
+// RecordOf returns the record of a child.
 func (t *Type[T]) RecordOf(want T) (string, error) {
 	w, err := t.desiredStateOf(want)
 	return w.record, err
 }
 
-// Compare tells whether a child is found to be as wanted without a merge, and what a merge
-// comes to.
+// Compare reports whether a child is found to be in its desired state without a merge, and returns the
+// patch that a merge computes.
 func (t *Type[T]) Compare(want, live T) (asWanted bool, patch []byte, err error) {
 	w, err := t.desiredStateOf(want)
 	if err != nil {

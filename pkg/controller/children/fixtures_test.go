@@ -151,7 +151,7 @@ func unionMembers(d *appsv1.Deployment) {
 
 func ownedBy(kind, name string, uid types.UID) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
-		d.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
+		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
 	}
 }
 

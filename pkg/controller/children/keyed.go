@@ -34,7 +34,7 @@ func (l keyedList) identity(item map[string]any) [2]any {
 type division struct {
 	// gone are the items to delete by their merge keys.
 	gone []map[string]any
-	// ambiguous says that items of others have the merge key of a desired item, or of one another.
+	// ambiguous says that an item of others has the same merge key as a desired item or as another item.
 	// rest are all other items. aside are the ambiguous items that stay, with their positions.
 	ambiguous bool
 	rest      []any
@@ -46,10 +46,10 @@ type placed struct {
 	item any
 }
 
-// divide decides what a patch does with the observed items. Items of others stay. It deletes a
-// duplicate of a desired item, a port with the name of a desired one, a desired item whose merge key
-// was changed, and an item without a merge key. A list in which two desired items have the same
-// merge key is left to the merge.
+// divide decides what a patch does with the observed items. Items of others stay. divide deletes a
+// duplicate of a desired item, a port with the name of a desired port, a desired item whose merge key
+// was changed, and an item without a merge key. A list in which two desired items have the same merge
+// key is left to the merge.
 func (l keyedList) divide(before, wanted, there []any) division {
 	d := division{rest: there}
 	keys, is := l.count(wanted), l.count(there)
@@ -94,7 +94,7 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 		i, found := at[l.identity(w)]
 		if name := w[portNameField]; l.field == portsField && name != nil {
 			names[name] = true
-			if !found { // the desired state has no protocol, so that another one is no drift
+			if !found { // without a desired protocol, another protocol is no drift
 				i = slices.IndexFunc(there, func(p any) bool { return named([]any{p}, portNameField, name)[l.key] == w[l.key] })
 				found = i >= 0
 			}
@@ -109,8 +109,7 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 	return ours, taken, missing
 }
 
-// renamed returns the index of the missing item that differs from item in the merge key alone, or
-// -1.
+// renamed returns the index of the missing item that differs from item only in the merge key, or -1.
 func (l keyedList) renamed(missing []map[string]any, item map[string]any) int {
 	return slices.IndexFunc(missing, func(w map[string]any) bool {
 		for field, value := range w {

@@ -2,6 +2,8 @@ package children
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -9,7 +11,7 @@ import (
 )
 
 // Kind declares a kind whose objects consist of their children. Its watches, its Reconcile and its
-// Inputs follow from the declaration. S is what the steps of one reconcile share.
+// Inputs follow from the declaration. S is the state that the steps of one reconcile share.
 type Kind[T controller.Object, S Scope] struct {
 	// Kind is the declaration without Reconciler, Tracker, Owned and References, which Declare sets.
 	controller.Kind[T]
@@ -17,10 +19,10 @@ type Kind[T controller.Object, S Scope] struct {
 	References []Reference[T]
 	// Scope returns the scope of a reconcile of obj, whose children owner owns.
 	Scope func(obj T, owner Owner) S
-	// Prepare, if it is set, reads what the children are derived from. After an error no child is
-	// applied.
+	// Prepare, if it is set, reads the objects from which the children are derived. After an error no
+	// child is applied.
 	Prepare func(ctx context.Context, s S) error
-	// Children are the children in the order in which they are applied.
+	// Children are the children in the order in which they are applied. Each has another type.
 	Children []Child[S]
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
@@ -30,7 +32,8 @@ type Kind[T controller.Object, S Scope] struct {
 // Reference declares objects of one or several types that the specs of a kind name, for example
 // references.ConfigMaps.
 type Reference[T controller.Object] interface {
-	// Watches returns the informers of the objects, and the keys of the objects of the kind that name one.
+	// Watches returns the informers of the named objects, and functions that return the keys of the objects
+	// that name one of them.
 	Watches() []controller.Reference
 	// Inputs adds the cached version of every object that obj names to seen: see
 	// controller.Deterministic.
@@ -41,9 +44,13 @@ type Reference[T controller.Object] interface {
 func (k Kind[T, S]) Declare() controller.Kind[T] {
 	declared := k.Kind
 	declared.Tracker = controller.NewTracker()
-	declared.Reconciler = &reconciler[T, S]{k}
+	r := &reconciler[T, S]{kind: k}
+	declared.Reconciler = r
 	for _, child := range k.Children {
 		child.Bind(declared.Tracker)
+		if slices.Contains(declared.Owned, child.Informer()) {
+			r.invalid = controller.Terminal(errors.New("the operator has a bug: it declares two children of one type, which would have the same name"))
+		}
 		declared.Owned = append(declared.Owned, child.Informer())
 	}
 	for _, reference := range k.References {
@@ -54,7 +61,8 @@ func (k Kind[T, S]) Declare() controller.Kind[T] {
 
 // reconciler reconciles the objects of a Kind.
 type reconciler[T controller.Object, S Scope] struct {
-	kind Kind[T, S]
+	kind    Kind[T, S]
+	invalid error // of the declaration, or nil
 }
 
 // Reconcile implements controller.Reconciler.
@@ -64,8 +72,8 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		return r.kind.Client(obj.GetNamespace()).Get(ctx, obj.GetName(), metav1.GetOptions{})
 	})
 	s := r.kind.Scope(obj, owner)
-	var err error
-	if r.kind.Prepare != nil {
+	err := r.invalid
+	if err == nil && r.kind.Prepare != nil {
 		err = r.kind.Prepare(ctx, s)
 	}
 	if err == nil {

@@ -23,10 +23,10 @@ const (
 )
 
 const (
-	// conflictRecheck is how often a name that is taken is tried again: objects of others are not
-	// watched.
+	// conflictRecheck is how often an owner is reconciled while the name of a child is taken. The object
+	// that has the name is not watched.
 	conflictRecheck = 30 * time.Second
-	// recheck is how often it is tried again if the object with the name is being deleted.
+	// recheck is how often an owner is reconciled while the object with the name is being deleted.
 	recheck = 5 * time.Second
 )
 
@@ -39,11 +39,11 @@ type Owner struct {
 	// an owner reference gets it back, because an owner that is being deleted may have orphaned it;
 	// before a child is created for an owner that was reconciled before, because garbage collection
 	// may be deleting its children; and before a child is created that is never garbage-collected.
-	// With Once it costs one request for each reconcile.
+	// With Once it costs at most one request for each reconcile.
 	Live func(ctx context.Context) (metav1.Object, error)
-	// Confirm, if it is set, is called before an existing child is changed or deleted, which its
-	// error prevents. It checks that the owner has not changed, because a precondition on the child
-	// cannot.
+	// Confirm, if it is set, is called before an existing child is changed or deleted. An error
+	// prevents the write. Confirm checks that the owner has not changed, because a precondition on
+	// the child cannot check that.
 	Confirm func(ctx context.Context) error
 }
 
@@ -59,8 +59,9 @@ func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx contex
 	}
 }
 
-// Recheck returns AwaitDeletion if the owner is gone, was replaced or is being deleted, which the
-// cache may not have observed yet. before says in its error what the check precedes (as in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp).
+// Recheck returns AwaitDeletion if the owner is gone, was replaced or is being deleted. The cache may not
+// have observed that yet. before describes the next step in errors. (As in
+// k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
 func (o Owner) Recheck(ctx context.Context, before string) error {
 	if o.Live == nil {
 		return nil
@@ -78,7 +79,7 @@ func (o Owner) Recheck(ctx context.Context, before string) error {
 	return nil
 }
 
-// getsChild is the argument of Recheck before a child is created or gets its owner back.
+// getsChild is the argument of Recheck before a child is created or gets its owner reference back.
 const getsChild = "one of its children is created"
 
 // Seen reports whether the owner was reconciled before.
@@ -108,7 +109,7 @@ func (o Owner) Orphaned(child metav1.Object) bool {
 // earlier owner of the same name.
 func (o Owner) Taken(kind string, live metav1.Object) error {
 	ref := metav1.GetControllerOfNoCopy(live)
-	if live.GetDeletionTimestamp() != nil || ref != nil && ref.Kind == o.Kind.Kind && ref.Name == o.GetName() {
+	if live.GetDeletionTimestamp() != nil || ref != nil && o.isNamed(ref) {
 		return controller.WaitFor(reasonTerminating,
 			fmt.Sprintf("%s %s of an earlier %s of this name is still being deleted.", kind, live.GetName(), o.Kind.Kind), recheck)
 	}
@@ -121,14 +122,27 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 		kind, live.GetNamespace(), live.GetName(), whose, kind, o.Kind.Kind)), conflictRecheck)
 }
 
-// madeForAnnotation on a child that outlives its owner has the kind and name of the owner, as in
-// Database/shop.
+// madeForAnnotation on a child that outlives its owner has the kind and name of the owner, for example
+// Database/shop or Cache.cache.example.com/shop.
 const madeForAnnotation = controller.AnnotationDomain + "/made-for"
 
-func (o Owner) mark() string { return o.Kind.Kind + "/" + o.GetName() }
+// mark returns the value of madeForAnnotation. The kinds of Windlass have no group in it, as in earlier
+// versions.
+func (o Owner) mark() string {
+	if o.Kind.Group == controller.AnnotationDomain {
+		return o.Kind.Kind + "/" + o.GetName()
+	}
+	return o.Kind.GroupKind().String() + "/" + o.GetName()
+}
 
-// owns reports whether child belongs to owner. A child that outlives its owner does if nobody
-// controls it, and its madeForAnnotation, or that in its record, names the owner.
+// isNamed reports whether ref refers to an object with the kind and name of the owner.
+func (o Owner) isNamed(ref *metav1.OwnerReference) bool {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	return kind == o.Kind.GroupKind() && ref.Name == o.GetName()
+}
+
+// owns reports whether child belongs to owner. A child that outlives its owner belongs to it if nobody
+// controls the child, and madeForAnnotation on the child or in its record names the owner.
 func (t *Type[T]) owns(owner Owner, child T) bool {
 	if !t.Outlives {
 		return owner.Owns(child)
@@ -137,7 +151,7 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
 }
 
-// owned returns a copy of child with the label and the owner that every child has.
+// owned returns a copy of child with the label, and with the owner reference or madeForAnnotation.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))

@@ -18,8 +18,8 @@ import (
 // RecordAnnotation on a child is its record: the state that was desired last, without data.
 const RecordAnnotation = controller.AnnotationDomain + "/last-applied"
 
-// dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole, and
-// customFields those of custom resources.
+// dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole. customFields
+// are such fields of custom resources.
 var dataFields, customFields = []string{"data", "binaryData"}, []string{"spec"}
 
 // whole returns the fields that belong to the owner as a whole.
@@ -44,8 +44,8 @@ func fieldsOf(object any) (map[string]any, error) {
 	return fields, nil
 }
 
-// patch returns the patch that brings live to the desired state, or nil if there is no difference.
-// The patch has the version of live as its precondition.
+// patch returns the patch that brings live to the desired state, or nil if there is no difference. The
+// patch has the UID and version of live as its precondition.
 func (t *Type[T]) patch(w desiredState[T], live T) ([]byte, error) {
 	modified, err := fieldsOf(w.object)
 	if err != nil {
@@ -71,8 +71,8 @@ func (t *Type[T]) patch(w desiredState[T], live T) ([]byte, error) {
 	return t.strategicPatch(w.object, live, original, modified, current)
 }
 
-// includes reports whether all has every field of part, so that there is nothing to merge. Lists are
-// compared by position; those with items of others are left to a merge.
+// includes reports whether all has every field of part, so that there is nothing to merge. It compares
+// lists by position, so that it returns false for a list with items of others, which needs a merge.
 func includes(all, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -108,7 +108,7 @@ func keepReferences(modified, current map[string]any) {
 		}
 		there[i] = ref
 	}
-	_ = unstructured.SetNestedSlice(modified, there, path...) // what holds it is a map
+	_ = unstructured.SetNestedSlice(modified, there, path...) // its parent is a map
 }
 
 // onlyFor returns a patch with the UID and version of live as its precondition.
@@ -121,10 +121,10 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// lastWanted returns the state that was desired last, by which a merge removes fields: the record,
-// and the observed fields that belong to the owner as a whole. It ignores a record that cannot be
-// read. A child that outlives its owner then loses every label that is not desired, because tools
-// delete objects by their labels.
+// lastWanted returns the state that was desired last, from which a merge derives the fields to remove. It
+// consists of the record, and of the observed fields that belong to the owner as a whole. lastWanted
+// ignores a record that cannot be read. A child that outlives its owner then loses every label that is not
+// desired, because tools delete objects by their labels.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
@@ -147,7 +147,7 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 	return original
 }
 
-// mergePatch returns the three-way JSON merge patch of a custom resource, or nil without a
+// mergePatch returns the three-way JSON merge patch of a custom resource, or nil if there is no
 // difference.
 func mergePatch(live metav1.Object, original, modified, current map[string]any) ([]byte, error) {
 	texts, err := texts(original, modified, current)
@@ -165,8 +165,8 @@ func mergePatch(live metav1.Object, original, modified, current map[string]any) 
 	return onlyFor(live, patch)
 }
 
-// strategicPatch returns the three-way strategic merge patch, or nil if it would change nothing, as
-// a patch that only repeats the order of a list with items of others.
+// strategicPatch returns the three-way strategic merge patch, or nil if it would change nothing. For
+// example, the patch of a list with items of others may only repeat the order of the list.
 func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) ([]byte, error) {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
 	if err != nil {

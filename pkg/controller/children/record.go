@@ -11,9 +11,9 @@ import (
 // annotations of an object to 256 KiB.
 const maxRecord = 64 << 10
 
-// shortened returns a record without the values that no merge needs: the names of fields and the
-// merge keys of list items decide what is removed. The metadata stays, because it identifies the
-// owner of the child.
+// shortened returns a record without the values that no merge needs. A merge derives the fields to remove
+// from the names of fields and the merge keys of list items. The metadata stays, because it identifies
+// the owner of the child.
 func shortened(object any, record []byte) ([]byte, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(object)
 	if err != nil {
@@ -33,7 +33,7 @@ func shortened(object any, record []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// shorten empties the values of an object, except for the one under key.
+// shorten empties the values of an object, except the value of the field key.
 func shorten(schema strategicpatch.LookupPatchMeta, fields map[string]any, key string) {
 	for field, value := range fields {
 		switch value := value.(type) {

@@ -10,9 +10,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Remove deletes a child in the foreground, after the objects that the child owns. A child that has
-// changed, for example because it was orphaned, is a conflict. Remove ignores an object that owner
-// does not own.
+// Remove deletes a child with foreground propagation: after the objects that the child owns. It returns a
+// conflict if the child has changed, for example because it was orphaned. Remove ignores an object that
+// owner does not own.
 func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 	uid, version, foreground := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationForeground
 	return t.delete(ctx, owner, live, metav1.DeleteOptions{
@@ -25,9 +25,9 @@ func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
 	return t.Tracker.IsDeleted(owner.key(), t.describe(child), child.GetUID())
 }
 
-// Release removes the owner reference and the labels of the owner from a child. Everything else
-// stays, so that Reclaim can take it back. The labels go because GitOps tools delete objects that
-// have a label of theirs, are not in git, and have no owner.
+// Release removes the owner reference and the labels of the owner from a child. Everything else stays, so
+// that Reclaim can take the child back. Release removes the labels because a GitOps tool deletes an object
+// that has the tool's label, is not in git, and has no owner.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	if !owner.Bears(live) {
 		return live, nil

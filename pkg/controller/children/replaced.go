@@ -6,7 +6,7 @@ import "slices"
 // key.
 type replacedList struct {
 	keyedList
-	// aside are the items of others that are not merged.
+	// aside are the items of others that the merge ignores.
 	aside []placed
 }
 

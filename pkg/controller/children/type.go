@@ -32,7 +32,7 @@ type Client[T Object] interface {
 type Type[T Object] struct {
 	// Kind is the type's name in messages, for example Deployment.
 	Kind string
-	// ManagedBy is that of Resource.
+	// ManagedBy is the same as in Resource.
 	ManagedBy string
 	// Informer fills the cache.
 	Informer cache.SharedIndexInformer
@@ -48,9 +48,9 @@ type Type[T Object] struct {
 	// Keep, if it is set, copies values from live into want that the child must not lose, such as a
 	// generated password. want is a copy.
 	Keep func(want, live T)
-	// Outlives says that the children stay when their owner is deleted. They have no owner
-	// reference, so that they are not garbage-collected, but an annotation with the kind and name of
-	// the owner. An owner of that kind and name uses them again.
+	// Outlives says that the children stay when their owner is deleted. They have no owner reference,
+	// so that they are not garbage-collected. They have an annotation with the kind and name of the
+	// owner. A later owner of that kind and name uses them again.
 	Outlives bool
 	// Custom says that the type is a custom resource. Its spec belongs to the owner as a whole, like
 	// the data of a ConfigMap, and is neither merged nor recorded.
@@ -182,7 +182,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	return live, nil
 }
 
-// claim updates the object that has the name of the child and is not in the cache. It can be the
+// claim updates an object that has the name of the child and is not in the cache. The object can be the
 // child nevertheless: the cache may be outdated, or somebody removed the label.
 func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
@@ -229,7 +229,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	return t.write(ctx, owner, live, patch, "updating")
 }
 
-// write sends a patch. doing says in its error what was attempted.
+// write sends a patch. doing describes the attempt in errors, for example "updating".
 func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, doing string) (T, error) {
 	if err := owner.confirm(ctx); err != nil {
 		return live, err

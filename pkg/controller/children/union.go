@@ -4,9 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// unions are fields that exclude each other, by the name of the field that has them. A member that
-// is not desired is removed as if it had been desired before, because the API server rejects two
-// members.
+// unions are fields that exclude each other, by the name of their parent field. A member that is not
+// desired is removed as if it had been desired before, because the API server rejects two members.
 var unions = map[string][]string{
 	"env":            {"value", "valueFrom"},
 	"valueFrom":      {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
@@ -17,16 +16,16 @@ var unions = map[string][]string{
 	"spec":           {"maxUnavailable", "minAvailable"}, // of a disruption budget
 }
 
-// claims finds what has to be removed from a live object although it is not in the record: members
-// of unions, and list items that conflict with desired ones.
+// claims finds the fields and items to remove from a live object although they are not in the record:
+// members of unions, and list items that conflict with desired ones.
 type claims struct {
 	// replaced are the lists that a merge by key cannot bring to the desired state.
 	replaced []replacedList
 }
 
-// fields adds the fields of an object that have to be removed to original. It removes list items that
-// a merge would confuse with desired ones from current, and adds their lists to replaced. holder is
-// the name of the field that has the object, or that has the list with the object.
+// fields adds the fields to remove from an object to original. It removes list items that a merge would
+// confuse with desired ones from current, and adds their lists to replaced. holder is the name of the
+// field that has the object, or that has the list with the object.
 func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, holder string, original, modified, current map[string]any) {
 	for _, member := range unions[holder] {
 		_, wanted := modified[member]
@@ -59,8 +58,8 @@ func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, hold
 	}
 }
 
-// items is fields for a keyed list. original, modified and current are the objects that have the
-// list.
+// items does the same as fields for a keyed list. original, modified and current are the objects that have
+// the list.
 func (c *claims) items(l keyedList, original, modified, current map[string]any) {
 	before, _ := original[l.field].([]any)
 	wanted, _ := modified[l.field].([]any)

@@ -9,8 +9,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -19,34 +21,37 @@ import (
 type Cluster struct {
 	Kube kubernetes.Interface
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by of the objects that kinds own.
-	// It defaults to controller.ManagedByWindlass.
+	// Empty means controller.ManagedByWindlass.
 	ManagedBy string
 
-	// Owned caches the built-in objects that have this label and value.
+	// Owned caches the built-in objects that have the label with this value.
 	Owned informers.SharedInformerFactory
 	// Others caches the metadata of the objects that Owned does not select: the data of Secrets and
 	// ConfigMaps that users name is not cached.
 	Others metadatainformer.SharedInformerFactory
-	// All caches the metadata of the objects of a type, whatever their labels.
+	// All caches the metadata of all objects of a type, with any labels.
 	All metadatainformer.SharedInformerFactory
+
+	limit *budget.Budget
 }
 
 // Options say what the caches of a Cluster hold.
 type Options struct {
 	// Namespace is the namespace of all cached objects. Empty means all namespaces.
 	Namespace string
-	// ManagedBy is that of Cluster. It must be unique among the operators of a cluster.
+	// ManagedBy is the value of Cluster.ManagedBy. It is required, and must be unique among the
+	// operators of a cluster.
 	ManagedBy string
 	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these
-	// groups controls it, or if it has an annotation of one or of the engine. Other objects with the
-	// label are cached by their identity alone.
+	// groups controls it, or if it has an annotation of one of these groups or of the engine. Of other
+	// objects with the label, only the identity is cached.
 	Groups []string
-	// Limit is the budget of Owned. It is required.
+	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget
 }
 
-// New returns the access to a cluster. Start fills its caches once all controllers are made, and before
-// they run. The caches have no managed fields.
+// New returns the access to a cluster. Call Start, which fills the caches, after all controllers are
+// created and before they run. The caches have no managed fields.
 func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster {
 	selects := func(operator string) func(*metav1.ListOptions) {
 		return func(opts *metav1.ListOptions) {
@@ -59,17 +64,23 @@ func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster 
 		Owned:     packed.NewFactory(kube, o.Namespace, selects("="), o.Limit, append(slices.Clone(o.Groups), controller.AnnotationDomain)...),
 		Others:    metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, selects("!=")),
 		All:       metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, nil),
+		limit:     o.Limit,
 	}
 }
 
-// Start starts the informers that kinds have asked for, which run until stop is closed.
+// Transform returns a transform for the informers of the operator's own kinds, which limits the memory that
+// one namespace can take: see package budget. An object that exceeds a limit is not reconciled, and its
+// status says so.
+func (c Cluster) Transform() cache.TransformFunc { return lenient.Measured(c.limit) }
+
+// Start starts the informers that kinds have asked for. They run until stop is closed.
 func (c Cluster) Start(stop <-chan struct{}) {
 	c.Owned.Start(stop)
 	c.Others.Start(stop)
 	c.All.Start(stop)
 }
 
-// Shutdown waits until all informers have ended, after stop was closed.
+// Shutdown waits until all informers have ended. Call it after stop is closed.
 func (c Cluster) Shutdown() {
 	c.Owned.Shutdown()
 	c.Others.Shutdown()

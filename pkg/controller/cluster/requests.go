@@ -12,24 +12,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requestTimeout is how long a request may take. The API server itself answers every request within a
-// minute (its --request-timeout), and that answer says more. A request that takes longer was lost on the
-// way, as in a proxy that is replaced.
+// requestTimeout is how long a request may take. The API server answers every request within a minute
+// (its --request-timeout), with an error that says more than a timeout here. A request that takes longer
+// was lost on the way, for example in a proxy that is replaced.
 const requestTimeout = 70 * time.Second
 
-// errUnanswered is the error of a request that may have been carried out nevertheless.
+// errUnanswered is the error of a request without a complete response. The API server may have processed
+// the request.
 var errUnanswered = fmt.Errorf("no answer from the API server, or not all of it, within %v", requestTimeout)
 
-// WithTimeout returns a copy of config whose requests fail after 70 s without an answer. They would hold
-// a worker for ever. Watches that have begun take as long as they take, which the Timeout of a rest.Config
-// would end.
+// WithTimeout returns a copy of config whose requests fail after 70 s without a complete response. Without
+// the timeout they could block a worker forever. A watch that has started has no timeout, unlike with the
+// Timeout of a rest.Config.
 func WithTimeout(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return giveUp{next} })
 	return config
 }
 
-// WithProtobuf returns a copy of config for clients of built-in types, which all have an encoding as
+// WithProtobuf returns a copy of config for clients of built-in types, all of which can be encoded as
 // protobuf. It takes less CPU time than JSON.
 func WithProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
@@ -38,7 +39,7 @@ func WithProtobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-// giveUp has requests fail that nobody answers.
+// giveUp is a transport that makes requests fail after requestTimeout.
 type giveUp struct {
 	next http.RoundTripper
 }
@@ -58,21 +59,21 @@ func (g giveUp) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if isWatch(r) {
-		timer.Stop() // which has begun, and takes as long as it takes
+		timer.Stop() // a watch that has started has no timeout
 	}
 	response.Body = &answer{ReadCloser: response.Body, ctx: ctx, done: done}
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport that this stands before.
+// WrappedRoundTripper returns the wrapped transport to client-go.
 func (g giveUp) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// isWatch reports whether the answer to a request of client-go has no end.
+// isWatch reports whether a request of client-go is a watch, whose response has no end.
 func isWatch(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "watch=true")
 }
 
-// answer is the body of a response.
+// answer is the body of a response. Closing it stops the timer of the request.
 type answer struct {
 	io.ReadCloser
 	ctx  context.Context
@@ -94,8 +95,8 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// explain returns the cause of an error that came of giving up: of itself it says only that
-// something was canceled, as at the end of the process.
+// explain returns errUnanswered if the timeout caused err. err itself says only that a context was
+// canceled, as it does at the end of the process.
 func explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errUnanswered) {
 		return cause

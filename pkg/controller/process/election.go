@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The times of a Lease, which are those of Kubernetes' own controllers.
+// The times of a Lease. They are the same as for the controllers of Kubernetes.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -24,29 +24,28 @@ const (
 
 var (
 	errLeaseLost = errors.New("another process leads now: the lease was not renewed in time")
-	// errAbandoned ends an election whose work goes on: the lease is not given back
-	// but left to expire.
+	// errAbandoned ends an election while reconciles may still be in flight: the Lease is not released,
+	// but expires.
 	errAbandoned = errors.New("work may still be going on")
 )
 
-// election decides which of several processes works.
+// election elects the one of several processes that works.
 type election struct {
 	Lease
-	duration time.Duration // how long a lease holds that is not renewed
-	deadline time.Duration // how long its holder tries to renew it
-	period   time.Duration // between two tries
+	duration time.Duration // how long a Lease is valid without a renewal
+	deadline time.Duration // how long the holder tries to renew it
+	period   time.Duration // between two attempts of the holder or a candidate
 	watchdog *leaderelection.HealthzAdaptor
-	clock    clock.Clock // of the wait for a lease to expire
+	clock    clock.Clock // for the wait until a Lease expires
 }
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
 	return &election{lease, leaseDuration, renewDeadline, retryPeriod, watchdog, clock.RealClock{}}
 }
 
-// run calls work once this process holds the lease. It returns when ctx ends, with
-// the lease given back unless the cause is errAbandoned, or with errLeaseLost if the
-// lease is lost before. A lease that is lost is never given back: there is work that
-// has not heard of it yet.
+// run calls work once this process holds the Lease. When ctx ends, it releases the Lease, unless the
+// cause is errAbandoned, and returns nil. If the Lease is lost before that, it returns errLeaseLost. It
+// does not release a lost Lease, because reconciles may still be in flight.
 func (e *election) run(ctx context.Context, work func()) error {
 	for ctx.Err() == nil {
 		led, err := e.attempt(ctx, work)
@@ -60,7 +59,7 @@ func (e *election) run(ctx context.Context, work func()) error {
 	return nil
 }
 
-// announce logs who holds the lease now, and what that means for this process.
+// announce logs which process holds the Lease now, and what that means for this process.
 func (e *election) announce(ctx context.Context, leader string) {
 	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.Namespace, e.Name), "leader", leader)
 	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.Identity, other+"/") {
@@ -70,16 +69,16 @@ func (e *election) announce(ctx context.Context, leader string) {
 	logger.Info("Leader elected", "self", leader == e.Identity)
 }
 
-// What becomes of an attempt is decided once: whoever leaves standing does so.
+// The states of an attempt. It changes once: from standing to leading or to over.
 const (
 	standing int32 = iota
 	leading
 	over
 )
 
-// attempt tries for the lease until it has led or ctx ends. The library asks for
-// the lease every 2 s to 4.4 s; so that nobody waits that long for one that is
-// free, an attempt is over when that is seen, and the next one asks at once.
+// attempt tries to acquire the Lease until it has led, the Lease becomes free, or ctx ends. client-go
+// tries only every 2 s to 4.4 s. A Lease that becomes free therefore ends the attempt, and the next
+// attempt tries at once. led reports whether this process has held the Lease.
 func (e *election) attempt(outer context.Context, work func()) (led bool, err error) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -112,7 +111,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	}
 	e.watchdog.SetLeaderElection(elector)
 	lease := &leaseWatch{e.Client.CoordinationV1().Leases(e.Namespace), e.Name, e.Identity, e.period, e.clock}
-	// The watch is there before the elector looks, so that no release falls between.
+	// The watch starts before the elector reads the Lease, so that it misses no release.
 	go lease.run(watching, lease.open(watching), func() {
 		if state.CompareAndSwap(standing, over) {
 			cancel()

@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// Lease is a Lease of which several processes want to be the holder.
+// Lease is a Lease that several processes compete for.
 type Lease struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
-	// Identity is the name of this process, which no other one has: see Identity. The part before a
-	// slash, if there is one, names the group of processes that it belongs to, for the log.
+	// Identity is the unique name of this process: see the function Identity. The part before a slash,
+	// if there is one, is the namespace of the installation, for the log.
 	Identity string
 }
 
@@ -28,8 +28,8 @@ func newWatchdog() *leaderelection.HealthzAdaptor {
 	return leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
 }
 
-// watched fails if one of the Leases is held here and was not renewed in time. It is for
-// /healthz.
+// watched returns a check for /healthz. It fails if this process holds a Lease and has not renewed it in
+// time.
 func watched(elections []*election) func(*http.Request) error {
 	return func(r *http.Request) error {
 		for _, e := range elections {
@@ -42,8 +42,8 @@ func watched(elections []*election) func(*http.Request) error {
 }
 
 // elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, it
-// releases them and returns nil. When a Lease is lost, it returns that error at once and releases
-// no Lease, since work may still be going on.
+// releases them and returns nil. When a Lease is lost, it returns the error at once and releases no
+// Lease, because reconciles may still be in flight.
 func elect(ctx context.Context, elections []*election, work func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errAbandoned)

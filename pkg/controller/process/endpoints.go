@@ -16,17 +16,19 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 )
 
-// Limits of the endpoints, which answer from memory. Anyone who reaches the port may ask.
+// Limits of the HTTP server. Anybody who reaches the port may send requests. They are answered from
+// memory.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
-	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or what is asked for
+	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or the time in the request
 	idleTimeout     = time.Minute
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10 // bytes
 )
 
-// endpoints answers /healthz, /readyz and /metrics.
+// endpoints returns the handler of /healthz, /readyz and /metrics, and of /debug/pprof if withPprof is
+// true.
 func endpoints(healthy func(*http.Request) error, ready func() error, withPprof bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(healthy))
@@ -51,8 +53,8 @@ func answer(check func(*http.Request) error) http.HandlerFunc {
 	}
 }
 
-// serve listens on address at once, and serves until ctx ends. The error of a
-// server that ends before that is sent to failed.
+// serve listens on address at once, and serves until ctx ends. It sends the error of a server that ends
+// before that to failed. stopped is closed after the shutdown, which takes up to 5 s.
 func serve(ctx context.Context, address string, handler http.Handler, failed chan<- error) (stopped <-chan struct{}, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -73,7 +75,7 @@ func serve(ctx context.Context, address string, handler http.Handler, failed cha
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		_ = server.Shutdown(ending) // what is left is cut off with the process
+		_ = server.Shutdown(ending) // connections that are left end with the process
 	}()
 	return done, nil
 }

@@ -14,17 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseWatch sees when the lease becomes free. Where it cannot watch, nothing is
-// lost but time.
+// leaseWatch watches a Lease to notice at once when it becomes free. Without a working watch the
+// election only takes longer.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
-	name     string        // of the lease
+	name     string        // of the Lease
 	identity string        // of this process
 	period   time.Duration // between two watches
 	clock    clock.Clock
 }
 
-// open begins a watch.
+// open starts a watch. After an error it returns a watch that ends at once.
 func (w *leaseWatch) open(ctx context.Context) watch.Interface {
 	events, err := w.leases.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", w.name).String(),
@@ -36,7 +36,7 @@ func (w *leaseWatch) open(ctx context.Context) watch.Interface {
 	return events
 }
 
-// run calls free whenever the lease has become so, until ctx ends.
+// run calls free each time the Lease becomes free, until ctx ends. events is the first watch.
 func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func()) {
 	for {
 		w.follow(ctx, events, free)
@@ -49,8 +49,9 @@ func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func(
 	}
 }
 
-// follow returns when ctx or the watch ends. What a watch begins with is no
-// release: a lease that is free then is being asked for already.
+// follow calls free each time the watch reports that the Lease was released or deleted. It releases the
+// Lease if another holder does not renew it in time. It returns when ctx or the watch ends. The Added
+// event at the start of a watch is not a release, because the elector asks for a Lease that is free then.
 func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free func()) {
 	defer events.Stop()
 	var lease *coordinationv1.Lease
@@ -80,8 +81,8 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 	}
 }
 
-// giveBack gives back the lease of this process, if it holds it, within limit even
-// though ctx has ended.
+// giveBack releases the Lease if this process holds it. It takes at most limit, and works even though
+// ctx has ended.
 func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -95,9 +96,8 @@ func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// release gives back the very lease that was seen: that of this process, or of one
-// that has not renewed it in time. The resource version makes sure that it has not
-// done so meanwhile.
+// release releases a Lease that this process holds, or that its holder has not renewed in time. The
+// resource version of lease is a precondition: release fails if the holder has renewed it since.
 func (w *leaseWatch) release(ctx context.Context, lease *coordinationv1.Lease) {
 	given := lease.DeepCopy()
 	given.Spec.HolderIdentity = ptr.To("")

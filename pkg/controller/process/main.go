@@ -1,7 +1,9 @@
 package process
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,8 +30,8 @@ type Operator struct {
 	Groups []string
 	// Scheme has the types of the kinds.
 	Scheme *runtime.Scheme
-	// Kinds returns the controllers, and the caches that the operator has beside c. config is for the
-	// clients of its own kinds.
+	// Kinds returns the controllers, and the caches that the operator has in addition to c. It makes the
+	// clients of its kinds with config, and their informers with c.Transform.
 	Kinds func(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*controller.Controller, []Caches, error)
 }
 
@@ -39,13 +41,13 @@ type flags struct {
 	workers                             int
 }
 
-// Main runs an operator with the flags of the command line until SIGTERM, in a cluster or out of it. It
-// exits with code 1 after an error.
+// Main parses the flags of the command line and runs an operator until SIGTERM or SIGINT, in a cluster or
+// out of it. It exits with code 1 after an error.
 func Main(o Operator) {
 	var f flags
 	klog.InitFlags(nil)
 	flag.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file of the cluster; a Pod needs none")
-	flag.StringVar(&f.leaseNamespace, "lease-namespace", o.Name, "namespace of the Lease, which the replica that works holds")
+	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease, which the replica that works holds; defaults to the namespace of the Pod, or else of the kubeconfig")
 	flag.StringVar(&f.address, "bind-address", ":8080", "address of /healthz, /readyz and /metrics; empty means none")
 	flag.IntVar(&f.workers, "workers", 10, "number of workers of each kind")
 	flag.Parse()
@@ -57,16 +59,21 @@ func Main(o Operator) {
 }
 
 func (o Operator) run(ctx context.Context, f flags) error {
-	if f.workers < 1 {
-		return fmt.Errorf("--workers must be at least 1, not %d", f.workers)
+	if o.Name == "" || len(o.Groups) == 0 || o.Scheme == nil || o.Kinds == nil {
+		return errors.New("the operator has a bug: Name, Groups, Scheme and Kinds of process.Operator are required")
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}, nil)
+	config, err := loader.ClientConfig()
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig %q: %w", f.kubeconfig, err)
 	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return fmt.Errorf("reading the namespace from --kubeconfig %q: %w", f.kubeconfig, err)
+	}
 	config = cluster.WithTimeout(config)
 	config.UserAgent = o.Name
-	config.QPS = -1 // the priority and fairness of the API server limits requests
+	config.QPS = -1 // API Priority and Fairness limits requests on the API server
 	kube, err := kubernetes.NewForConfig(cluster.WithProtobuf(config))
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -87,7 +94,7 @@ func (o Operator) run(ctx context.Context, f flags) error {
 		Workers:     f.workers,
 		Events:      events,
 		Caches:      append(caches, c),
-		Leases:      []Lease{{Client: kube, Namespace: f.leaseNamespace, Name: o.Name, Identity: identity}},
+		Leases:      []Lease{{Client: kube, Namespace: cmp.Or(f.leaseNamespace, namespace), Name: o.Name, Identity: identity}},
 		BindAddress: f.address,
 	})
 }

@@ -1,10 +1,11 @@
-// Package process runs controllers in a process of several replicas: it fills the caches, elects a
-// leader, serves the endpoints, and ends what has begun in order.
+// Package process runs controllers in a process that may have several replicas: it fills the caches,
+// elects a leader, serves the endpoints, and shuts down in order.
 package process
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type Options struct {
 	BindAddress string
 	// Pprof serves /debug/pprof too.
 	Pprof bool
-	// Ready, if it is set, returns why the process is not ready although its caches are filled.
+	// Ready, if it is set, returns an error if the process is not ready although its caches are filled.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. The process ends with its
 	// error.
@@ -55,6 +56,12 @@ type Caches interface {
 // Serve, and last the endpoints. It returns an error at once if it loses a Lease or a server fails, and
 // the caller must exit: reconciles may still be in flight.
 func Run(ctx context.Context, o Options) error {
+	if o.Workers < 1 {
+		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
+	}
+	if o.Events == nil {
+		return errors.New("the recorder of Events is missing")
+	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 3)}
@@ -92,19 +99,20 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// process is the part of Run that begins and ends in order.
+// process starts and stops the parts of Run in order.
 type process struct {
 	ctx         context.Context // ends with the signal
 	workers     int
 	controllers []*controller.Controller
 	events      *controller.Events
-	failed      chan error // a server that ended before its time
+	failed      chan error // errors of servers that ended before ctx
 	working     sync.WaitGroup
 	serving     sync.WaitGroup
 }
 
-// live runs elect until ctx ends, and ends it only when the work is done. elect calls work when this
-// process leads. A process that may not work any more, or cannot, waits for nothing.
+// live runs elect, which starts the workers when this process leads. When the signal comes, live waits for
+// the reconciles in flight and for the Events before it ends the context of elect, which releases the
+// Leases. If elect or a server fails, live returns at once.
 func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
 	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
@@ -140,8 +148,8 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// lead works while this process holds the Leases, or at once if there are none. It calls begin before,
-// if that is set.
+// lead runs the workers once this process holds the Leases, or at once if there are none. If begin is
+// set, lead calls it first.
 func (p *process) lead(ctx context.Context, elections []*election, begin func()) error {
 	work := func() {
 		if begin != nil {
@@ -168,7 +176,7 @@ func (p *process) work() {
 	}
 }
 
-// serve runs Options.Serve, which begins to end with the signal.
+// serve runs Options.Serve with a context that ends with the signal.
 func (p *process) serve(run func(context.Context) error) {
 	p.serving.Go(func() {
 		if err := run(p.ctx); err != nil {
@@ -177,7 +185,7 @@ func (p *process) serve(run func(context.Context) error) {
 	})
 }
 
-// done is closed when group is.
+// done returns a channel that is closed when the counter of group is zero.
 func done(group *sync.WaitGroup) <-chan struct{} {
 	closed := make(chan struct{})
 	go func() { group.Wait(); close(closed) }()

@@ -24,7 +24,7 @@ func Signaled() context.Context {
 	return ctx
 }
 
-// Identity returns a name of this process that no other one has. It begins with the name of the host.
+// Identity returns a unique name for this process. It begins with the name of the host.
 func Identity() string {
 	host, err := os.Hostname()
 	if err != nil {

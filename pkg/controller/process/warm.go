@@ -12,21 +12,21 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// cachesPatience is how long a process waits for the caches of all kinds before it does without
-// those that are not filled.
+// cachesPatience is how long a process waits for the caches of all kinds. It then continues without the
+// kinds whose caches are not filled.
 const cachesPatience = time.Minute
 
-// warmUp waits for the caches that a process fills before it asks for the lease: one that cannot
-// work yet must not lead. A kind whose caches are not filled in time, since its CRD or a right is
-// missing, holds up neither the lease, nor readiness and the webhook with it, nor the other kinds:
-// its own workers begin when its caches are filled.
+// warmUp waits for the caches before the process asks for the Lease, because a process that cannot work
+// yet must not lead. The caches of a kind are not filled in time if, for example, its CRD or a permission
+// is missing. Such a kind delays neither the Lease, nor readiness and with it the webhook, nor the other
+// kinds. Its own workers start when its caches are filled.
 type warmUp struct {
 	controllers []*controller.Controller
 	patience    time.Duration
-	over        atomic.Bool // patience is over
+	over        atomic.Bool // whether wait has returned true
 }
 
-// wait returns false if ctx ends before the caches are filled or patience is over.
+// wait returns true when the caches are filled or patience is over, and false if ctx ends before that.
 func (w *warmUp) wait(ctx context.Context) bool {
 	waiting, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
@@ -45,7 +45,8 @@ func (w *warmUp) wait(ctx context.Context) bool {
 
 var errUnfilled = errors.New("its caches are not filled: see whether its CustomResourceDefinition is installed, and whether the operator's account may list and watch what it owns")
 
-// readiness returns a check whether this process can work, or stand by. further may be nil.
+// readiness returns a check that passes when this process can work or stand by. If further is not nil,
+// it must pass too.
 func readiness(w *warmUp, further func() error) func() error {
 	return func() error {
 		for _, c := range w.controllers {

@@ -21,26 +21,31 @@ const (
 	// missingRecheck is how often such an object is reconciled, in case the event of the creation is
 	// lost.
 	missingRecheck = time.Minute
-	// remembered is how many versions of ConfigMaps are remembered.
-	remembered = 4096
+	// maxResults is how many ConfigMaps are remembered.
+	maxResults = 4096
 )
 
-// ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these. It
-// is a children.Reference. The caches have the versions of ConfigMaps alone: each version is read
-// once, for all objects that name it.
+// ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these
+// ConfigMaps. It is a children.Reference. The cache has only the versions of ConfigMaps. Each version is
+// read once, for all objects that name the ConfigMap.
 type ConfigMaps[T controller.Object, V any] struct {
 	core    coreclient.ConfigMapsGetter
 	known   Known
 	objects Index
 	names   func(obj T) []string
 	parse   func(*corev1.ConfigMap) (V, error)
-	memo    *Memo[V]
+	memo    *Memo[parsed[V]]
+}
+
+// parsed is what parse returned for a version of a ConfigMap.
+type parsed[V any] struct {
+	result V
+	err    error
 }
 
 // NewConfigMaps returns the ConfigMaps that the objects of an informer name. The informer must not have
-// started. names returns the names in the spec of an object. parse returns what a kind needs of a
-// ConfigMap. Up to 4096 results are kept in memory, so it returns an error for a result that is too
-// large.
+// started. names returns the names in the spec of an object. parse returns the values that a kind needs
+// from a ConfigMap. Up to 4096 results are kept in memory, so parse must limit their size by an error.
 func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string, parse func(*corev1.ConfigMap) (V, error)) (*ConfigMaps[T, V], error) {
 	known, err := New(c.All, corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if err != nil {
@@ -55,7 +60,7 @@ func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.
 	if err != nil {
 		return nil, err
 	}
-	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, names, parse, NewMemo[V](remembered)}, nil
+	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, names, parse, NewMemo[parsed[V]](maxResults)}, nil
 }
 
 // Watches implements children.Reference.
@@ -77,16 +82,27 @@ func (c *ConfigMaps[T, V]) Inputs(obj T, seen *controller.Versions) {
 func (c *ConfigMaps[T, V]) Get(ctx context.Context, obj T, name string) (result V, err error) {
 	version, err := c.known.Get(obj.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {
-		return result, controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for ConfigMap %s, which the spec names, to be created.", name), missingRecheck)
+		return result, missing(name)
 	}
 	if err != nil {
 		return result, fmt.Errorf("reading ConfigMap %s/%s from the cache: %w", obj.GetNamespace(), name, err)
 	}
-	return c.memo.Of(ctx, version, func(ctx context.Context) (result V, err error) {
-		found, err := c.core.ConfigMaps(obj.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return result, fmt.Errorf("reading ConfigMap %s/%s: %w", obj.GetNamespace(), name, err)
+	found, err := c.memo.Of(ctx, version, func(ctx context.Context) (p parsed[V], err error) {
+		live, err := c.core.ConfigMaps(obj.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			p.result, p.err = c.parse(live)
 		}
-		return c.parse(found)
+		return p, err
 	})
+	if apierrors.IsNotFound(err) {
+		return result, missing(name)
+	}
+	if err != nil {
+		return result, fmt.Errorf("reading ConfigMap %s/%s: %w", obj.GetNamespace(), name, err)
+	}
+	return found.result, found.err
+}
+
+func missing(name string) error {
+	return controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for ConfigMap %s, which the spec names, to be created.", name), missingRecheck)
 }

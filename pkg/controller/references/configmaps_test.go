@@ -114,6 +114,18 @@ func TestGetReturnsTheErrorOfAConfigMapThatCannotBeUsed(t *testing.T) {
 	if _, err := f.configMaps.Get(t.Context(), newToy("paint"), "paint"); !errors.Is(err, errTooLong) {
 		t.Errorf("error: %v", err)
 	}
+	_, _ = f.configMaps.Get(t.Context(), newToy("paint"), "paint")
+	controllertest.Equal(t, "reads", 1, controllertest.Reads(f.kube.Actions(), "configmaps"))
+}
+
+func TestGetWaitsForAConfigMapThatHasJustBeenDeleted(t *testing.T) {
+	f := newFixture(t)
+	f.set(t, "1", "red")
+	if err := f.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "paint"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.configMaps.Get(t.Context(), newToy("paint"), "paint")
+	controllertest.Equal(t, "reason", "DependencyMissing", controller.ReasonOf(err))
 }
 
 func TestAChangeOfAConfigMapConcernsTheObjectsThatNameIt(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -41,4 +42,19 @@ func TestAnIndexIsAddedOnce(t *testing.T) {
 	if _, err := references.NewIndex(pods, "account", none); err == nil {
 		t.Error("a second index of the same name was added")
 	}
+}
+
+func TestAnIndexSurvivesAPanic(t *testing.T) {
+	pods := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
+	index, err := references.NewIndex(pods, "priority", func(pod *corev1.Pod) []string {
+		return []string{pod.Namespace + "/" + string(*pod.Spec.PreemptionPolicy)}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Load(t, pods.GetStore(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "without"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "with"}, Spec: corev1.PodSpec{PreemptionPolicy: ptr.To(corev1.PreemptNever)}})
+	controllertest.Equal(t, "the Pods of a value", []controller.Key{{Namespace: "default", Name: "with"}}, index.Find("default/Never"))
+	controllertest.Equal(t, "cached Pods", 2, len(pods.GetStore().List()))
 }

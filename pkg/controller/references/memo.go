@@ -10,16 +10,22 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Memo remembers what was read from versions of objects, for all reconciles of a kind: a change of a
-// Secret that many objects refer to costs one request.
+// Memo remembers the result of reading the latest version of each object, for all reconciles of a kind. A
+// change of a Secret that many objects refer to costs one request.
 type Memo[V any] struct {
-	known *lru.Cache // of V, by version
+	known *lru.Cache // of remembered[V], by UID
 
 	mu      sync.Mutex
 	reading map[version]*reading[V]
 }
 
-// version identifies a version of an object, of whatever type.
+// remembered is the result for a version of an object.
+type remembered[V any] struct {
+	version string
+	result  V
+}
+
+// version identifies a version of an object of any type.
 type version struct {
 	uid     types.UID
 	version string
@@ -32,8 +38,8 @@ type reading[V any] struct {
 	err    error
 }
 
-// NewMemo returns a Memo that remembers at most size versions. It drops the oldest, which costs a
-// request if it is needed again.
+// NewMemo returns a Memo that remembers the results of at most size objects. It drops the oldest, which
+// costs a request if it is needed again.
 func NewMemo[V any](size int) *Memo[V] {
 	return &Memo[V]{known: lru.New(size), reading: map[version]*reading[V]{}}
 }
@@ -43,16 +49,16 @@ func NewMemo[V any](size int) *Memo[V] {
 func (m *Memo[V]) Of(ctx context.Context, object controller.Versioned, read func(context.Context) (V, error)) (V, error) {
 	of := version{object.GetUID(), object.GetResourceVersion()}
 	m.mu.Lock()
-	if known, ok := m.known.Get(of); ok {
+	if known, ok := m.known.Get(of.uid); ok && known.(remembered[V]).version == of.version {
 		m.mu.Unlock()
-		return known.(V), nil
+		return known.(remembered[V]).result, nil
 	}
 	if r, ok := m.reading[of]; ok {
 		m.mu.Unlock()
 		<-r.done
 		return r.result, r.err
 	}
-	r := &reading[V]{done: make(chan struct{}), err: context.Canceled} // should read panic
+	r := &reading[V]{done: make(chan struct{}), err: context.Canceled} // if read panics
 	m.reading[of] = r
 	m.mu.Unlock()
 	defer func() {
@@ -60,7 +66,7 @@ func (m *Memo[V]) Of(ctx context.Context, object controller.Versioned, read func
 		defer m.mu.Unlock()
 		delete(m.reading, of)
 		if r.err == nil {
-			m.known.Add(of, r.result)
+			m.known.Add(of.uid, remembered[V]{of.version, r.result})
 		}
 		close(r.done)
 	}()

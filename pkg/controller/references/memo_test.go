@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/references"
@@ -59,11 +60,11 @@ func TestMemoTellsVersionsApart(t *testing.T) {
 	}
 }
 
-func TestMemoDropsTheOldestVersion(t *testing.T) {
+func TestMemoDropsTheOldestObject(t *testing.T) {
 	const size = 10
 	memo, reads := references.NewMemo[int](size), 0
 	read := func(version int) {
-		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{ResourceVersion: fmt.Sprint(version)}, func(context.Context) (int, error) {
+		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: types.UID(fmt.Sprint(version))}, func(context.Context) (int, error) {
 			reads++
 			return version, nil
 		}); err != nil {
@@ -79,4 +80,22 @@ func TestMemoDropsTheOldestVersion(t *testing.T) {
 	controllertest.Equal(t, "reads while the latest are asked for again", 2*size, reads)
 	read(0)
 	controllertest.Equal(t, "reads once the oldest is asked for again", 2*size+1, reads)
+}
+
+func TestMemoKeepsOneVersionOfAnObject(t *testing.T) {
+	memo, reads := references.NewMemo[int](2), 0
+	ask := func(uid types.UID, version int) {
+		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: uid, ResourceVersion: fmt.Sprint(version)}, func(context.Context) (int, error) {
+			reads++
+			return version, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("mine", 1)
+	for version := range 100 {
+		ask("often changed", version)
+	}
+	ask("mine", 1)
+	controllertest.Equal(t, "reads", 101, reads)
 }

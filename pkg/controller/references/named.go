@@ -9,26 +9,27 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Named are the objects of a type of which some are made here: users may name these as
-// well. They are in the cache of children, the others are known by their metadata, and none
-// is watched twice.
+// Named finds the objects of a type that users may name and that the operator also creates, such as
+// Secrets. Objects of the operator are in the cache of owned objects. All others are cached by their
+// identity. No object is watched twice.
 type Named struct {
 	resource  schema.GroupVersionResource
 	informers []cache.SharedIndexInformer
 }
 
-// NewNamed returns those of a type: what own holds, and the others, which factory selects.
+// NewNamed returns the Named of a type. own caches the objects that the operator created, and factory
+// selects all others.
 func NewNamed(factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource, own cache.SharedIndexInformer) (Named, error) {
 	others, err := New(factory, resource)
 	return Named{resource, []cache.SharedIndexInformer{own, others.Informer()}}, err
 }
 
-// Informers tell of changes.
+// Informers returns the informers of both caches.
 func (n Named) Informers() []cache.SharedIndexInformer { return n.informers }
 
-// Get tells which version the caches have of an object. Its error for one that is not there
-// is NotFound. One that gets or loses the label by which the caches select may be in neither
-// for a moment; an event follows, and a caller that cannot wait for it asks the API server.
+// Get returns the version of an object in the caches, or NotFound for a missing object. An object that
+// gets or loses the label by which the caches select may be in neither cache for a moment. An event
+// follows. A caller that cannot wait for the event reads the object from the API server.
 func (n Named) Get(namespace, name string) (controller.Versioned, error) {
 	for _, informer := range n.informers {
 		if object, found, err := lookUp[controller.Versioned](informer, namespace, name); found || err != nil {

@@ -1,9 +1,10 @@
-// Package references knows the objects that users name, such as Secrets, and which objects
-// name them. Those that are not made here it knows by their metadata alone.
+// Package references finds the objects that users name, such as Secrets, and the objects that name
+// them. Of objects that the operator did not create, it caches only the identity.
 package references
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,19 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Known are the objects of one type.
+// Known finds the objects of one type.
 type Known struct {
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
 }
 
-// New returns those of a type. The cache keeps of each what tells one version from
-// another, and whether it is being deleted.
+// New returns the Known of a type. The cache has the name, UID, resource version and deletion timestamp of
+// each object.
 func New(factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource) (Known, error) {
 	k := Known{resource, factory.ForResource(resource).Informer()}
 	if err := k.informer.SetTransform(identityOf); err != nil {
@@ -32,14 +34,14 @@ func New(factory metadatainformer.SharedInformerFactory, resource schema.GroupVe
 	return k, nil
 }
 
-// Object is what is known of an object.
+// Object is the cached part of an object.
 type Object interface {
 	controller.Versioned
 	GetDeletionTimestamp() *metav1.Time
 }
 
-// identity is an Object in a cache, at a fraction of the size of its metadata: a cluster has
-// many Secrets and ConfigMaps that nobody names.
+// identity is an Object as the cache stores it. It takes a fraction of the memory of the metadata, because
+// a cluster has many Secrets and ConfigMaps that nobody names.
 type identity struct {
 	namespace, name string
 	uid             types.UID
@@ -51,7 +53,7 @@ func (i *identity) GetUID() types.UID                  { return i.uid }
 func (i *identity) GetResourceVersion() string         { return i.version }
 func (i *identity) GetDeletionTimestamp() *metav1.Time { return i.deleted }
 
-// GetObjectMeta is what stores and handlers ask for.
+// GetObjectMeta implements metav1.ObjectMetaAccessor, which stores and handlers use.
 func (i *identity) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.namespace, Name: i.name, UID: i.uid, ResourceVersion: i.version, DeletionTimestamp: i.deleted}
 }
@@ -64,11 +66,11 @@ func identityOf(obj any) (any, error) {
 	return &identity{known.Namespace, known.Name, known.UID, known.ResourceVersion, known.DeletionTimestamp}, nil
 }
 
-// Informer tells of changes.
+// Informer returns the informer of the objects.
 func (k Known) Informer() cache.SharedIndexInformer { return k.informer }
 
-// Get is what is known of one, from the cache; namespace is empty for a type that is
-// cluster-scoped. Its error for one that is not there is NotFound.
+// Get returns an object from the cache, or NotFound for a missing object. namespace is empty for a
+// cluster-scoped type.
 func (k Known) Get(namespace, name string) (Object, error) {
 	known, found, err := lookUp[Object](k.informer, namespace, name)
 	if err == nil && !found {
@@ -77,7 +79,7 @@ func (k Known) Get(namespace, name string) (Object, error) {
 	return known, err
 }
 
-// lookUp finds an object in the cache of an informer, as it is stored there.
+// lookUp returns an object from the cache of an informer. It does not unpack a packed object.
 func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespace, name string) (object T, found bool, err error) {
 	cached, found, err := packed.Stored(informer.GetStore()).GetByKey(cache.NewObjectName(namespace, name).String())
 	if err != nil || !found {
@@ -97,14 +99,15 @@ type Index struct {
 }
 
 // NewIndex adds an index to the informer of a kind, which must not have started. name is unique among
-// the indexes of the informer. values returns what an object is found by.
+// the indexes of the informer. values returns the values by which Find finds an object. If values panics, the
+// index does not have the object: a panic in an informer would end the process for all objects.
 func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func(object T) []string) (Index, error) {
 	err := objects.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) {
 		object, ok := obj.(T)
 		if !ok {
 			return nil, nil
 		}
-		return values(object), nil
+		return recovered(values, object), nil
 	}})
 	if err != nil {
 		return Index{}, fmt.Errorf("adding index %q: %w", name, err)
@@ -112,13 +115,24 @@ func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func
 	return Index{objects.GetIndexer(), name}, nil
 }
 
-// Of returns the objects that refer to obj, if the values of the index are names as
+// recovered returns the result of values, or nil if values panics.
+func recovered[T any](values func(object T) []string, object T) (found []string) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			klog.Background().Error(fmt.Errorf("panic: %v", reason), "Object is not indexed", "type", fmt.Sprintf("%T", object), "stack", string(debug.Stack()))
+			found = nil
+		}
+	}()
+	return values(object)
+}
+
+// Of returns the keys of the objects that refer to obj, if the values of the index are names as
 // cache.ObjectName.String returns them: namespace/name.
 func (i Index) Of(obj metav1.Object) []controller.Key {
 	return i.Find(cache.MetaObjectToName(obj).String())
 }
 
-// Find returns the objects that the index has for a value.
+// Find returns the keys of the objects that the index has for a value.
 func (i Index) Find(value string) []controller.Key {
 	names, err := i.objects.IndexKeys(i.name, value)
 	if err != nil {

@@ -19,7 +19,7 @@ var (
 	status   = "update ats/status default/example"
 )
 
-// example is an At that is due at noon, after the given changes.
+// example returns an At that is due at noon, after the given changes.
 func example(changes ...func(*v1.At)) *v1.At {
 	at := &v1.At{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", UID: "at-uid", ResourceVersion: "1", Generation: 1},
@@ -31,21 +31,21 @@ func example(changes ...func(*v1.At)) *v1.At {
 	return at
 }
 
-// running is what an At is once its start at noon is stored.
+// running changes an At to the state after its start at noon was stored.
 func running(at *v1.At) {
 	setPending(at, noon)
 	setRunning(at, noon)
 	stored(at)
 }
 
-// stored makes a status what the engine has stored of it.
+// stored changes a status to what the engine stores.
 func stored(at *v1.At) {
 	at.Status.ObservedGeneration = 1
 	at.Status.Conditions = append(at.Status.Conditions, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "AsExpected"})
 	settled(at)
 }
 
-// pod is the Pod of example, after the given changes.
+// pod returns the Pod of example, after the given changes.
 func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := desiredPod(example(), DefaultImage)
 	p.UID, p.ResourceVersion = "pod-uid", "2"
@@ -56,7 +56,7 @@ func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// ended makes a Pod whose command ended a minute after noon.
+// ended changes a Pod to one whose command ended a minute after noon.
 func ended(code int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodSucceeded
@@ -72,13 +72,13 @@ func ended(code int32) func(*corev1.Pod) {
 func owner(uid types.UID, kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		yes := true
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: &yes}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.SchemeGroupVersion.String(), Kind: kind, Name: name, UID: uid, Controller: &yes}}
 	}
 }
 
 func deadline(n int64) func(*v1.At) { return func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &n } }
 
-// notReady are the conditions of an At for which something is to come.
+// notReady returns the conditions of an At that makes progress.
 func notReady(reason, message string) []string {
 	return []string{
 		"Degraded=False AsExpected",
@@ -87,7 +87,7 @@ func notReady(reason, message string) []string {
 	}
 }
 
-// stuck are the conditions of an At for which nothing will come.
+// stuck returns the conditions of a Stalled At.
 func stuck(reason, message string) []string {
 	return []string{
 		"Degraded=True " + reason + ": " + message,
@@ -97,13 +97,13 @@ func stuck(reason, message string) []string {
 	}
 }
 
-// failedFor are the conditions of an At that is Done and Failed.
+// failedFor returns the conditions of an At that is Done and Failed.
 func failedFor(reason, message string) []string {
 	all := stuck(reason, message)
 	return []string{all[0], "Failed=True " + reason + ": " + message, all[1], all[2], all[3]}
 }
 
-// complete are the conditions of an At whose command ended well.
+// complete returns the conditions of an At whose command succeeded.
 func complete(message string) []string {
 	return []string{
 		"Complete=True CommandSucceeded: " + message,
@@ -113,7 +113,7 @@ func complete(message string) []string {
 	}
 }
 
-// settled makes conditions what the engine has stored before.
+// settled sets the fields of conditions that the engine sets.
 func settled(at *v1.At) {
 	for i := range at.Status.Conditions {
 		at.Status.Conditions[i].ObservedGeneration = 1
@@ -121,13 +121,13 @@ func settled(at *v1.At) {
 	}
 }
 
-// pending is what an At is once its schedule was read.
+// pending changes an At to the state after its schedule was read.
 func pending(at *v1.At) {
 	setPending(at, noon)
 	stored(at)
 }
 
-// succeeded is what an At is once its command has ended well.
+// succeeded changes an At to the state after its command has succeeded.
 func succeeded(at *v1.At) {
 	running(at)
 	zero := int32(0)
@@ -135,21 +135,20 @@ func succeeded(at *v1.At) {
 	settled(at)
 }
 
-// undeletable is what a finished At is that could not be deleted.
+// undeletable changes a finished At to the state after its deletion was refused.
 func undeletable(at *v1.At) {
 	conditions.False(&at.Status.Conditions, conditions.Ready, "Forbidden", "It may not go.")
 	settled(at)
 }
 
-// broken is what an At is once its command has failed for good.
+// broken changes an At to the state after its last try has failed.
 func broken(at *v1.At) {
 	running(at)
 	setFailed(at, reasonBackoffLimit, "It is over.", noon.Add(time.Minute))
 	settled(at)
 }
 
-// retrying is what a Running At is once the failures of that many Pods with exit
-// code 3 are stored.
+// retrying changes an At to Running after the failures of that many Pods, with exit code 3, were stored.
 func retrying(failed int32) func(*v1.At) {
 	return func(at *v1.At) {
 		three := int32(3)
@@ -175,11 +174,10 @@ func attempt(n string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[attemptAnnotation] = n }
 }
 
-// told makes a Pod that was told to go. Within which time is no matter.
+// told changes a Pod to one that is being deleted. The grace period does not matter.
 func told(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon.Add(time.Minute)} }
 
-// evicted makes a Pod that failed a minute after noon without its container's
-// having ended.
+// evicted changes a Pod to one that failed a minute after noon, although its container did not end.
 func evicted(p *corev1.Pod) {
 	p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on memory."
 	p.Status.Conditions = []corev1.PodCondition{
@@ -188,12 +186,12 @@ func evicted(p *corev1.Pod) {
 	}
 }
 
-// orphaned makes a Pod that the Pod garbage collector is about to delete.
+// orphaned changes a Pod to one that the Pod garbage collector is about to delete.
 func orphaned(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 }
 
-// refused makes a Pod that its node did not take, made at noon.
+// refused changes a Pod to one that was created at noon and rejected by its node.
 func refused(p *corev1.Pod) {
 	p.CreationTimestamp = metav1.NewTime(noon)
 	p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "OutOfcpu", "The node has too little."

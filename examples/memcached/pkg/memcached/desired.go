@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,11 +29,10 @@ func desiredService(s *scope) *corev1.Service {
 }
 
 func desiredDeployment(s *scope) *appsv1.Deployment {
-	spec := s.memcached.Spec
 	container := corev1.Container{
 		Name:           "memcached",
-		Image:          spec.Image,
-		Args:           append([]string{fmt.Sprintf("--memory-limit=%d", spec.MemoryMegabytes)}, s.arguments...),
+		Image:          s.memcached.Spec.Image,
+		Args:           append([]string{fmt.Sprintf("--memory-limit=%d", s.memcached.Spec.MemoryMegabytes)}, strings.Fields(s.arguments)...),
 		Ports:          []corev1.ContainerPort{{Name: "memcached", ContainerPort: port}},
 		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}},
 		SecurityContext: &corev1.SecurityContext{
@@ -42,7 +42,7 @@ func desiredDeployment(s *scope) *appsv1.Deployment {
 		},
 	}
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(s)}, Spec: appsv1.DeploymentSpec{
-		Replicas: spec.Replicas,
+		Replicas: s.memcached.Spec.Replicas,
 		Selector: &metav1.LabelSelector{MatchLabels: selectorOf(s)},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(s)},

@@ -4,7 +4,6 @@ package memcached
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,11 +21,11 @@ import (
 	"example.com/memcached/pkg/generated/informers/externalversions"
 )
 
-// scope is what the steps of one reconcile share.
+// scope is the state that the steps of one reconcile share.
 type scope struct {
 	children.Owner
 	memcached  *v1alpha1.Memcached
-	arguments  []string           // in the ConfigMap that argumentsFrom names
+	arguments  string             // in the ConfigMap that argumentsFrom names
 	deployment *appsv1.Deployment // after it was applied
 }
 
@@ -67,15 +66,16 @@ func configMapsOf(m *v1alpha1.Memcached) []string {
 	return []string{m.Spec.ArgumentsFrom.Name}
 }
 
-// argumentsIn returns the arguments in a ConfigMap. It limits them, because they are kept in memory.
-func argumentsIn(c *corev1.ConfigMap) ([]string, error) {
-	if text := c.Data["arguments"]; len(text) <= 4096 {
-		return strings.Fields(text), nil
+// argumentsIn returns the arguments in a ConfigMap. It limits their size, because they are kept in memory.
+func argumentsIn(c *corev1.ConfigMap) (string, error) {
+	text := c.Data["arguments"]
+	if len(text) > 4096 {
+		return "", controller.Terminal(fmt.Errorf("the arguments in ConfigMap %s have more than 4096 bytes: shorten them", c.Name))
 	}
-	return nil, controller.Terminal(fmt.Errorf("the arguments in ConfigMap %s have more than 4096 bytes: shorten them", c.Name))
+	return text, nil
 }
 
-// finish sets the status, and returns the error of the reconcile.
+// finish sets the status and returns the error of the reconcile.
 func finish(s *scope, err error) error {
 	s.memcached.Status.Selector = labels.FormatLabels(selectorOf(s))
 	if err != nil {

@@ -54,7 +54,7 @@ func tuning(arguments string) *corev1.ConfigMap {
 	}
 }
 
-// rollOut does what the controller of the Deployment does in the end.
+// rollOut sets the status that the controller of the Deployment sets after the rollout.
 func rollOut(d *appsv1.Deployment) {
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
 }
@@ -63,8 +63,8 @@ func TestReconcile(t *testing.T) {
 	for name, test := range map[string]struct {
 		memcached *v1alpha1.Memcached
 		configMap *corev1.ConfigMap
-		// deployed is the spec for which a former reconcile has created the children, which were then
-		// changed by change.
+		// deployed is the Memcached for which an earlier reconcile created the children. change then changed
+		// the Deployment.
 		deployed *v1alpha1.Memcached
 		change   func(*appsv1.Deployment)
 
@@ -163,7 +163,7 @@ func newFixture(t *testing.T, configMap *corev1.ConfigMap) *fixture {
 	return f
 }
 
-// reconcile reconciles a Memcached once. It returns the Memcached as it is stored then, and the writes.
+// reconcile reconciles a Memcached once. It returns the stored Memcached after that, and the writes.
 func (f *fixture) reconcile(t *testing.T, m *v1alpha1.Memcached) (*v1alpha1.Memcached, []string) {
 	t.Helper()
 	client := fake.NewSimpleClientset(m)
