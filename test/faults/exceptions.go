@@ -42,6 +42,10 @@ func (ref reference) slack(p plan) func(name string) (less, more int) {
 			// To a process that has just started and is served an old list, an App that nobody
 			// has seen to is a new one. What it makes for it is garbage, and collected.
 			return 0, 1
+		case p.fault == "422" && p.scenario == "at-exceeds" && p.point == "create-pods-task-pod":
+			// A request that was refused as invalid is sent again after five minutes. The deadline of
+			// this At is one.
+			return 1, 0
 		case p.fault == leaseLost && p.scenario == "at-exceeds" && p.point == "create-pods-task-pod":
 			// No POST can be made to depend on another object: what a process sends that has
 			// stood still is made, and deleted by the one that leads.
