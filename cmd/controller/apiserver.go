@@ -12,12 +12,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// lookupTimeout is how long the addresses of the API server are looked up.
+// lookupTimeout limits the lookups of the addresses of the API server.
 const lookupTimeout = 5 * time.Second
 
-// apiServers returns the addresses of the API server: those of the client configuration, and
-// that of the Service in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. It resolves a host
-// name once. If that fails, it logs the error and goes on, since the clients may use a proxy.
+// apiServers returns the addresses of the API server: the addresses in config, and the address of the Service
+// in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. It resolves a host name once. If that fails, it
+// logs the error and continues, since the clients may use a proxy.
 func apiServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

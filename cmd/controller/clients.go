@@ -12,15 +12,15 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// accountNamespace is where a Pod finds the namespace it runs in.
+// accountNamespace is the file in which a Pod finds its namespace.
 const accountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// clients are all that the process talks to the API server with.
+// clients holds the clients of the API server and their configuration.
 type clients struct {
 	operator.Clients
 	config *rest.Config
 
-	// namespace is the one this process belongs to.
+	// namespace is the namespace of the Pod, or out of cluster of the kubeconfig.
 	namespace string
 	inCluster bool
 }
@@ -39,7 +39,8 @@ func newClients(o *options) (*clients, error) {
 	return c, nil
 }
 
-// loadConfig finds the cluster: a kubeconfig, or else the Pod's account.
+// loadConfig returns the configuration from a kubeconfig, or from the Pod's service account if kubeconfig is
+// empty.
 func loadConfig(kubeconfig string) (config *rest.Config, namespace string, inCluster bool, err error) {
 	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()

@@ -1,5 +1,4 @@
-// Command controller is the operator. It runs in a cluster, or out of it with a
-// kubeconfig.
+// Command controller runs the operator, in a cluster or out of cluster with a kubeconfig.
 package main
 
 import (
@@ -8,7 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
-	_ "golang.org/x/crypto/x509roots/fallback" // the image has no certificates: these count where the system has none
+	_ "golang.org/x/crypto/x509roots/fallback" // root certificates for a system without any, such as the image
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
@@ -18,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/process"
 )
 
-// Exit codes: of a run that failed, and of a call that makes no sense.
+// Exit codes of a run that failed, and of invalid flags.
 const (
 	exitFailed = 1
 	exitUsage  = 2

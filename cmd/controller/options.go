@@ -19,14 +19,14 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// options are what the flags say.
+// options holds the values of the flags.
 type options struct {
 	kubeconfig string
 	kinds      operator.Options
 	workers    int
 	qps        float32
 	burst      int
-	// allowedHosts are as the flag says them.
+	// allowedHosts is the unparsed value of --external-database-allowed-hosts.
 	allowedHosts []string
 
 	leaderElect           bool
@@ -49,7 +49,7 @@ type options struct {
 // noAddress is the value of --bind-address for a process without endpoints.
 const noAddress = "0"
 
-// parse reads the flags. Its errors are one sentence each.
+// parse parses the flags. Each of its errors is one sentence.
 func parse(args []string) (*options, error) {
 	o := &options{logging: logsapi.NewLoggingConfiguration()}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
@@ -91,11 +91,11 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 }
 
-// highestVerbosity is the last at which client-go logs no bodies of requests, in which
-// Secrets are.
+// highestVerbosity is the highest log level at which client-go does not log the bodies of requests, which may
+// contain Secrets.
 const highestVerbosity = 7
 
-// repository is the name of an image without tag and digest: its last part has no colon.
+// repository matches the name of an image without tag and digest: its last part has no colon.
 var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
 
 func (o *options) validate() error {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// systemless is the variable by which this process knows that it is the one started by
-// TestThereAreRootsWhereTheSystemHasNone.
+// systemless is the environment variable that marks the process that TestThereAreRootsWhereTheSystemHasNone
+// starts.
 const systemless = "WINDLASS_TEST_SYSTEMLESS"
 
-// TestThereAreRootsWhereTheSystemHasNone verifies a certificate without roots of its own in a
-// process that finds no certificates on its system, as one in the image.
+// TestThereAreRootsWhereTheSystemHasNone verifies a certificate with the default roots in a process that
+// finds no root certificates on its system, like a process in the image.
 func TestThereAreRootsWhereTheSystemHasNone(t *testing.T) {
 	if os.Getenv(systemless) != "" {
 		roots, err := x509.SystemCertPool()

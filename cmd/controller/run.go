@@ -26,7 +26,7 @@ import (
 // leaseName is the name of all Leases of the operator.
 const leaseName = "windlass-controller"
 
-// webhookDelay is how long the webhook serves after the signal, until the Service has removed the Pod.
+// webhookDelay is how long the webhook serves after the signal, so that the Service removes the Pod first.
 const webhookDelay = 5 * time.Second
 
 // reportingController is the operator's name in Events.
@@ -97,22 +97,22 @@ func leases(client kubernetes.Interface, o *options, namespace, identity string)
 	}
 	own := cmp.Or(o.electionNamespace, namespace)
 	if own == o.clusterLeaseNamespace {
-		return []process.Lease{lease(own, identity)} // it is the same Lease
+		return []process.Lease{lease(own, identity)} // both are the same Lease
 	}
-	// The namespace tells those who wait which installation they wait for.
+	// The namespace in the identity tells a waiting installation which other installation holds the Lease.
 	return []process.Lease{lease(own, identity), lease(o.clusterLeaseNamespace, own+"/"+identity)}
 }
 
-// ownNamespaces are where the Lease and the webhook's certificate are. Out of cluster the
-// namespace default says nothing: it is that of a kubeconfig that names none.
+// ownNamespaces returns the namespaces of the installation's Lease and of the webhook's certificate. Out of
+// cluster it omits the namespace default, which a kubeconfig without a namespace implies.
 func ownNamespaces(c *clients, o *options) []string {
 	own := []string{cmp.Or(o.electionNamespace, c.namespace), cmp.Or(o.webhookNamespace, c.namespace)}
 	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
 }
 
-// takeOver returns what lets the webhook take the conversion from another installation. Of all
-// installations in a cluster, only the one that works in all namespaces and holds the cluster's
-// Lease may.
+// takeOver returns a function that lets the webhook take over the conversion from another installation. The
+// function does nothing with --namespace: only the installation that works in all namespaces and holds the
+// cluster's Lease may take over.
 func takeOver(converter *webhook.Server, o *options) func() {
 	if converter == nil || o.kinds.Namespace != "" {
 		return func() {}
@@ -120,7 +120,7 @@ func takeOver(converter *webhook.Server, o *options) func() {
 	return converter.Lead
 }
 
-// serveWebhook returns what runs the conversion webhook, or nil.
+// serveWebhook returns a function that runs the conversion webhook, or nil without a webhook.
 func serveWebhook(converter *webhook.Server) func(context.Context) error {
 	if converter == nil {
 		return nil
@@ -133,8 +133,8 @@ func serveWebhook(converter *webhook.Server) func(context.Context) error {
 	}
 }
 
-// newWebhook returns the conversion webhook, which every replica serves, or nil. Out
-// of cluster the API server can reach it only at a URL that the user knows.
+// newWebhook returns the conversion webhook. Every replica serves it. It returns nil out of cluster without
+// --webhook-url, since the API server has no address to call.
 func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, error) {
 	if !c.inCluster && o.webhookURL == "" {
 		klog.FromContext(ctx).Info("No conversion webhook: out of cluster it needs --webhook-url. Only version v1 of At works; requests for v1alpha1 fail.")
@@ -158,8 +158,8 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 	return server, nil
 }
 
-// conversions tells whether this process does its part of the conversions. That of an operator
-// that is limited to a namespace is none where another installation converts.
+// conversions returns the readiness check of the conversion webhook. With --namespace, an operator is also
+// ready while another installation converts.
 func conversions(converter *webhook.Server, o *options) func() error {
 	return func() error {
 		if converter == nil {
@@ -173,8 +173,7 @@ func conversions(converter *webhook.Server, o *options) func() error {
 	}
 }
 
-// checkCRDs says what to do if the kinds are not installed. The informers try
-// until they are.
+// checkCRDs logs how to install the CRDs if they are missing. The informers retry until they are installed.
 func checkCRDs(ctx context.Context, c *clients) {
 	for _, gv := range operator.GroupVersions {
 		_, err := c.Windlass.Discovery().ServerResourcesForGroupVersion(gv.String())

@@ -9,10 +9,10 @@ const (
 	// writeBurst is how many reconciles of one object that write something may follow each other
 	// without a delay, and writeInterval is how often one more may follow after that.
 	//
-	// The life of an object takes 3 of them, a Platform with many components takes some for each
-	// component, and a test that changes every field of every child of one object takes 150. What
-	// takes more is a loop: somebody who reverts what the operator writes, or an operator that
-	// reverts itself.
+	// An object needs 3 of them in its life, a Platform with many components needs some for each
+	// component, and a test that changes every field of every child of one object needs 150. More
+	// than that is a loop: somebody reverts the writes of the operator, or the operator reverts its
+	// own.
 	writeBurst    = 250
 	writeInterval = time.Second
 
@@ -20,9 +20,9 @@ const (
 	sweepInterval = time.Minute
 )
 
-// budget bounds how often something happens for each of many keys: burst times at once, and
-// then once per interval. It takes one time for each key that has used some of it lately (the
-// generic cell rate algorithm).
+// budget limits how often something happens for each of many keys: burst times at once, and then once
+// per interval. It stores one time.Time for each key that has used its budget lately (the generic cell
+// rate algorithm).
 type budget[K comparable] struct {
 	burst    int
 	interval time.Duration
@@ -36,8 +36,8 @@ func newBudget[K comparable](burst int, interval time.Duration) *budget[K] {
 	return &budget[K]{burst: burst, interval: interval, whole: map[K]time.Time{}}
 }
 
-// wait returns how long key has to wait for its next turn, at most one interval. It is 0 if
-// there is one now.
+// wait returns how long key has to wait for its next turn, which is at most one interval. It returns 0
+// if key has a turn now.
 func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 		return 0
 	}
 	left := max(0, whole.Sub(now)-time.Duration(b.burst-1)*b.interval)
-	if left > b.interval { // which spend does not leave: the clock was set back
+	if left > b.interval { // more than spend ever leaves: the clock was set back
 		delete(b.whole, key)
 		return 0
 	}
@@ -68,7 +68,7 @@ func (b *budget[K]) spend(key K, now time.Time) {
 	}
 }
 
-// sweep drops the keys whose budget is whole again. It needs the lock.
+// sweep drops the keys whose budget is whole again. The caller holds the lock.
 func (b *budget[K]) sweep(now time.Time) {
 	if now.Sub(b.swept) < sweepInterval {
 		return

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// repaint is a kind that never comes to an end: its status is another each time.
+// repaint returns a kind in a hot loop: each reconcile writes another status and requeues.
 func repaint() *painter {
 	kind := &painter{}
 	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
@@ -52,7 +52,7 @@ func TestABudgetThatIsUsedUpSaysNothingAndHoldsUpNoDeletion(t *testing.T) {
 	}
 	b := newBench(t, kind)
 	for range 1000 {
-		_, _ = b.pass() // the last ones are throttled
+		_, _ = b.pass() // the last reconciles are throttled
 	}
 	b.takeWrites()
 	before := b.get(theToy)

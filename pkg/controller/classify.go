@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// invalidRetry is the time after which a reconcile is retried whose write the API server refused as
-// invalid. A change of the object is reconciled at once.
+// invalidRetry is the time until a retry if the API server refused a write as invalid. A change of the
+// object is reconciled at once.
 const invalidRetry = 5 * time.Minute
 
-// classify returns the outcome of a reconcile. No other function decides about one.
+// classify returns the outcome of a reconcile. No other function decides it.
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
@@ -67,7 +67,7 @@ func classify(result Result, err error) outcome {
 	case apierrors.IsConflict(err):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Nothing can be made there any more, and the object itself goes soon.
+		// Nothing can be created in this namespace any more, and the object itself is deleted soon.
 		return outcome{name: OutcomeTerminating, retry: backoff, quiet: true}
 	case apierrors.IsInvalid(err):
 		return outcome{name: OutcomeInvalid, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
@@ -77,8 +77,9 @@ func classify(result Result, err error) outcome {
 }
 
 // Worst returns the error that a reconcile should return if several of its parts failed. An error that
-// is retried at once or with backoff comes first, then an error that Degrades the object, then an error
-// of WaitFor; among equals the one with the earliest retry. It returns nil if all errors are nil.
+// is retried at once or with backoff comes first, then an error that degrades the object, then an error
+// of WaitFor. Among equals, the error with the earliest retry comes first. Worst returns nil if all
+// errors are nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {
@@ -106,8 +107,8 @@ func (o outcome) urgency() int {
 	}
 }
 
-// wait returns the time until the retry of an outcome, and the longest possible time if a change
-// is waited for.
+// wait returns the time until the retry of an outcome, or the longest possible time if the outcome is
+// retried only when something changes.
 func (o outcome) wait() time.Duration {
 	if o.retry == onChange {
 		return math.MaxInt64
@@ -118,5 +119,5 @@ func (o outcome) wait() time.Duration {
 // Quiet reports whether an error says nothing about the object, so that its status stays.
 func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
-// Degrades reports whether the engine sets Degraded for an error. Kinds set their phase by it.
+// Degrades reports whether the engine sets Degraded for an error. Kinds derive their phase from it.
 func Degrades(err error) bool { return classify(Result{}, err).degraded }

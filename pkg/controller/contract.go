@@ -9,15 +9,15 @@ import (
 )
 
 // AnnotationDomain is the domain of the annotations by which the engine marks objects and their
-// children, whatever the operator.
+// children. It is the same for every operator.
 const AnnotationDomain = "windlass.dev"
 
-// PausedAnnotation stops, if it is "true", all writes for an object: to its status, its finalizers
-// and the objects that it owns. Without it the operator goes on where it stopped.
+// PausedAnnotation with the value "true" stops all writes for an object: to its status, its finalizers
+// and the objects that it owns. The operator continues when the annotation is removed.
 const PausedAnnotation = AnnotationDomain + "/paused"
 
-// ManagedByLabel and its value ManagedByWindlass mark every object that the operator creates.
-// Informers of owned types select it, which keeps other objects out of the caches.
+// ManagedByLabel marks every object that an operator creates. ManagedByWindlass is its value for
+// Windlass. Informers of owned types select objects by this label, so that the caches hold no others.
 const (
 	ManagedByLabel    = "app.kubernetes.io/managed-by"
 	ManagedByWindlass = "windlass"
@@ -28,23 +28,23 @@ const (
 type Object interface {
 	metav1.Object
 	runtime.Object
-	// StatusConditions points at status.conditions.
+	// StatusConditions returns a pointer to status.conditions.
 	StatusConditions() *[]metav1.Condition
-	// StatusObservedGeneration points at status.observedGeneration.
+	// StatusObservedGeneration returns a pointer to status.observedGeneration.
 	StatusObservedGeneration() *int64
 }
 
 // Reconciler is implemented by each kind.
 type Reconciler[T Object] interface {
-	// Reconcile brings the observed state closer to what the spec of obj says. obj is a private
-	// copy of the cached object. The copy includes every write of this process, is not being
-	// deleted and has its finalizer. Reconcile may write the objects that obj owns. Of obj itself
-	// it changes the status alone, in memory: the engine writes the status afterwards if it has
-	// changed, also if Reconcile failed. Only errors that say nothing about the object, such as a
-	// conflict, leave the stored status as it is.
+	// Reconcile brings the observed state closer to the desired state in the spec of obj. obj is a
+	// private copy of the cached object. It includes every write of this process, is not being
+	// deleted, and has its finalizer. Reconcile may write the objects that obj owns. In obj it
+	// changes only the status, in memory. The engine then writes the status if it has changed, even
+	// if Reconcile returned an error. Only after an error that says nothing about the object, such as
+	// a conflict, does the engine not write the status.
 	//
-	// Reconcile may not keep state that a restart must not lose, and does not block: to wait, it
-	// returns a RequeueAfter or relies on an event.
+	// Reconcile must not depend on state in memory, which a restart loses. It must not block: to wait,
+	// it returns a RequeueAfter or relies on an event.
 	//
 	// When Reconcile is called, Degraded is False, Stalled is absent, and the other conditions are
 	// those of the last reconcile. Reconcile sets the conditions by a Summary. The engine sets
@@ -71,10 +71,10 @@ type Versioned interface {
 // Deterministic is implemented by Reconcilers whose result depends only on cached objects. A
 // reconcile that found nothing to do is not repeated as long as these objects do not change.
 type Deterministic[T Object] interface {
-	// Inputs adds every cached object that Reconcile reads, except obj, to seen: with AddWanted
-	// those that Reconcile creates if they are missing, and with Add all others. It does not change
-	// obj. A reconcile that finds nothing to do must not depend on an answer of the API server, or
-	// on a clock.
+	// Inputs adds every cached object that Reconcile reads, except obj, to seen. It uses AddWanted for
+	// an object that must exist, for example because Reconcile creates it, and Add for all others. It
+	// does not change obj. A reconcile that finds nothing to do must not depend on a response of the
+	// API server, or on a clock.
 	Inputs(obj T, seen *Versions)
 }
 
@@ -86,7 +86,7 @@ type Client[T Object] interface {
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// ClientOf returns the generated clients for the namespaces as a Kind has them, for example
+// ClientOf converts a method of a generated clientset to the field Client of a Kind, for example
 // ClientOf(clientset.WindlassV1alpha1().Apps).
 func ClientOf[T Object, C Client[T]](generated func(namespace string) C) func(namespace string) Client[T] {
 	return func(namespace string) Client[T] { return generated(namespace) }

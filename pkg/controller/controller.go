@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Sync reconciles the object of a key. Pipeline.Sync is one.
+// Sync reconciles the object of a key, as Pipeline.Sync does.
 type Sync func(ctx context.Context, key Key) (Result, error)
 
 // Controller runs the workers that reconcile the keys of a queue.
@@ -24,15 +24,15 @@ type Controller struct {
 	queue  *Queue
 	sync   Sync
 	synced []cache.DoneChecker
-	// watches are started by Run, because a standby fills its caches but not a queue that no
-	// worker empties.
+	// watches are started by Run, so that the queue of a standby, which runs no workers, stays
+	// empty.
 	watches []watch
 
 	mu         sync.Mutex
 	unreadable sets.Set[Key]
 }
 
-// watch is an informer and what makes keys of its events.
+// watch is an informer and the handler that turns its events into keys.
 type watch struct {
 	informer cache.SharedInformer
 	handler  cache.ResourceEventHandler
@@ -163,7 +163,7 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	}
 }
 
-// count updates the number of objects that are unreadable.
+// count updates the metric of unreadable objects.
 func (c *Controller) count(key Key, o outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

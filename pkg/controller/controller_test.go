@@ -26,18 +26,17 @@ import (
 
 var serial atomic.Int64
 
-// uniqueName returns a name for a controller that no other test has, as the
-// metrics of all of them are in one registry.
+// uniqueName returns a unique name for a controller, because the metrics of all tests are in one registry.
 func uniqueName() string { return fmt.Sprintf("toys-%d", serial.Add(1)) }
 
-// logTo returns a context whose logger keeps what is logged up to V(2).
+// logTo returns a context whose logger writes entries up to V(2) to the buffer.
 func logTo(ctx context.Context) (context.Context, ktesting.Buffer) {
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	return klog.NewContext(ctx, logger), logger.GetSink().(ktesting.Underlier).GetBuffer()
 }
 
-// runFor runs a controller with one worker for some time of the bubble that it
-// is called in. All names are wanted from the beginning.
+// runFor runs a controller with one worker for d in the caller's synctest bubble. The keys of names are
+// queued from the beginning.
 func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string) ktesting.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -53,8 +52,8 @@ func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string
 	return logged
 }
 
-// start runs a controller until stop is called, which waits for the bubble to
-// have done all that it can. ended has what Run returned once it has.
+// start runs a controller until stop is called. Both wait until all goroutines of the bubble are blocked.
+// ended receives the error of Run.
 func start(c *controller.Controller, workers int) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ctx, _ = logTo(ctx)
@@ -127,8 +126,8 @@ func TestWhenTheNextPassComes(t *testing.T) {
 	}
 }
 
-// The only worker is busy while the timers of two objects end: first that of a
-// periodic check, then one that the kind has promised.
+// The only worker is busy while the timers of two objects end: first the timer of a periodic check, then
+// the timer of a promised time.
 func TestPromisedTimeGoesBeforeAPeriodicCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newToyServer(t)
@@ -234,8 +233,8 @@ func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
 	})
 }
 
-// TestControllerWaitsForItsCaches is by a clock that stands still while nobody waits for it:
-// looking at the caches from time to time would show in when the pass begins.
+// The fake time of the bubble shows that the controller does not poll its caches: the reconcile starts in
+// the instant in which they are filled.
 func TestControllerWaitsForItsCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -261,7 +260,7 @@ func TestControllerWaitsForItsCaches(t *testing.T) {
 	})
 }
 
-// emptyInformer has nothing to tell of, once it runs.
+// emptyInformer returns an informer without objects, which does not run yet.
 func emptyInformer(t *testing.T) cache.SharedInformer {
 	t.Helper()
 	source := cachetesting.NewFakeControllerSource()

@@ -1,18 +1,18 @@
-// Package controller is the engine that reconciles the objects of every kind. It imports none of
-// them.
+// Package controller is the engine that reconciles the objects of every kind. It imports no
+// kind.
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
-//	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache holds our own last writes
-//	    ▲                                      backoff      │ 2 fetch       from the lister; NotFound: forget
-//	    │                                                   │ 3 finalize    deleting: Finalize, then drop the finalizer
-//	    │                                                   │               else: the finalizer is there, or is added now
-//	    │                                                   │ 4 reconcile   the kind, unless what it reads is as it was; may write children and obj.Status
-//	    └───────────── watch ◀──────────────────────────────│ 5 status      one write, only if changed, on error too
+//	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache has observed our own writes
+//	    ▲                                      backoff      │ 2 fetch       from the cache; NotFound: forget
+//	    │                                                   │ 3 finalize    being deleted: Finalize, then remove the finalizer
+//	    │                                                   │               otherwise: add the finalizer if it is missing
+//	    │                                                   │ 4 reconcile   the kind, unless nothing it reads has changed; may write children and obj.Status
+//	    └───────────── watch ◀──────────────────────────────│ 5 status      one write, only if changed, also after an error
 //	                                                        └ 6 outcome     forget / after / backoff / terminal
 //
-// Start reading at Controller.Run and its worker loop (controller.go), go on with
-// Pipeline.Sync (pipeline.go), and then the contract with a kind (contract.go).
+// Start reading at Controller.Run and its worker loop (controller.go). Then read Pipeline.Sync
+// (pipeline.go), and the contract with a kind (contract.go).
 //
-// The end of a reconcile decides what follows: classify (classify.go) returns its Outcome, and the
-// constants of Outcome (outcome.go) describe what the engine does then.
+// At the end of a reconcile, classify (classify.go) returns its Outcome. The constants of Outcome
+// (outcome.go) describe what the engine does next.
 package controller

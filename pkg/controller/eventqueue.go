@@ -7,17 +7,17 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// eventQueue is the Events that wait to be written. Namespaces take turns. If there are too
-// many, the namespace with the most loses its newest, so that nobody loses Events to another
-// who has more.
+// eventQueue holds the Events that wait to be written. Namespaces take turns. Beyond the limit, the
+// namespace with the most Events loses its newest, so that no namespace loses Events to another one that
+// has more.
 type eventQueue struct {
 	limit int
-	// added has a value when there may be something to take.
+	// added has a value when an Event may be waiting.
 	added chan struct{}
 
 	mu    sync.Mutex
 	count int
-	turns []string // namespaces with Events that wait, the next first
+	turns []string // namespaces with waiting Events, the next first
 	of    map[string][]*eventsv1.Event
 }
 
@@ -25,7 +25,7 @@ func newEventQueue(limit int) *eventQueue {
 	return &eventQueue{limit: limit, added: make(chan struct{}, 1), of: map[string][]*eventsv1.Event{}}
 }
 
-// add appends an Event. It reports whether one was dropped for it, which may be itself.
+// add appends an Event. It reports whether it dropped an Event because of the limit.
 func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -45,7 +45,7 @@ func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	return dropped
 }
 
-// longest is the namespace with the most Events; among equals it is the given one.
+// longest returns the namespace with the most Events. Among equals it prefers the given one.
 func (q *eventQueue) longest(namespace string) string {
 	for _, other := range q.turns {
 		if len(q.of[other]) > len(q.of[namespace]) {
@@ -67,7 +67,7 @@ func (q *eventQueue) dropNewest(namespace string) {
 	}
 }
 
-// take takes the oldest Event of the namespace whose turn it is. It is nil if none waits.
+// take removes and returns the oldest Event of the namespace whose turn it is, or nil if none waits.
 func (q *eventQueue) take() *eventsv1.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,16 +14,16 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// happen records one event for each of n toys of a namespace.
+// happen records one Event for each of n Toys of a namespace.
 func happen(events *controller.Events, namespace string, n int) {
 	for i := range n {
 		toy := newToy(fmt.Sprint("toy-", i))
 		toy.Namespace = namespace
-		events.Event(toy, corev1.EventTypeNormal, "Painted", "") // nobody reads: it must not block
+		events.Event(toy, corev1.EventTypeNormal, "Painted", "") // must not block, although nothing reads the queue
 	}
 }
 
-// perNamespace counts events by namespace.
+// perNamespace counts Events by namespace.
 func perNamespace(events []*eventsv1.Event) map[string]int {
 	n := map[string]int{}
 	for _, event := range events {

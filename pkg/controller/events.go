@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// The API server refuses longer ones (k8s.io/kubernetes, validation of Event).
+	// maxNote is how many bytes the note of an Event may have (k8s.io/kubernetes, validation of Event).
 	maxNote = 1024
-	// An Event's name is its object's and a time; the name of an object may take
-	// all that a name may have.
+	// maxEventNamePrefix is how many bytes of an object's name go into the name of an Event, which
+	// also has a time. An object's name may have the maximum length of a name.
 	maxEventNamePrefix = 230
-	// eventsWaiting is how many Events wait to be written, of all namespaces.
+	// eventsWaiting is how many Events of all namespaces may wait to be written.
 	eventsWaiting = 4096
 	// eventBurst is how many Events of one object are written without a delay, and
-	// eventInterval is how often one more is written after that, as by client-go's recorder.
+	// eventInterval is how often one more is written after that, as in client-go's recorder.
 	eventBurst    = 25
 	eventInterval = 5 * time.Minute
-	// eventTimeout is for one event with its retries, and for all that wait at
-	// the end.
+	// eventTimeout limits the write of one Event with its retries. At the end of the process it
+	// limits the writes of all waiting Events together.
 	eventTimeout = 5 * time.Second
 )
 
 // Events is an EventRecorder that writes events.k8s.io/v1.
 //
-// client-go's own recorder counts repetitions, of which there are none here, and
-// cannot be waited for: at the end of a process it drops the last events, which
-// are those that say why.
+// The recorder of client-go cannot be waited for: at the end of a process it drops the last Events, and
+// with them the reasons. It also counts repetitions, which do not occur here.
 type Events struct {
 	client     eventsclient.EventsV1Interface
 	scheme     *runtime.Scheme
@@ -62,9 +61,9 @@ func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, co
 	}
 }
 
-// Event implements EventRecorder. It drops and counts what is too much: of one object Events
-// beyond 25 and one per 5 minutes, and if more than 4096 wait, the newest of the namespace
-// with the most.
+// Event implements EventRecorder. It drops and counts Events beyond two limits. One object may have 25
+// Events at once, and one more every 5 minutes. If more than 4096 Events wait, the namespace with the
+// most loses its newest.
 func (e *Events) Event(regarding Object, eventType, reason, note string) {
 	ref, err := reference.GetReference(e.scheme, regarding)
 	if err != nil {
@@ -86,7 +85,7 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 	now := e.clock.Now()
 	namespace := ref.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where the API server wants those of cluster-scoped objects
+		namespace = metav1.NamespaceDefault // required for Events of cluster-scoped objects
 	}
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,12 +103,12 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 	}
 }
 
-// Run writes events until ctx ends. It then ends the write under way and writes
-// those that still wait, for 5 s at most each.
+// Run writes Events until ctx ends. It then finishes the write in flight within 5 s, and writes the
+// waiting Events within 5 s.
 func (e *Events) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if event := e.waiting.take(); event != nil {
-			e.write(context.WithoutCancel(ctx), event) // one that was begun is finished
+			e.write(context.WithoutCancel(ctx), event) // a write that has begun is finished
 			continue
 		}
 		select {
@@ -128,8 +127,8 @@ func (e *Events) flush(ctx context.Context) {
 	}
 }
 
-// write creates the event. It tries again if no answer came or the API server was in
-// trouble: the name is fixed, so that a lost answer makes no second event.
+// write creates the Event. It retries if it gets no response or a temporary error. The name is fixed, so
+// that a retry after a lost response creates no second Event.
 func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
@@ -149,7 +148,7 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	}
 }
 
-// passing tells whether a request may succeed if it is sent again as it is.
+// passing reports whether a request may succeed if it is sent again unchanged.
 func passing(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,
@@ -165,5 +164,5 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return strings.ToValidUTF8(s[:n], "") // not half a character
+	return strings.ToValidUTF8(s[:n], "") // removes half a character at the end
 }

@@ -27,12 +27,12 @@ import (
 
 var eventResource = schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"}
 
-// eventServer is an API server for Events. It answers requests with the errors
-// of answers, and then with none.
+// eventServer is an API server for Events. Its first responses are the errors in answers. All later
+// requests succeed.
 type eventServer struct {
 	eventsclient.EventsV1Interface
 	answers  []error
-	hang     chan struct{} // if set, requests take until it is closed or their context ends
+	hang     chan struct{} // if it is set, requests block until it is closed or their context ends
 	requests int
 	stored   []*eventsv1.Event
 }
@@ -77,7 +77,7 @@ func newEvents(server *eventServer) *controller.Events {
 	return controller.NewEvents(server, scheme, "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))
 }
 
-// flush lets events write what waits, as at the end of the process.
+// flush writes the waiting Events, as at the end of the process.
 func flush(events *controller.Events) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -85,7 +85,7 @@ func flush(events *controller.Events) {
 	events.Run(ctx)
 }
 
-// dropped returns how many events were dropped in this process.
+// dropped returns how many Events were dropped in this process.
 func dropped(t *testing.T) int {
 	t.Helper()
 	found := samples("windlass_events_dropped_total")
@@ -106,7 +106,7 @@ func TestEventSaysWhatHappenedToWhat(t *testing.T) {
 	toy.UID, toy.ResourceVersion = "uid-a", "7"
 	events.Event(toy, corev1.EventTypeWarning, "Peeling", "It peels.")
 	cluster := newToy("c")
-	cluster.Namespace, cluster.TypeMeta = "", metav1.TypeMeta{} // as informers deliver it
+	cluster.Namespace, cluster.TypeMeta = "", metav1.TypeMeta{} // as an informer delivers it
 	events.Event(cluster, corev1.EventTypeNormal, "Painted", "It is red.")
 	flush(events)
 
@@ -205,7 +205,7 @@ func TestEventThatIsNotWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// running runs events until stop is called.
+// running runs events until stop is called. ended is closed when Run has returned.
 func running(events *controller.Events) (stop func(), ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ctx, _ = logTo(ctx)
@@ -228,7 +228,7 @@ func TestEventsAreWrittenAsTheyComeAndAtTheEnd(t *testing.T) {
 		for _, name := range []string{"b", "c", "d"} {
 			events.Event(newToy(name), corev1.EventTypeNormal, "Painted", "")
 		}
-		synctest.Wait() // b is on its way
+		synctest.Wait() // the request for b is in flight
 		stop()
 		close(server.hang)
 		<-ended
@@ -247,14 +247,14 @@ func TestEventsEndEvenIfTheAPIServerHangs(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			events.Event(newToy(name), corev1.EventTypeNormal, "Painted", "")
 		}
-		synctest.Wait() // a is on its way
+		synctest.Wait() // the request for a is in flight
 		stop()
 		select {
 		case <-ended:
 			if n := dropped(t) - before; n != 2 {
 				t.Errorf("%d events were dropped, wanted 2", n)
 			}
-		case <-time.After(time.Hour): // of the bubble
+		case <-time.After(time.Hour): // fake time
 			t.Error("Run has not returned")
 			close(server.hang)
 			<-ended

@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// crowded returns a queue with keys of a greedy tenant, of which workers have taken some.
+// crowded returns a queue with keys of a greedy tenant. Workers have taken some of them.
 func crowded(t *testing.T, waiting, workers int) *controller.Queue {
 	q := controller.NewQueue("", clock.RealClock{})
 	t.Cleanup(q.ShutDown)
@@ -26,7 +26,7 @@ func crowded(t *testing.T, waiting, workers int) *controller.Queue {
 func TestTheNextFreeWorkerTakesAKeyOfATenantWhoHasNone(t *testing.T) {
 	for name, test := range map[string]struct {
 		key   controller.Key
-		again bool // whether the greedy tenant goes on adding
+		again bool // whether the greedy tenant adds more keys
 	}{
 		"of another namespace":     {controller.Key{Namespace: "modest", Name: "a"}, false},
 		"of no namespace":          {controller.Key{Name: "a"}, false},
@@ -44,8 +44,7 @@ func TestTheNextFreeWorkerTakesAKeyOfATenantWhoHasNone(t *testing.T) {
 	}
 }
 
-// A tenant whose reconciles take long gets no further worker while somebody else has a key
-// that waits, and all of them while nobody has.
+// A tenant with slow reconciles gets no more workers than another tenant with queued keys.
 func TestWorkersAreSharedBetweenTenantsWhoseReconcilesAreSlow(t *testing.T) {
 	q := crowded(t, 100, 0)
 	for i := range 100 {

@@ -19,9 +19,9 @@ import (
 // flights knows the versions that this process wrote. A status that another process or an
 // administrator wrote is reconciled in the background.
 
-// sameButStatus reports whether two versions of an object differ in nothing but their status
-// and what the API server notes of a write. It is false without a generation, which tells
-// whether the spec has changed.
+// sameButStatus reports whether two versions of an object differ only in their status and in the
+// metadata that the API server sets at each write. It returns false for an object without a generation,
+// because only a generation shows that the spec is the same.
 func sameButStatus(before, after Object) bool {
 	return after.GetGeneration() > 0 &&
 		before.GetGeneration() == after.GetGeneration() &&
@@ -44,7 +44,7 @@ type flights struct {
 
 // flight is a reconcile that has begun and not ended.
 type flight struct {
-	version string // of the object that it has fetched
+	version string // of the object that it fetched
 	writes  bool   // whether it has sent a write
 	// arrived is the version of the last status that an informer has delivered meanwhile, and
 	// wake adds the key to the queue.
@@ -52,7 +52,7 @@ type flight struct {
 	wake    func()
 }
 
-// begin records that a reconcile of key begins, which has fetched this version.
+// begin records that a reconcile of key begins, and that it fetched this version.
 func (f *flights) begin(key Key, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,9 +114,9 @@ func (f *flights) WroteStatus(key Key, version string) {
 	f.statuses[key] = version
 }
 
-// isOwn reports whether this process wrote the status of a version of key, or has written one since,
-// for which it has read that version. It does not matter whether the cache has the version: it may,
-// before its event is handled. The caller holds the lock.
+// isOwn reports whether this process wrote the status in this version of key, or has written a later
+// status, for which it has read this version. The cache cannot answer this, because it may have a
+// version before the event is handled. The caller holds the lock.
 func (f *flights) isOwn(key Key, version string) bool {
 	last := f.statuses[key]
 	if version == last {

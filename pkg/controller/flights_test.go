@@ -14,12 +14,12 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// watched is a controller of Toys with a server whose watch brings each status write back.
+// watched is a bench with a queue, and with a watch that delivers each status write as an event.
 type watched struct {
 	*bench
 	queue   *controller.Queue
 	handler cache.ResourceEventHandler
-	// early says that the event comes before the answer. Otherwise it comes 10 ms later.
+	// early says that the event comes before the response. Otherwise it comes 10 ms after it.
 	early bool
 }
 
@@ -33,7 +33,7 @@ func newWatched(t *testing.T, early bool, kind controller.Reconciler[*Toy]) *wat
 	return w
 }
 
-// runFor has the controller work for some time.
+// runFor runs the controller for d.
 func (w *watched) runFor(d time.Duration) {
 	w.t.Helper()
 	c := controller.New(uniqueName(), w.queue, w.pipeline.Sync)
@@ -43,7 +43,7 @@ func (w *watched) runFor(d time.Duration) {
 	if err := c.Run(ctx, 2); err != nil {
 		w.t.Errorf("Run ended with: %v", err)
 	}
-	<-time.After(time.Second) // by a clock that stands still meanwhile: the last event is delivered
+	<-time.After(time.Second) // fake time: until the last event is delivered
 }
 
 type echoing struct {
@@ -69,7 +69,7 @@ func (e echoing) UpdateStatus(ctx context.Context, toy *Toy, opts metav1.UpdateO
 	return updated, err
 }
 
-// alternate is a kind that finds another state each time.
+// alternate returns a kind whose reason alternates with each reconcile.
 func alternate(wait func(reason string) error) *painter {
 	kind := &painter{}
 	kind.reconcile = func(context.Context, *Toy) (controller.Result, error) {
@@ -153,7 +153,7 @@ func TestAStatusThatArrivesDuringAReconcile(t *testing.T) {
 	}
 }
 
-// stored is a Toy as the API server has it.
+// stored returns a Toy as the API server stores it, with version v and after change.
 func stored(v string, change func(*Toy)) *Toy {
 	toy := version(newToy("a"), v)
 	toy.Generation = 1
@@ -195,7 +195,7 @@ func TestAStatusOfSomebodyElseWaitsInTheBackground(t *testing.T) {
 			tracker.Wrote(theToy, "Toy", cached, test.own)
 			tracker.WroteStatus(theToy, test.own)
 			cached.Set("2")
-			_ = tracker.Observed(theToy) // a worker may ask before the event is handled
+			_ = tracker.Observed(theToy) // a worker may call it before the event is handled
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
 				controller.Self(q, tracker).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
 			}))

@@ -11,19 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Self returns the handler for the informer of the kind itself, which adds the key of the object.
-// Of the initial list, objects are urgent whose spec changed while no process reconciled them. A
-// status that this process wrote, which tracker knows, adds no key. A status that somebody else wrote
-// adds one in the background lane.
+// Self returns the handler for the informer of the kind itself. It adds the key of the object. An
+// object of the initial list is urgent if its spec changed while no process reconciled it. A status
+// that this process wrote, which tracker knows, adds no key. A status that somebody else wrote adds the
+// key to the background lane.
 func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
 	return handler{queue: q, tracker: tracker, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
 
-// Owner returns the handler for informers of owned types, which adds the key of the object's
-// controller if that is of the given kind and scope. The version of the kind is ignored: it may
-// have changed since the owned object was created.
+// Owner returns the handler for informers of owned types. It adds the key of the object's controller if
+// that has the given kind. scope is the scope of the kind. The API version in the owner reference is
+// ignored, because it may have changed since the owned object was created.
 func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.ResourceEventHandler {
 	return handler{queue: q, keys: func(obj metav1.Object) []Key {
 		ref := metav1.GetControllerOfNoCopy(obj)
@@ -37,13 +37,13 @@ func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.Reso
 	}}
 }
 
-// Referrer returns the handler for informers of types that specs refer to, which adds the keys that
+// Referrer returns the handler for informers of types that specs refer to. It adds the keys that
 // referrers returns. referrers reads an index of the cache.
 func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceEventHandler {
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. An initial list and a resync are not urgent; changes are.
+// handler turns events into keys. Changes are urgent. The initial list and resyncs are not.
 type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
@@ -124,7 +124,7 @@ func (h handler) enqueueOthers(oldObj, newObj any) {
 	}
 }
 
-// sameVersion reports whether an update is a resync, which has no new version.
+// sameVersion reports whether an update is a resync, which delivers the same version again.
 func sameVersion(oldObj, newObj any) bool {
 	older, ok1 := oldObj.(Versioned)
 	newer, ok2 := newObj.(Versioned)

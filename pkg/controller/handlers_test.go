@@ -17,11 +17,11 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// nobody stands between the urgent keys and those of the background.
+// nobody is the name of a key that separates the urgent keys from the keys of the background lane.
 const nobody = "|"
 
-// enqueued returns the names that handle puts into a queue: the urgent ones,
-// nobody, and those of the background.
+// enqueued returns the keys that handle adds to a queue: the urgent keys, nobody, and the keys of the
+// background lane.
 func enqueued(handle func(q *controller.Queue)) []string {
 	q := controller.NewQueue("", clock.RealClock{})
 	defer q.ShutDown()
@@ -36,7 +36,7 @@ func enqueued(handle func(q *controller.Queue)) []string {
 	return names
 }
 
-// child returns an object that owners own. The first of them controls it.
+// child returns an object with owners. The first owner controls it.
 func child(version string, owners ...metav1.OwnerReference) *metav1.PartialObjectMetadata {
 	c := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child", ResourceVersion: version, OwnerReferences: owners}}
 	if len(owners) > 0 {
@@ -56,7 +56,7 @@ func version(toy *Toy, version string) *Toy {
 	return toy
 }
 
-// changed is a toy whose spec no pass has seen.
+// changed returns toy with a generation that was not reconciled yet.
 func changed(toy *Toy) *Toy {
 	toy.Generation = *toy.StatusObservedGeneration() + 1
 	return toy
@@ -106,7 +106,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// ofPacked hands packed objects to a handler.
+// ofPacked packs objects before it passes them to a handler.
 type ofPacked struct {
 	t *testing.T
 	h cache.ResourceEventHandler
@@ -209,7 +209,7 @@ func TestOwner(t *testing.T) {
 }
 
 func TestReferrer(t *testing.T) {
-	// Toys that name an object say so in its labels here.
+	// In this test the labels of an object are the names of its referrers.
 	referrers := func(obj metav1.Object) []controller.Key {
 		var keys []controller.Key
 		for name := range obj.GetLabels() {

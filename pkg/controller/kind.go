@@ -26,34 +26,34 @@ type Kind[T Object] struct {
 	// Tracker records the writes of the Reconciler, which uses the same one.
 	Tracker *Tracker
 
-	// Finalizer is the finalizer to hold objects with, for example windlass.dev/externaldatabase.
-	// It is required if Reconciler is a Finalizer.
+	// Finalizer is the finalizer of the objects, for example windlass.dev/externaldatabase. It is
+	// required if Reconciler is a Finalizer.
 	Finalizer string
-	// Resync is when an object with nothing left to do is reconciled again, ±10 %, to find drift
-	// that shows in no event. Zero means never.
+	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
+	// find drift that causes no event. Zero means never.
 	Resync time.Duration
-	// Owned are informers of the types that objects of a namespaced kind own in their namespace.
-	// An event of one is about the object that controls the one it names.
+	// Owned are informers of the types that objects of a namespaced kind own in their namespace. An
+	// event of an owned object adds the key of the object that controls it.
 	Owned []cache.SharedIndexInformer
-	// References are informers of the types whose objects have another relation to objects of
-	// the kind, such as that their spec names them.
+	// References are informers of types whose objects have another relation to objects of the kind,
+	// for example because a spec names them.
 	References []Reference
 }
 
-// Reference says of an informer which objects of a kind its events are about.
+// Reference maps the events of an informer to objects of a kind.
 type Reference struct {
 	Informer cache.SharedIndexInformer
-	// Referrers returns the keys of the objects that an object concerns. It reads an index, and
-	// does not block.
+	// Referrers returns the keys of the objects of the kind that an event of obj concerns. It reads an
+	// index, and does not block.
 	Referrers func(obj metav1.Object) []Key
 }
 
-// Runtime is what the controllers of all kinds share.
+// Runtime has the dependencies that the controllers of all kinds share.
 type Runtime struct {
 	Events EventRecorder
 	Clock  clock.WithTicker
-	// Room reports whether an object that exceeded the budget of its namespace can be cached. Nil
-	// means that it can.
+	// Room reports whether an object that exceeded the budget of its namespace fits by now. Nil means
+	// that it does.
 	Room Room
 }
 
@@ -74,7 +74,7 @@ func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 	}
 }
 
-// cached reads an object from the cache. Its error for one that is not there is NotFound.
+// cached reads an object from the cache. It returns NotFound for a missing object.
 func (k Kind[T]) cached(key Key) (object T, err error) {
 	cached, found, err := k.Informer.GetStore().GetByKey(key.String())
 	if err != nil {

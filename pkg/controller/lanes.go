@@ -5,12 +5,13 @@ import "sync"
 // starvation is how many urgent keys in a row are taken while a background key waits.
 const starvation = 10
 
-// lanes decides the order of a Queue: urgent keys first, and in each lane the namespaces in turn. The workqueue around it calls Push, Pop, Touch and Len under its own
-// lock; markUrgent and done are called outside of it, hence the lock here.
+// lanes decides the order of a Queue: urgent keys first, and in each lane the namespaces in turn. The
+// workqueue around it calls Push, Pop, Touch and Len under its own lock. markUrgent and done are called
+// without that lock, so lanes has its own.
 //
-// A worker may take a key between markUrgent and the Add that follows. The key is then added to
-// the background lane and reconciled once more than needed: the change that made it urgent was in
-// the cache before markUrgent, so that the worker saw it.
+// A worker may take a key between markUrgent and the Add that follows. The key is then added to the
+// background lane and reconciled once more than needed. Nothing is delayed, because the change that
+// made the key urgent was in the cache before markUrgent, and the worker read it.
 type lanes struct {
 	mu     sync.Mutex
 	turns  [2]*turns // by Lane
@@ -22,8 +23,8 @@ type lanes struct {
 	streak  int // urgent keys since the last background one
 }
 
-// tenant is what shares the workers with others: all objects of a namespace, or one cluster-scoped
-// object.
+// tenant is the unit that shares the workers with others: all objects of a namespace, or one
+// cluster-scoped object.
 type tenant Key
 
 func tenantOf(key Key) tenant {

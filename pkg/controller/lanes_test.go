@@ -9,9 +9,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// FuzzLanes does the same things to a Queue and to a model of it. Each byte is
-// one thing done: its first two bits say what, the next two the namespace, and the others the
-// name of the key. Of the cluster-scoped keys, which have none, each is a tenant of its own.
+// FuzzLanes applies the same operations to a Queue and to a model of it. Each byte is one operation: its
+// first two bits are the operation, the next two the namespace of the key, and the others its name. Each
+// cluster-scoped key, which has no namespace, is a tenant of its own.
 func FuzzLanes(f *testing.F) {
 	f.Add([]byte{0x01, 0x41, 0x80, 0xc0, 0x02, 0x42, 0x80, 0xc0})
 	f.Add([]byte("urgent and background keys, in and out"))
@@ -52,18 +52,18 @@ func FuzzLanes(f *testing.F) {
 	})
 }
 
-// model is a Queue without timers, as simple as can be.
+// model is a simple model of a Queue without timers.
 type model struct {
 	waiting [2][]controller.Key // by Lane
-	turns   [2][]string         // of tenants with keys that wait
+	turns   [2][]string         // tenants with queued keys, by Lane
 	working []controller.Key
-	again   map[controller.Key]controller.Lane // wanted while they are worked on
+	again   map[controller.Key]controller.Lane // keys that were added while a worker had them
 	streak  int
 }
 
 func (m *model) len() int { return len(m.waiting[0]) + len(m.waiting[1]) }
 
-// whose is the tenant of a key.
+// whose returns the tenant of a key.
 func whose(key controller.Key) string {
 	if key.Namespace == "" {
 		return "/" + key.Name
@@ -115,7 +115,7 @@ func (m *model) get() controller.Key {
 		}
 		return n
 	}
-	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) }) // the first of several
+	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) }) // the first among equals
 	m.turns[lane] = append(slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == next }), next)
 	key := m.waiting[lane][slices.IndexFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == next })]
 	m.remove(key, lane)

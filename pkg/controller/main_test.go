@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// No test may leave a goroutine behind.
+// TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -26,7 +26,7 @@ func (n *noOps) RecordNoOp(key Key, name string, token uint64) {
 	all := n.all[key]
 	i := slices.IndexFunc(all, func(o noOp) bool { return o.name == name })
 	if i < 0 {
-		n.all[key] = slices.Concat(all, []noOp{{name, token}}) // without room for more
+		n.all[key] = slices.Concat(all, []noOp{{name, token}}) // without spare capacity
 		return
 	}
 	all[i].token = token

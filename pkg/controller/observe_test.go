@@ -34,8 +34,8 @@ func samples(text string) []string {
 	return found
 }
 
-// samplesOf returns the samples of a controller, but for the parts of its
-// histogram that depend on the machine. The name reads toys in them.
+// samplesOf returns the samples of a controller, except the parts of its histogram that depend on the
+// machine. The name is replaced by toys.
 func samplesOf(name string) []string {
 	label := `controller="` + name + `"`
 	found := samples(label)
@@ -122,7 +122,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// values returns what an entry of the log says beside its message.
+// values returns the keys and values of a log entry.
 func values(entry ktesting.LogEntry) map[any]any {
 	found := map[any]any{}
 	list := append(slices.Clone(entry.WithKVList), entry.ParameterKVList...)

@@ -41,13 +41,13 @@ const (
 	OutcomeInvalid Outcome = "invalid"
 	// OutcomeUnreadable is an object that the cache does not have as it is stored: it sets
 	// Degraded=True and Stalled=True, is logged once for each version, and is retried when it
-	// changes. One that exceeds the budget of its namespace asks for room each minute.
+	// changes. An object that exceeds the budget of its namespace is also retried each minute.
 	OutcomeUnreadable Outcome = "unreadable"
 	// OutcomeTerminal is an error of Terminal or Stalled: it sets Degraded=True and Stalled=True and
-	// is retried when something changes; that of Stalled after its time too.
+	// is retried when something changes. An error of Stalled is also retried after its time.
 	OutcomeTerminal Outcome = "terminal"
-	// OutcomeDegraded is a terminal error that Unstalled wraps: only a part of the object cannot go
-	// on, and Stalled is not set. It is retried like a terminal one.
+	// OutcomeDegraded is a terminal error that Unstalled wraps: only a part of the object cannot
+	// progress, and Stalled is not set. It is retried like OutcomeTerminal.
 	OutcomeDegraded Outcome = "degraded"
 )
 
@@ -84,7 +84,7 @@ type outcome struct {
 	degraded, stalled bool
 }
 
-// in returns o with a retry after d. Without a positive d a change is waited for.
+// in returns o with a retry after d. If d is not positive, o is retried when something changes.
 func (o outcome) in(d time.Duration) outcome {
 	if d > 0 {
 		o.retry, o.after = after, d

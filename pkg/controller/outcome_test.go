@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// TestClassify has a row for each Outcome, and for what could be taken for another.
+// TestClassify has a case for each Outcome, and for errors that could be confused with another Outcome.
 func TestClassify(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	broken := errors.New("broken")
@@ -177,7 +177,7 @@ func TestErrorsOfTheEngineSayWhatTheyWrap(t *testing.T) {
 
 func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	// From the worst to the least.
+	// From the worst to the least severe.
 	all := []error{
 		fmt.Errorf("updating Pod: %w", apierrors.NewConflict(pods, "p", errors.New("changed"))),
 		errors.New("broken"),

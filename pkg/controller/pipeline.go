@@ -22,8 +22,8 @@ import (
 // recheckJitter spreads periodic checks by ±10 %.
 const recheckJitter = 0.1
 
-// Pipeline reconciles the objects of one kind in the steps that doc.go draws. All fields but
-// FinalizerName, RecheckAfter and Room are required.
+// Pipeline reconciles the objects of one kind in the steps of the drawing in doc.go. All fields
+// except FinalizerName, RecheckAfter and Room are required.
 type Pipeline[T Object] struct {
 	// Kind is the name of the kind in errors, for example App.
 	Kind string
@@ -37,14 +37,13 @@ type Pipeline[T Object] struct {
 	Store Store
 	// Reconciler reconciles the kind. If it is a Finalizer too, FinalizerName is required.
 	Reconciler Reconciler[T]
-	// FinalizerName is the finalizer to hold objects with, for example
-	// windlass.dev/externaldatabase.
+	// FinalizerName is the finalizer of the objects, for example windlass.dev/externaldatabase.
 	FinalizerName string
 	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
-	// ±10 %, to find drift that shows in no event. Zero means never.
+	// ±10 %, to find drift that causes no event. Zero means never.
 	RecheckAfter time.Duration
-	// Room reports whether an object that exceeded the budget of its namespace fits. Nil means that
-	// it does.
+	// Room reports whether an object that exceeded the budget of its namespace fits by now. Nil means
+	// that it does.
 	Room Room
 
 	Tracker *Tracker
@@ -88,7 +87,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	return p.reconcile(ctx, key, current)
 }
 
-// end ends a reconcile. One that sent a write takes from the budget of its object.
+// end ends a reconcile. A reconcile that sent a write counts against the budget of its object.
 func (p *Pipeline[T]) end(key Key) {
 	if p.Tracker.end(key) {
 		p.Tracker.writing.spend(key, p.Clock.Now())
@@ -106,7 +105,8 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	// A write can be undone: the absence of an object has no version, and can recur.
+	// A reconcile that sent a write is not a no-op. If the object that it created is deleted, the inputs
+	// are the same again, because a missing object has no version.
 	if known && !p.Tracker.hasSent(key) {
 		p.Tracker.RecordNoOp(key, itself, inputs)
 	}
@@ -114,7 +114,7 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 }
 
 // inputs identifies the versions of all objects that a Deterministic Reconciler reads. known is
-// false if one has no version, or if the Reconciler is not Deterministic.
+// false if an object has no version, or if the Reconciler is not Deterministic.
 func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
 	kind, ok := p.Reconciler.(Deterministic[T])
 	if !ok {
@@ -135,8 +135,8 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// finalize calls the Finalizer and then removes the finalizer. Without it there is nothing to do:
-// garbage collection does the rest.
+// finalize calls the Finalizer and then removes the finalizer. It does nothing for an object without
+// the finalizer, because garbage collection deletes what that object owns.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	finalizer, ok := p.Reconciler.(Finalizer[T])
 	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
@@ -163,10 +163,10 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	return Result{}, nil
 }
 
-// itself is the name of the object of a key among those that a Tracker knows by the key.
+// itself is the name by which a Tracker knows the object of a key. Its children have other names.
 const itself = ""
 
-// ensureFinalizer adds the finalizer before the kind does anything that it would have to undo.
+// ensureFinalizer adds a missing finalizer, before the kind does anything that it would have to undo.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
 	if _, ok := p.Reconciler.(Finalizer[T]); !ok || slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
 		return obj, nil
@@ -178,7 +178,7 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	return updated, nil
 }
 
-// setFinalizers writes the finalizers, with the version of obj as the precondition.
+// setFinalizers writes the finalizers, with the UID and version of obj as the precondition.
 func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finalizers []string) (T, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             obj.GetUID(),
@@ -209,7 +209,7 @@ func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(co
 	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
 	o := classify(result, err)
 	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
-		return obj, result, nil // the object is about to be gone, with its status
+		return obj, result, nil // the object is about to be removed, with its status
 	}
 	if statusErr := p.writeStatus(ctx, key, current, obj, o); statusErr != nil {
 		if o.retry != backoff {
@@ -220,8 +220,8 @@ func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(co
 	return obj, result, err
 }
 
-// writeStatus writes the status in one request if it has changed, and then records an Event if Ready
-// has.
+// writeStatus writes the status in one request if it has changed. It then records an Event if Ready has
+// changed.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
 	if o.quiet {
 		return nil

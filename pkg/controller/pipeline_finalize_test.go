@@ -65,7 +65,7 @@ func TestFinalizerThatCannotBeAdded(t *testing.T) {
 	}
 }
 
-// awaitsDeletion tells whether an error says that the API server knows no such object.
+// awaitsDeletion reports whether an error is AwaitDeletion.
 func awaitsDeletion(err error) bool { return errors.Is(err, controller.AwaitDeletion()) }
 
 func TestPassWaitsForTheCacheToHoldTheFinalizer(t *testing.T) {
@@ -196,7 +196,7 @@ func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
 			kind.finalize = nil
 			b.takeWrites()
 			b.mustPass()
-			b.wantWrites("finalizers default/a []") // and no status of what is gone
+			b.wantWrites("finalizers default/a []") // and no status of the removed object
 			if b.get(theToy) != nil {
 				t.Error("the object is not let go after a clean Finalize")
 			}
@@ -229,7 +229,7 @@ func TestFinalizerThatCannotBeRemoved(t *testing.T) {
 				return controller.Result{RequeueAfter: time.Second}, nil
 			}}
 			b := condemned(t, kind)
-			b.mustPass() // its status is as it shall be from here on
+			b.mustPass() // the status does not change after this
 			b.takeWrites()
 			kind.finalize = func(context.Context, *Toy) (controller.Result, error) {
 				test.meanwhile(b)
@@ -254,8 +254,7 @@ func TestFinalizerWhoseAnswerWasLostIsNotAddedTwice(t *testing.T) {
 	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")
 }
 
-// TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind is of a cache that has the object
-// still, in the version that the API server has answered.
+// The cache still has the object, in the version that the response to the last patch had.
 func TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
 	kind := &cleaner{}
 	b := condemned(t, kind)
@@ -267,7 +266,7 @@ func TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
 	}
 	b.wantWrites("finalizers default/a []")
 	controllertest.Equal(t, "calls of Finalize", 1, kind.cleaned)
-	b.mustPass() // it is gone, and another of its name is another
+	b.mustPass() // the object is gone; the next one with its name is a different object
 	b.create(newToy(theToy.Name))
 	b.mustPass()
 	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")

@@ -15,13 +15,13 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// reasonPattern is that of metav1.Condition.
+// reasonPattern is the pattern of reasons in metav1.Condition.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// step is one function of a kind.
+// step is a Reconcile or Finalize function.
 type step = func(context.Context, *Toy) (controller.Result, error)
 
-// sets is a pass that sets one condition.
+// sets returns a step that sets one condition.
 func sets(kind string, status metav1.ConditionStatus, reason, message string) step {
 	return func(_ context.Context, toy *Toy) (controller.Result, error) {
 		conditions.Set(&toy.Status.Conditions, kind, status, reason, message)
@@ -84,7 +84,7 @@ func TestStatusWriteThatFails(t *testing.T) {
 		reconcile step
 		arrange   func(b *bench)
 		want      func(error) bool
-		stored    []string // conditions after one more pass
+		stored    []string // conditions after one more reconcile
 	}{
 		"is the error of a clean pass": {
 			paint, func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
@@ -124,15 +124,15 @@ func TestStatusWriteThatFails(t *testing.T) {
 			if _, err := b.passAsIs(); !test.want(err) {
 				t.Errorf("the error is %v", err)
 			}
-			b.wantEvents() // nothing was stored for sure
+			b.wantEvents() // the engine cannot know that the status was stored
 			_, _ = b.pass()
 			b.wantConditions(test.stored...)
 		})
 	}
 }
 
-// An API server that says once by mistake that there is no such object is believed no
-// more than once: no event follows by which the status would be written after all.
+// An API server may return a wrong 404. No event follows it, so the status is written only if the reconcile
+// is repeated.
 func TestStatusOfAnObjectThatIsGoneWaitsForTheEvent(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
@@ -175,7 +175,7 @@ func TestStatusSpeaksOfTheGenerationThatWasSeen(t *testing.T) {
 	}
 }
 
-// A user edits the object at the worst moment: during a pass that finds it ready.
+// A user edits the object during a reconcile that finds it ready.
 func TestReadyIsNeverTrueForAGenerationThatWasNotSeen(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
@@ -200,7 +200,7 @@ func TestTransitionTimesMoveOnlyOnTransitions(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		reconcile step
-		ready     int // minutes after epoch of Ready's last transition
+		ready     int // the last transition of Ready, in minutes after epoch
 		degraded  int
 	}{
 		{"0: it is new", sets(conditions.Ready, metav1.ConditionFalse, "Painting", wet), 0, 0},

@@ -16,8 +16,7 @@ import (
 
 const toyFinalizer = "toys.example.com/clean"
 
-// epoch is when the tests take place. Its fraction of a second is lost on the
-// way to the API server and back.
+// epoch is the time at the start of the tests. JSON drops its fraction of a second.
 var epoch = time.Date(2026, 2, 10, 20, 30, 0, 123456789, time.UTC)
 
 // bench is a Pipeline with a server and one Toy, "a".
@@ -46,14 +45,14 @@ func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
 	return b
 }
 
-// pass does one pass with a cache that is up to date.
+// pass reconciles the Toy once, with a cache that is up to date.
 func (b *bench) pass() (controller.Result, error) {
 	b.deliver()
 	return b.passAsIs()
 }
 
-// passAsIs does one pass with the cache as it is, and checks what holds for all
-// passes: they do not change what is in it.
+// passAsIs reconciles the Toy once, with the cache as it is. It checks that the reconcile does not change
+// the cached object.
 func (b *bench) passAsIs() (controller.Result, error) {
 	b.t.Helper()
 	var before *Toy
@@ -68,7 +67,7 @@ func (b *bench) passAsIs() (controller.Result, error) {
 	return result, err
 }
 
-// mustPass does a pass that ends well.
+// mustPass is pass for a reconcile that must succeed.
 func (b *bench) mustPass() controller.Result {
 	b.t.Helper()
 	result, err := b.pass()
@@ -78,7 +77,7 @@ func (b *bench) mustPass() controller.Result {
 	return result
 }
 
-// wantWrites checks the writes since it was last called.
+// wantWrites checks the writes since the last call of takeWrites.
 func (b *bench) wantWrites(want ...string) {
 	b.t.Helper()
 	controllertest.Equal(b.t, "writes", want, b.takeWrites())
@@ -97,7 +96,7 @@ func (b *bench) wantConditions(want ...string) {
 func TestPassOfAnObjectThatIsGone(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
-	if result, err := b.passAsIs(); err != nil || result.RequeueAfter != 0 { // nothing was delivered yet
+	if result, err := b.passAsIs(); err != nil || result.RequeueAfter != 0 { // the cache is empty
 		t.Errorf("ended with %v and %v, wanted nothing", result, err)
 	}
 	b.wantWrites()
@@ -108,7 +107,7 @@ func TestPassOfAnObjectThatIsGone(t *testing.T) {
 
 func TestObjectThatIsGoneIsForgotten(t *testing.T) {
 	b := newBench(t, &painter{})
-	b.mustPass() // its write is one that the cache has yet to see
+	b.mustPass() // the cache has not observed its write
 	stale := b.cache.List()
 	b.delete(theToy)
 	b.mustPass()
@@ -183,7 +182,7 @@ func TestPassWaitsForTheCacheToHoldOwnWrites(t *testing.T) {
 	}
 }
 
-// late is a cache to which an event comes just when it is asked how far it has come.
+// late is a cache that receives an event in each call of LastStoreSyncResourceVersion.
 type late struct {
 	controller.Store
 	comes func()

@@ -22,8 +22,8 @@ const (
 	Urgent
 )
 
-// The first backoff of a key and the longest, after outcomes such as OutcomeError, and quicker
-// ones after OutcomeConflict.
+// The first and the longest backoff of a key: backoffBase and backoffLimit after outcomes such as
+// OutcomeError, and quickBase and quickLimit after OutcomeConflict and OutcomeBehind.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute
@@ -32,8 +32,8 @@ const (
 )
 
 // Queue is a rate-limited workqueue with two lanes. A key is in it at most once, is processed by
-// one worker at a time, and is urgent as soon as it was added once as urgent. In each lane
-// namespaces take turns, starting with those that have the fewest workers.
+// one worker at a time, and stays urgent once it was added as urgent. In each lane namespaces
+// take turns, starting with the namespaces that have the fewest workers.
 //
 // A Queue consists of typed queues of client-go: one queue of keys, whose order lanes decides, and
 // two delaying queues in front of it, one for each lane.
@@ -45,7 +45,7 @@ type Queue struct {
 	quick   workqueue.TypedRateLimiter[Key]
 }
 
-// NewQueue returns an empty queue. Its metrics (workqueue_*) bear the name.
+// NewQueue returns an empty queue. name is the name label of its metrics (workqueue_*).
 func NewQueue(name string, clk clock.WithTicker) *Queue {
 	q := &Queue{
 		lanes: newLanes(),

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// wish is somebody's wish for a pass.
+// wish is a key to add to a lane.
 type wish struct {
 	name string
 	lane controller.Lane
@@ -23,7 +23,7 @@ type wish struct {
 func background(name string) wish { return wish{name, controller.Background} }
 func urgent(name string) wish     { return wish{name, controller.Urgent} }
 
-// handOut takes all that waits and returns the names in their order.
+// handOut takes all queued keys and returns their names in order.
 func handOut(q *controller.Queue) []string {
 	var names []string
 	for q.Len() > 0 {
@@ -34,7 +34,7 @@ func handOut(q *controller.Queue) []string {
 	return names
 }
 
-// numbered returns a wish for each of n keys: a, b, c …
+// numbered returns wishes for n keys: a, b, c …
 func numbered(n int, lane controller.Lane) []wish {
 	var wishes []wish
 	for i := range n {
@@ -134,15 +134,14 @@ func TestKeyIsWithOneWorkerAtATime(t *testing.T) {
 	workers.Wait()
 }
 
-// stepped is a queue whose time passes only when step says so.
+// stepped is a queue whose clock moves only when step is called.
 type stepped struct {
 	*controller.Queue
 	clock *clocktesting.FakeClock
 }
 
-// withStepped runs test in a bubble, in which synctest.Wait returns when the
-// timers' goroutines have nothing left to do. The bubble fails a test that
-// leaves one of them behind.
+// withStepped runs test in a synctest bubble, in which synctest.Wait returns when the goroutines of the
+// timers are blocked. The test fails if it leaves one of them behind.
 func withStepped(t *testing.T, test func(t *testing.T, q stepped)) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktesting.NewFakeClock(epoch)
@@ -158,7 +157,7 @@ func (s stepped) step(d time.Duration) {
 	synctest.Wait()
 }
 
-// wantAfter checks that key comes after d and no earlier, and takes it.
+// wantAfter checks that the key is queued after d and not before, and takes it.
 func (s stepped) wantAfter(t *testing.T, d time.Duration, name string) {
 	t.Helper()
 	s.step(d - 1)
@@ -220,7 +219,7 @@ func TestTimers(t *testing.T) {
 				q.AddWithBackoff(keyOf("a"))
 				q.wantAfter(t, seconds*time.Second, "a")
 			}
-			q.AddWithBackoff(keyOf("b")) // each key for itself
+			q.AddWithBackoff(keyOf("b")) // each key has its own backoff
 			q.wantAfter(t, time.Second, "b")
 			q.Forget(keyOf("a"))
 			q.AddWithBackoff(keyOf("a"))
@@ -247,7 +246,7 @@ func TestQueueShutDown(t *testing.T) {
 		q.AddWithBackoff(keyOf("failed"))
 		synctest.Wait()
 		q.ShutDown()
-		q.ShutDown() // may be said twice
+		q.ShutDown() // a second call does nothing
 
 		q.Add(keyOf("late"), controller.Urgent)
 		q.AddAfter(keyOf("late"), 0, controller.Urgent)

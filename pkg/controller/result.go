@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Result says when a reconcile that returned no error wants the next one.
+// Result says when the next reconcile starts after a reconcile without an error.
 type Result struct {
-	// RequeueAfter is the longest time until the next reconcile. Zero means that the next one comes
+	// RequeueAfter is the longest time until the next reconcile. Zero means that it starts
 	// when something changes.
 	RequeueAfter time.Duration
 
@@ -22,8 +22,8 @@ type Result struct {
 }
 
 // Continue returns the Result of a reconcile that goes on once its status is stored. The next
-// reconcile starts when the cache has the status, some milliseconds later. It has to be asked
-// for, because the event of a status that the operator itself wrote starts none.
+// reconcile starts when the cache has the status, some milliseconds later. The kind has to ask for it,
+// because the event of a status that this process wrote adds no key.
 func Continue() Result { return Result{RequeueAfter: quickBase} }
 
 // StoreFirst returns the error of a reconcile that must not go on before its status is stored. It
@@ -54,8 +54,8 @@ func (e *waitError) Error() string { return e.message }
 func Postpone(after time.Duration) error { return &postponeError{after} }
 
 // AwaitDeletion returns the error of a reconcile that got a 404 for an object which the cache
-// has. Most likely the event of its deletion is on its way. The cache alone decides whether an
-// object is gone, so the reconcile is postponed by 5 s.
+// has. Most likely the cache is about to receive the event of the deletion. The cache alone decides
+// whether an object is gone, so the reconcile is postponed by 5 s.
 func AwaitDeletion() error { return Postpone(deletionRecheck) }
 
 // deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
@@ -135,7 +135,7 @@ func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
 // validReason matches the reasons that the API server accepts in a condition. An admission webhook
-// may deny a request for any reason.
+// may deny a request with any reason.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 // ReasonOf returns the reason that conditions and events show for an error. It is always valid.
@@ -159,7 +159,7 @@ func ReasonOf(err error) string {
 	return reason
 }
 
-// panicError is a panic of a reconcile.
+// panicError is the error of a reconcile that panicked.
 type panicError struct {
 	value any
 	stack []byte

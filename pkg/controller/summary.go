@@ -33,8 +33,8 @@ const (
 // Note is the reason of a condition, an identifier in CamelCase, and its message, a sentence.
 type Note struct{ Reason, Message string }
 
-// Summary is what a reconcile tells users about an object. Together with the error of the
-// reconcile it makes all conditions that every kind has; no kind sets one of them itself.
+// Summary is the result of a reconcile for users. The engine derives all conditions that every kind has
+// from it and from the error of the reconcile. No kind sets one of these conditions itself.
 type Summary struct {
 	State State
 	// Note is the reason and message of all conditions. The following fields override it.

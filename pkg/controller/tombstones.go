@@ -8,7 +8,7 @@ import (
 
 // tombstones are the objects that this process has deleted, and that a cache may still have. Their
 // deletion has no resource version to wait for: the response to a DELETE has none, and the response to
-// a patch that removes the last finalizer has the former one.
+// a patch that removes the last finalizer has the version from before the patch.
 type tombstones struct {
 	mu  sync.Mutex
 	all map[Key]map[string]types.UID

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Toy is a kind with as little to it as a kind can have: it wants to be painted.
+// Toy is a minimal kind: its desired state is a colour.
 type Toy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -46,7 +46,7 @@ func (t *Toy) copy() *Toy {
 	return &c
 }
 
-// newToy returns a Toy as a user writes it.
+// newToy returns a Toy as a user creates it.
 func newToy(name string) *Toy {
 	return &Toy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: toyKind.GroupVersion().String(), Kind: toyKind.Kind},
@@ -58,7 +58,7 @@ func newToy(name string) *Toy {
 // keyOf returns the key of the Toy that newToy(name) makes.
 func keyOf(name string) controller.Key { return controller.Key{Namespace: "default", Name: name} }
 
-// painter is the kind: one function, which a test may replace.
+// painter is the Reconciler of Toy. A test may replace its function.
 type painter struct {
 	reconcile func(ctx context.Context, toy *Toy) (controller.Result, error)
 	calls     int
@@ -72,25 +72,25 @@ func (p *painter) Reconcile(ctx context.Context, toy *Toy) (controller.Result, e
 	return p.reconcile(ctx, toy)
 }
 
-// paint is a pass in which all goes well.
+// paint is a Reconcile that succeeds.
 func paint(_ context.Context, toy *Toy) (controller.Result, error) {
 	toy.Status.Colour = toy.Spec.Colour
 	controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: "Painted", Message: "It is " + toy.Spec.Colour + "."}}.SetOn(toy)
 	return controller.Result{}, nil
 }
 
-// fails is a pass that ends with err.
+// fails returns a Reconcile that returns err.
 func fails(err error) func(context.Context, *Toy) (controller.Result, error) {
 	return func(context.Context, *Toy) (controller.Result, error) { return controller.Result{}, err }
 }
 
-// panics is a pass with a bug in it.
+// panics is a Reconcile that panics.
 func panics() (controller.Result, error) {
 	var colours []string
 	return controller.Result{}, errors.New(colours[3])
 }
 
-// cleaner is a kind that also cleans up.
+// cleaner is a painter that is also a Finalizer.
 type cleaner struct {
 	painter
 	finalize func(ctx context.Context, toy *Toy) (controller.Result, error)

@@ -21,8 +21,7 @@ import (
 
 var toyResource = schema.GroupResource{Group: toyKind.Group, Resource: "toys"}
 
-// toyServer is an API server for Toys with the cache of an informer beside it.
-// Nothing reaches the cache before deliver.
+// toyServer is an API server for Toys, with the cache of an informer. Only deliver changes the cache.
 type toyServer struct {
 	t     testing.TB
 	cache cache.Store
@@ -30,9 +29,9 @@ type toyServer struct {
 	mu       sync.Mutex
 	revision int
 	stored   map[controller.Key]*Toy
-	writes   []string // what the engine asked for, refused or not
-	refusal  error    // of the next write
-	lost     error    // is answered to the next write although it is done
+	writes   []string // the writes of the engine, refused or not
+	refusal  error    // the error of the next write, which is not applied
+	lost     error    // the error of the next write, which is applied
 }
 
 func newToyServer(t testing.TB) *toyServer {
@@ -49,7 +48,7 @@ func (s *toyServer) create(toy *Toy) {
 	toy.UID = types.UID("uid-" + toy.ResourceVersion)
 }
 
-// edit changes a Toy as a user does; whatever they do counts as a new spec.
+// edit changes a Toy as a user does. Every change increments the generation.
 func (s *toyServer) edit(key controller.Key, change func(*Toy)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,7 @@ func (s *toyServer) edit(key controller.Key, change func(*Toy)) {
 	s.store(toy)
 }
 
-// delete marks a Toy as deleted, or removes it if nothing holds it.
+// delete deletes a Toy: it sets the deletion timestamp, and removes a Toy without finalizers.
 func (s *toyServer) delete(key controller.Key) {
 	s.edit(key, func(toy *Toy) { toy.DeletionTimestamp = &metav1.Time{Time: epoch} })
 	s.mu.Lock()
@@ -80,7 +79,7 @@ func (s *toyServer) deliver() {
 	}
 }
 
-// get returns the Toy that is stored, or nil.
+// get returns a copy of the stored Toy, or nil.
 func (s *toyServer) get(key controller.Key) *Toy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *toyServer) cached(key controller.Key) (*Toy, error) {
 	return toy.(*Toy), nil
 }
 
-// takeWrites returns the writes since it was last called.
+// takeWrites returns the writes since its last call.
 func (s *toyServer) takeWrites() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +114,7 @@ func (s *toyServer) client(namespace string) controller.Client[*Toy] {
 	return &toyClient{server: s, namespace: namespace}
 }
 
-// store needs the lock, as does collect.
+// store stores toy with a new version. The callers of store and of collect hold the lock.
 func (s *toyServer) store(toy *Toy) {
 	s.revision++
 	toy.ResourceVersion = strconv.Itoa(s.revision)
@@ -129,8 +128,8 @@ func (s *toyServer) collect(key controller.Key) {
 	}
 }
 
-// write does what all writes have in common. apply changes the Toy that is
-// stored, and names the UID and resource version that it was meant for.
+// write applies a write to the stored Toy. apply changes the Toy, and returns the UID and resource version
+// that are the precondition of the write.
 func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (types.UID, string)) (*Toy, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,20 +151,20 @@ func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (typ
 	switch {
 	case after.DeletionTimestamp != nil && len(after.Finalizers) == 0:
 		s.stored[key] = after
-		s.collect(key) // and the answer has the version from before, as that of the API server
+		s.collect(key) // like the API server, the response has the version from before
 	case !equality.Semantic.DeepEqual(before, after):
 		s.store(after)
 	}
 	return after.copy(), lost
 }
 
-// toyClient is what client-gen would make for Toys.
+// toyClient is a client for Toys like those that client-gen generates.
 type toyClient struct {
 	server    *toyServer
 	namespace string
 }
 
-// Get returns the stored Toy, with the mark that a client sets if what is stored cannot be read.
+// Get returns a copy of the stored Toy, or NotFound.
 func (c *toyClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*Toy, error) {
 	key := controller.Key{Namespace: c.namespace, Name: name}
 	if toy := c.server.get(key); toy != nil {
@@ -194,8 +193,8 @@ func (c *toyClient) Patch(_ context.Context, name string, kind types.PatchType, 
 	})
 }
 
-// overTheWire returns what comes out of JSON again: times lose their fractions
-// of a second, and text that is not UTF-8 its bytes.
+// overTheWire returns status after it was encoded as JSON and decoded again. Times lose their fractions of a
+// second, and bytes that are not UTF-8 are replaced.
 func overTheWire(t testing.TB, status ToyStatus) ToyStatus {
 	var out ToyStatus
 	data, err := json.Marshal(status)

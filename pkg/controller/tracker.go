@@ -5,12 +5,12 @@ import "k8s.io/apimachinery/pkg/types"
 // Tracker remembers the requests of one controller, by the key of the object that it reconciled:
 //
 //   - writes that the caches have not observed yet, so that a process reads its own writes,
-//   - objects that it has deleted, which a cache may still have,
+//   - objects that this process has deleted, which a cache may still have,
 //   - comparisons that found nothing to do, so that they are not repeated,
-//   - the reconciles in flight, so that a status that it wrote itself causes no further one.
+//   - the reconciles in flight, so that a status that this process wrote causes no further reconcile.
 //
-// A restart loses nothing but time: all of it follows from the API server again. A Tracker is safe for
-// concurrent use.
+// A restart loses only time, because everything here follows from the API server again. A Tracker is
+// safe for concurrent use.
 type Tracker struct {
 	writes
 	tombstones

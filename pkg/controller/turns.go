@@ -2,10 +2,10 @@ package controller
 
 import "container/list"
 
-// turns is one lane of a Queue. Tenants take turns, and the keys of each are in the order of their
-// arrival: a tenant that adds thousands of keys delays nobody else's.
+// turns is one lane of a Queue. Tenants take turns, and the keys of each tenant are in the order of
+// their arrival. A tenant that adds thousands of keys does not delay the keys of others.
 type turns struct {
-	order list.List // of *line, the next first; each has a key
+	order list.List // of *line, the next first; each has at least one key
 	lines map[tenant]*line
 }
 
@@ -48,9 +48,9 @@ func (t *turns) remove(e *entry) {
 	}
 }
 
-// take removes and returns the first key of the tenant with the fewest workers; among equals, of
-// the tenant whose turn is next. That tenant then goes to the end of the line. take
-// looks at no more tenants than there are workers, and one, because the others have no worker.
+// take removes and returns the first key of the tenant with the fewest workers and, among equals, of
+// the tenant whose turn is next. That tenant then goes to the end of the order. take stops at the first
+// tenant without a worker, so that it looks at most at one tenant more than there are workers.
 func (t *turns) take(workers func(tenant) int) Key {
 	var next *line
 	for turn := t.order.Front(); turn != nil; turn = turn.Next() {

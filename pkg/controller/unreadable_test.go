@@ -13,10 +13,10 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// unreadable is why a Toy is not in the cache as it is stored.
+// unreadable is the reason why the cached Toy differs from the stored Toy.
 var unreadable = controller.Unreadable{Reason: "Unreadable", Message: "Field spec.colour cannot be read."}
 
-// deliverMarked brings the cache up to date, as of a Toy that is not there as it is stored.
+// deliverMarked brings the cache up to date, and marks the cached Toy with why.
 func (b *bench) deliverMarked(why controller.Unreadable) {
 	b.t.Helper()
 	b.deliver()
@@ -30,7 +30,7 @@ func (b *bench) deliverMarked(why controller.Unreadable) {
 	}
 }
 
-// isUnreadable reports whether a reconcile ended since the object cannot be read.
+// isUnreadable reports whether err is an Unreadable.
 func isUnreadable(err error) bool {
 	var why *controller.Unreadable
 	return errors.As(err, &why)
@@ -54,7 +54,7 @@ func TestAnUnreadableObjectSaysSoAndIsNotReconciled(t *testing.T) {
 	if kind.calls > 0 || len(b.get(theToy).Finalizers) > 0 {
 		t.Error("it was reconciled")
 	}
-	if n := strings.Count(logged.String(), unreadable.Message); n != 2 { // of the version as found, and of that with the status
+	if n := strings.Count(logged.String(), unreadable.Message); n != 2 { // for the first version, and for the version with the status
 		t.Errorf("it is logged %d times:\n%s", n, logged.String())
 	}
 	b.mustPass()
@@ -138,7 +138,7 @@ func TestAnObjectThatExceededItsBudgetIsReadAgainOnceThereIsRoom(t *testing.T) {
 	b.wantWrites()
 	room = true
 	sync("There is room for the object in the budget of its namespace again. It is being read.")
-	b.wantWrites("status default/a") // which makes the API server send it again
+	b.wantWrites("status default/a") // after which the API server sends the object again
 	b.mustPass()
 	if kind.calls != 1 {
 		t.Error("it is not reconciled once it is cached")

@@ -2,25 +2,25 @@ package controller
 
 import "hash/maphash"
 
-// Versions tell one state of several objects from another, by their UIDs and resource
-// versions, and one text from another. They depend on the order in which all is added.
+// Versions is a digest of the UIDs and resource versions of several objects, and of texts. A different
+// digest means that an object or a text has changed. The digest depends on the order of the additions.
 type Versions struct {
 	hash    maphash.Hash
 	unknown bool
 }
 
-// seed is that of all Versions, which are of no use to another process.
+// seed is the seed of all digests. A digest has no meaning in another process.
 var seed = maphash.MakeSeed()
 
-// NewVersions returns Versions of nothing yet.
+// NewVersions returns a Versions without additions.
 func NewVersions() *Versions {
 	v := &Versions{}
 	v.hash.SetSeed(seed)
 	return v
 }
 
-// Add adds what was read from a cache: an object, or nil for one that is not there. After an
-// error, or an object without a version, nothing is known.
+// Add adds the result of reading from a cache: an object, or nil for a missing object. An error, or an
+// object without a version, makes the digest unknown.
 func (v *Versions) Add(object Versioned, err error) {
 	switch {
 	case err != nil:
@@ -35,9 +35,9 @@ func (v *Versions) Add(object Versioned, err error) {
 	}
 }
 
-// AddWanted is Add for what has to be there. If it is not, nothing is known: its absence has
-// no version, so that it may have come, have been found as it should be, and have gone
-// again, and all would look as before.
+// AddWanted is Add for an object that must exist. A missing object makes the digest unknown. Otherwise
+// a reconcile that started without the object, and found it in order because it appeared meanwhile,
+// would not be repeated after the object is deleted again.
 func (v *Versions) AddWanted(object Versioned, err error) {
 	if object == nil {
 		v.unknown = true
@@ -45,13 +45,13 @@ func (v *Versions) AddWanted(object Versioned, err error) {
 	v.Add(object, err)
 }
 
-// AddText adds what has no version, such as what is wanted.
+// AddText adds a text, for something without a version, such as a desired state.
 func (v *Versions) AddText(text []byte) { _, _ = v.hash.Write(text) }
 
 func (v *Versions) write(part string) {
-	_, _ = v.hash.WriteString(part) // which never fails
+	_, _ = v.hash.WriteString(part) // never fails
 	_ = v.hash.WriteByte(0)
 }
 
-// Sum is a number for all that was added; known is false if any of it has no version.
+// Sum returns the digest of all additions. known is false if one of them has no version.
 func (v *Versions) Sum() (sum uint64, known bool) { return v.hash.Sum64(), !v.unknown }

@@ -13,12 +13,12 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// matcher is a kind that reads one object besides its own: a tin of paint.
+// matcher is a kind that reads one object besides the Toy: a tin of paint.
 type matcher struct {
 	painter
 	tin     *metav1.ObjectMeta
-	failure error // of reading it
-	needs   bool  // one that is not there has to be made
+	failure error // the error of reading the tin
+	needs   bool  // whether a missing tin has to be created
 }
 
 func (m *matcher) Inputs(_ *Toy, seen *controller.Versions) {
@@ -39,7 +39,7 @@ func tin(uid, version string) *metav1.ObjectMeta {
 
 func TestAPassIsRepeatedWhenWhatItReadsHasChanged(t *testing.T) {
 	for name, c := range map[string]struct {
-		last   func(context.Context, *Toy) (controller.Result, error) // what the pass before did
+		last   func(context.Context, *Toy) (controller.Result, error) // the Reconcile of the reconciles before the change
 		change func(*bench, *matcher)
 		again  bool
 	}{
@@ -63,7 +63,7 @@ func TestAPassIsRepeatedWhenWhatItReadsHasChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := &matcher{painter: painter{reconcile: c.last}, tin: tin("a", "7")}
 			b := newBench(t, kind)
-			for range 2 { // the first writes the status
+			for range 2 { // the first one writes the status
 				_, _ = b.pass()
 			}
 			c.change(b, kind)
@@ -74,7 +74,7 @@ func TestAPassIsRepeatedWhenWhatItReadsHasChanged(t *testing.T) {
 	}
 }
 
-// remake takes the Toy away for a pass, and puts it back as it was.
+// remake removes the Toy from the cache for one reconcile, and then restores it unchanged.
 func remake(b *bench) {
 	toys := b.cache.List()
 	if err := b.cache.Replace(nil, "9"); err != nil {
@@ -88,8 +88,8 @@ func remake(b *bench) {
 	}
 }
 
-// TestAPassThatHasActedIsRepeated is of what comes to be as it was before the pass: it had
-// made what was not there, and that is gone again.
+// The reconcile creates a missing tin, which is deleted again before the cache has observed it, so that the
+// inputs of the next reconcile are the same.
 func TestAPassThatHasActedIsRepeated(t *testing.T) {
 	kind := &matcher{}
 	b := newBench(t, kind)
@@ -98,18 +98,17 @@ func TestAPassThatHasActedIsRepeated(t *testing.T) {
 	}
 	controllertest.Equal(t, "passes", 2, kind.calls)
 	kind.tin = tin("a", "7")
-	b.mustPass() // finds one that it did not make
+	b.mustPass() // finds a tin that it did not create
 	kind.tin, kind.reconcile = nil, func(ctx context.Context, toy *Toy) (controller.Result, error) {
-		b.pipeline.Tracker.Sends(theToy) // makes one
+		b.pipeline.Tracker.Sends(theToy) // creates a tin
 		return paint(ctx, toy)
 	}
 	b.mustPass()
-	b.mustPass() // before it was seen, it is gone
+	b.mustPass() // the tin is gone before the cache has it
 	controllertest.Equal(t, "passes", 5, kind.calls)
 }
 
-// TestAPassIsRepeatedWhileWhatItNeedsIsNotThere is of what comes just in time for a pass, and
-// is gone again before the next.
+// The tin appears during a reconcile and is gone again before the next one.
 func TestAPassIsRepeatedWhileWhatItNeedsIsNotThere(t *testing.T) {
 	kind := &matcher{needs: true, tin: tin("a", "7")}
 	b := newBench(t, kind)

@@ -17,7 +17,7 @@ func secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// A process that stands by would otherwise collect the keys of all that ever was.
+// The queue of a standby would otherwise grow by the keys of all objects that ever existed.
 func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()

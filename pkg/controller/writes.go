@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Store is the part of an informer's store that tells how much of its type it has observed.
+// Store is the part of an informer's store that reports how far it has observed its type.
 type Store interface {
 	// LastStoreSyncResourceVersion returns the newest resource version of its type that the store
 	// has observed.

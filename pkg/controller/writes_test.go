@@ -12,7 +12,7 @@ func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
 	a, b := keyOf("a"), keyOf("b")
 	for name, test := range map[string]struct {
 		happens func(tr *controller.Tracker, toys, pods *controllertest.Store)
-		want    bool // whether they have
+		want    bool // whether the caches have observed the writes
 	}{
 		"without a write": {
 			func(*controller.Tracker, *controllertest.Store, *controllertest.Store) {}, true,
@@ -119,7 +119,7 @@ func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
 			pods.Set("100")
 			tracker := controller.NewTracker()
 			test.happens(tracker, &toys, &pods)
-			for range 2 { // asking changes nothing
+			for range 2 { // a call changes nothing
 				if err := tracker.Observed(a); (err == nil) != test.want {
 					t.Errorf("observed: %v, wanted %t", err, test.want)
 				}

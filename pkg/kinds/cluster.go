@@ -1,5 +1,5 @@
-// Package kinds is the access to a cluster that the kinds of Windlass share. Each package below it
-// reconciles one kind.
+// Package kinds holds the clients and caches that the kinds of Windlass share. Each package below it,
+// except internal, reconciles one kind.
 package kinds
 
 import (
@@ -8,10 +8,11 @@ import (
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
-// Cluster is the access to built-in types and to the kinds of Windlass.
+// Cluster holds the clients and caches of built-in types and of the kinds of Windlass.
 type Cluster struct {
 	cluster.Cluster
 	Windlass versioned.Interface
-	// Own caches the objects of all kinds, whatever their labels: a name that is taken is known too.
+	// Own caches all objects of these kinds, whatever their labels, so that a taken name is found in the
+	// cache.
 	Own externalversions.SharedInformerFactory
 }

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// AllowedHosts decides to which servers connections may go. The zero value allows every address except
-// special ones: see isSpecial.
+// AllowedHosts decides which servers the operator may connect to. The zero value allows every address except
+// special addresses (see isSpecial) and API servers.
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
-	// ordinary treats no address as special. Tests set it, because their servers are on this machine.
+	// ordinary treats no address as special. Tests set it, because their servers listen on loopback.
 	ordinary bool
 }
 
-// ParseAllowedHosts parses host names, in which * matches any characters, addresses, and networks in
-// CIDR notation. Without an entry it returns the zero value.
+// ParseAllowedHosts parses entries, which are host names (* matches any characters), addresses, or networks
+// in CIDR notation. Without entries it returns the zero value.
 func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	var hosts AllowedHosts
 	for _, entry := range entries {
@@ -36,21 +36,21 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	return hosts, nil
 }
 
-// verdict says whether a connection is allowed.
+// verdict is the decision on a connection.
 type verdict int
 
 const (
 	forbidden verdict = iota
-	// unlisted: it is allowed, because the list is empty. Unless a PostgreSQL server answers there,
-	// no message says what does.
+	// unlisted allows a connection, because the list is empty. Messages do not reveal what answers at the
+	// address, unless it is a PostgreSQL server.
 	unlisted
-	// listed: the administrator of the operator has listed the host or the address.
+	// listed allows a connection, because the administrator of the operator listed the host or the address.
 	listed
 )
 
-// judge decides on a connection to an address of a host. An entry with a * lists no special address,
-// because the owner of a matching name decides what it resolves to. The API server must be listed by
-// its exact address.
+// judge decides on a connection to an address of a host. An entry with a * allows no special address and no
+// address of an API server, because the owner of a matching name decides what it resolves to. Only an entry
+// with the exact address allows the port of an API server.
 func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.AddrPort) verdict {
 	address := to.Addr().Unmap().WithZone("")
 	alone, within := a.address(address)
@@ -101,8 +101,8 @@ func (a AllowedHosts) address(address netip.Addr) (alone, within bool) {
 	return alone, within
 }
 
-// special are networks and addresses at which users have no databases: loopback, link-local, multicast
-// and unspecified ones, and those at which clouds serve metadata.
+// special lists networks in which users have no databases: loopback, link-local, multicast, unspecified and
+// reserved addresses, and the addresses at which cloud providers serve metadata.
 var special = func() (prefixes []netip.Prefix) {
 	for _, text := range []string{
 		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/3",
@@ -114,13 +114,14 @@ var special = func() (prefixes []netip.Prefix) {
 	return prefixes
 }()
 
-// isSpecial reports whether an address must be listed, by itself or by its network.
+// isSpecial reports whether a connection to an address needs an entry with the address, with its network, or
+// with the exact name of the host.
 func isSpecial(address netip.Addr) bool {
 	return slices.ContainsFunc(special, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
-// embeddings are IPv6 networks whose addresses contain an IPv4 address, with the offset of its first
-// byte: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete IPv4-compatible ones.
+// embeddings maps IPv6 networks whose addresses contain an IPv4 address to the offset of its first byte: NAT64
+// (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete IPv4-compatible addresses.
 var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"):   12,
 	netip.MustParsePrefix("64:ff9b:1::/48"): 12,
@@ -128,7 +129,7 @@ var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("::/96"):          12,
 }
 
-// meanings returns an address and, if it has one, the IPv4 address in it.
+// meanings returns an address and the IPv4 address that it contains, if any.
 func meanings(address netip.Addr) []netip.Addr {
 	all := []netip.Addr{address}
 	for network, at := range embeddings {

@@ -16,56 +16,57 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Timeouts of everything that waits for a server.
+// Timeouts of operations that wait for a server.
 const (
-	connectTimeout = 5 * time.Second  // name, connection, TLS and login
+	connectTimeout = 5 * time.Second  // name lookup, connection, TLS handshake and login
 	lookTimeout    = 5 * time.Second  // a query
 	changeTimeout  = 30 * time.Second // a statement that copies or deletes files, or waits for a checkpoint
-	// Settings of the session, by which the server itself cancels statements and waits for locks.
+	// Session settings that make the server itself cancel statements and waits for locks.
 	statementTimeout = 25 * time.Second
 	lockTimeout      = 3 * time.Second
 )
 
-// Limits of what is read from a server, in bytes.
+// Limits on the data that is read from a server, in bytes.
 const (
 	maxBeforeLogin = 64 << 10  // including certificates
 	maxAnswer      = 256 << 10 // in one session after the login
 	maxMessage     = 64 << 10
 )
 
-// maxAddresses is how many addresses of a host are tried, because a name can have thousands.
+// maxAddresses limits how many addresses of a host are tried. A name can have thousands.
 const maxAddresses = 4
 
-// Connector connects to servers. It is safe for concurrent use. All reconciles share one, so that it
-// knows which servers do not answer.
+// Connector connects to servers. It is safe for concurrent use. All reconciles share one Connector, because it
+// remembers which servers do not answer.
 type Connector struct {
 	options Options
 	gate    *gate
-	// base is the configuration that is copied for each connection: pgconn accepts only one that it
-	// has parsed itself.
+	// base is the configuration that is copied for each connection. pgconn accepts only a Config that its
+	// ParseConfig created.
 	base *pgconn.Config
 }
 
 // Options configure a Connector.
 type Options struct {
-	// Allowed decides to which servers connections may go.
+	// Allowed decides which servers the Connector may connect to.
 	Allowed AllowedHosts
-	// APIServers are addresses to which no connection goes unless Allowed lists exactly the address.
+	// APIServers are the addresses and ports of API servers. Connections to them are forbidden unless Allowed
+	// lists the exact address.
 	APIServers []netip.AddrPort
-	// UntrustedExtensions are extensions that the administrator creates if the owner may not. Their
-	// scripts run with the administrator's rights, in a schema that the owner may write to: a script
-	// that is not careful can be made to execute any statement.
+	// UntrustedExtensions are extensions that the administrator creates if the owner may not. Their scripts
+	// run with the administrator's privileges, in a schema that the owner may write to. The owner can make a
+	// careless script execute any statement.
 	UntrustedExtensions []string
-	// Workers is how many Servers are used at the same time. Half of them, at least one, may be at
-	// servers that are not known to answer fast. Zero means DefaultWorkers.
+	// Workers is the number of Servers that are used at the same time. At most half of them, but at least
+	// one, may visit servers that are not known to answer fast. Zero means DefaultWorkers.
 	Workers int
 }
 
 // DefaultWorkers is the default of Options.Workers.
 const DefaultWorkers = 10
 
-// NewConnector returns a Connector. It fails only if the environment has invalid variables of libpq.
-// Valid ones have no effect.
+// NewConnector returns a Connector. It fails only if libpq's environment variables are invalid. Valid
+// variables have no effect.
 func NewConnector(options Options) (*Connector, error) {
 	base, err := pgconn.ParseConfig("host=localhost sslmode=disable user=nobody password=none")
 	if err != nil {
@@ -77,11 +78,11 @@ func NewConnector(options Options) (*Connector, error) {
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
-// attempt is one login, which may try several addresses. After a timeout pgconn dials once more, in the
-// background, to cancel its request.
+// attempt records the connections of one login, which can try several addresses. Its mutex is necessary
+// because after a timeout pgconn dials again, in the background, to cancel its request.
 type attempt struct {
 	mu      sync.Mutex
-	verdict verdict  // the lowest for the addresses that were dialed, or that for the name
+	verdict verdict  // the lowest verdict on a dialed address; before the first dial, the verdict on the name
 	dialed  bool     // whether an address was dialed
 	conn    *limited // the last connection
 }
@@ -128,7 +129,7 @@ func (c *Connector) connect(ctx context.Context, s Settings, hidden []string) (*
 	return &session{conn: conn, hears: hears}, nil
 }
 
-// config returns a complete configuration, so that nothing is read from the environment or from files.
+// config returns a complete configuration, so that pgconn reads nothing from the environment or from files.
 func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	var err error
 	config := c.base.Copy()
@@ -140,7 +141,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	config.ValidateConnect, config.MinProtocolVersion, config.MaxProtocolVersion = nil, "3.0", "3.0"
 	config.MaxProtocolMessageBodyLen = maxMessage
 	if !s.verified() {
-		config.RequireAuth = "!password" // the server is not verified
+		config.RequireAuth = "!password" // do not send the password in cleartext to a server that is not verified
 	}
 	config.ConnectTimeout = connectTimeout
 	config.RuntimeParams = map[string]string{
@@ -161,7 +162,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// dialer dials the addresses of a host that are allowed.
+// dialer returns a function that dials the allowed addresses of a host.
 func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at, err := netip.ParseAddrPort(address)

@@ -6,8 +6,7 @@
 //	         sight: the result         └─ query, decide on one statement, execute it;
 //	         of one query                 until none is left
 //
-// The observed and the desired state decide on the next statement (plan.go), so that a connection can
-// be lost at any time: the next reconcile continues. A role or database is ours if it has our Mark, a
-// comment with the UID of the object that it belongs to; whose.go has the exceptions. Others are never
-// changed.
+// The observed and the desired state determine the next statement (plan.go). After a lost connection the next
+// reconcile therefore continues. A role or database is ours if it has our Mark, a comment with the UID of the
+// object that it belongs to; whose.go has the exceptions. Roles and databases of others are never changed.
 package postgresql

@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// Class is the kind of an error, by which callers decide what to do.
+// Class is the kind of an error. Callers use it to decide what to do.
 type Class int
 
 // Classes of errors.
 const (
 	// Other: any other error, such as a lost connection. Retry.
 	Other Class = iota
-	// Busy: other callers wait for this or another server. Retry after RetryAfter, without telling
-	// users.
+	// Busy: other callers use this server, or all the slots for slow servers. Retry after RetryAfter, without
+	// telling users.
 	Busy
-	// Silent: no PostgreSQL server answers, or it is starting, or it stopped answering.
+	// Silent: no PostgreSQL server answers, or the server is starting, or it stopped answering.
 	Silent
-	// Away: the server is stopping, accepts no more connections, or has the database in use.
+	// Away: the server is stopping, is a standby, accepts no more connections, or another session uses the
+	// object.
 	Away
-	// Forbidden: AllowedHosts do not allow the server.
+	// Forbidden: AllowedHosts does not allow the server.
 	Forbidden
 	// Untrusted: the server cannot be verified, or has no TLS.
 	Untrusted
@@ -30,12 +31,12 @@ const (
 	Refused
 	// Denied: the role lacks a privilege.
 	Denied
-	// Taken: a role or database of the name belongs to somebody else.
+	// Taken: a role or database with the desired name belongs to somebody else.
 	Taken
 	// Replaced: the server, or the database on it, was replaced by another one.
 	Replaced
-	// Rejected: the server cannot reach the desired state: it lacks an extension, or a role is still
-	// needed elsewhere.
+	// Rejected: the server cannot reach the desired state, for example because it lacks an extension, or
+	// because other objects depend on the role.
 	Rejected
 )
 
@@ -76,25 +77,25 @@ const (
 	codeInvalidAuthorization = "28000" // among others: no line in pg_hba.conf, a role that may not log in
 	codeInvalidPassword      = "28P01"
 	codeReadOnly             = "25006"
-	codeTransactionTimeout   = "25P04" // which a role may set for itself, from PostgreSQL 17 on
+	codeTransactionTimeout   = "25P04" // a timeout that a role may set for itself, from PostgreSQL 17 on
 	codeStarting             = "57P03"
 	codeNoSuchDatabase       = "3D000"
 	codeNotNow               = "55000" // among others: the database takes no connections
 	codeNoPrivilege          = "42501"
 	codeStillNeeded          = "2BP01"
 	codeFeatureMissing       = "0A000" // among others: no such extension
-	codeUndefinedFile        = "58P01" // the same, before PostgreSQL 16
+	codeUndefinedFile        = "58P01" // no such extension, before PostgreSQL 16
 )
 
-// inUse are: an object in use, a lock not available, a deadlock.
+// inUse lists the codes for an object in use, a lock that is not available, and a deadlock.
 var inUse = []string{"55006", "55P03", "40P01"}
 
 func classOfCode(code string) Class {
 	switch {
 	case code == codeStarting:
 		return Silent
-	// Connection exception, insufficient resources, operator intervention (starting and
-	// stopping among it), a standby, which may become more, and what others hold.
+	// Connection exception, insufficient resources, operator intervention such as stopping, a standby, which
+	// may be promoted, and objects that other sessions use.
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"), code == codeReadOnly, slices.Contains(inUse, code):
 		return Away
 	case code == codeInvalidPassword || code == codeInvalidAuthorization:
@@ -107,8 +108,8 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// locksOut reports whether a login failed because of the role, its password, the database, or the
-// privilege to connect to it, which an administrator can change.
+// locksOut reports whether a login failed because of the role, its password, its settings, the database, or
+// the privilege to connect to it. An administrator can change all of these.
 func locksOut(err error) bool {
 	return slices.Contains([]string{
 		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
@@ -137,7 +138,7 @@ func RetryAfter(err error) time.Duration {
 	return busyBase
 }
 
-// busyError is an error of class Busy.
+// busyError says when to retry. Errors of class Busy wrap it.
 type busyError struct{ after time.Duration }
 
 func (e *busyError) Error() string {

@@ -18,14 +18,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxForeign is how many bytes of a server's message are kept.
+// maxForeign limits how many bytes of a server's message are kept.
 const maxForeign = 1 << 10
 
-// foreign is an error that a server reported or caused. It does not wrap the original error, which can
-// be as long as the server likes.
+// foreign is an error that a server reported or caused. It does not wrap the original error, whose length the
+// server decides.
 type foreign struct {
 	class Class
-	code  string // of the error that the server reported, or empty
+	code  string // the SQLSTATE code that the server reported, or empty
 	text  string // for everybody who can read the object
 	// detail is for the administrator of the operator: it may reveal what answers at an address.
 	detail string
@@ -33,8 +33,9 @@ type foreign struct {
 
 func (e *foreign) Error() string { return e.text }
 
-// Detail returns what an error reveals to the administrator of the operator, but not to users: what
-// answers at an address that has no PostgreSQL server. It is empty if there is nothing to add.
+// Detail returns the part of an error that the administrator of the operator may see, but not users: the
+// DETAIL of a PostgreSQL error, or what answers at an address without a PostgreSQL server. It returns "" if
+// there is no such part.
 func Detail(err error) string {
 	var said *foreign
 	if errors.As(err, &said) {
@@ -43,16 +44,16 @@ func Detail(err error) string {
 	return ""
 }
 
-// hearing turns everything that a server says into text that may be shown.
+// hearing turns errors of a server into text that users may see.
 type hearing struct {
-	// hidden are words that are removed: the values of a connection Secret, which the errors of a
-	// server repeat.
+	// hidden are words that are removed: the values of a connection Secret, which a server can repeat in its
+	// errors.
 	hidden []string
-	// told says that users may know what answers there, even if it is not a PostgreSQL server.
+	// told is true if users may know what answers at the address, even if it is not a PostgreSQL server.
 	told bool
 }
 
-// words returns a server's message as one line of at most maxForeign bytes.
+// words returns a server's message as one line of at most maxForeign bytes, without the hidden words.
 func (h hearing) words(said string) string {
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -75,8 +76,7 @@ func (h hearing) words(said string) string {
 	return said[:end] + more
 }
 
-// hide removes a word from a text. A word of less than four bytes is removed only where it stands
-// alone.
+// hide replaces a word in a text. It replaces a word of fewer than four bytes only where it stands alone.
 func hide(text, word string) string {
 	const instead, short = "(hidden)", 4
 	if len(word) >= short {
@@ -106,7 +106,7 @@ func hide(text, word string) string {
 
 func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// reported returns an error that a server reported.
+// reported converts an error that a server reported.
 func (h hearing) reported(pg *pgconn.PgError) *foreign {
 	code := pg.Code
 	if len(code) != 5 || strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || !inWord(r) }) {
@@ -115,7 +115,7 @@ func (h hearing) reported(pg *pgconn.PgError) *foreign {
 	return &foreign{class: classOfCode(code), code: code, text: h.words(pg.Message) + " (SQLSTATE " + code + ")", detail: h.words(pg.Detail)}
 }
 
-// also returns an error with a detail for the administrator.
+// also returns an error with a detail for the administrator. If told is true, users see the detail too.
 func (h hearing) also(class Class, text, detail string) *foreign {
 	detail = h.words(detail)
 	if h.told && detail != "" {
@@ -124,7 +124,7 @@ func (h hearing) also(class Class, text, detail string) *foreign {
 	return &foreign{class: class, text: text, detail: detail}
 }
 
-// answer returns the error of a statement.
+// answer converts the error of a statement.
 func (h hearing) answer(ctx context.Context, err error, limit time.Duration) error {
 	var (
 		pg    *pgconn.PgError
@@ -133,7 +133,7 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	switch {
 	case errors.As(err, &pg):
 		return h.reported(pg)
-	case errors.As(context.Cause(ctx), &known): // the gate has ended it
+	case errors.As(context.Cause(ctx), &known): // the gate has ended the visit
 		return known
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return NewError(Silent, "the server does not answer within %s", limit)
@@ -141,8 +141,9 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	return h.also(Other, "the connection to the server was lost", causeOf(err))
 }
 
-// login returns the error of a login. An error that a PostgreSQL server did not report, and that is not
-// about trust or the login, has the same text whatever answers there; only its detail differs.
+// login converts the error of a login. If a PostgreSQL server reported the error, or if it is about trust or
+// credentials, its text says so. Unless told is true, all other errors have the same text, whatever answers at
+// the address; only their details differ.
 func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	var (
 		pg          *pgconn.PgError
@@ -156,7 +157,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	switch {
 	case errors.As(err, &pg):
 		return h.reported(pg)
-	case errors.As(context.Cause(ctx), &known): // the gate has ended it
+	case errors.As(context.Cause(ctx), &known): // the gate has ended the visit
 		return known
 	case errors.As(err, &known):
 		return known
@@ -175,7 +176,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	return h.also(Silent, "no PostgreSQL server answers", cause)
 }
 
-// flaw returns what is wrong with a certificate, without its content.
+// flaw returns what is wrong with a certificate, without quoting its content.
 func flaw(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -193,8 +194,8 @@ func flaw(err error) string {
 	return "its certificate is not valid"
 }
 
-// causeOf returns the message of an error of the network or of crypto/tls without addresses and ports,
-// which are secret, or differ in each attempt.
+// causeOf returns the message of an error of the network or of crypto/tls. It removes addresses and ports,
+// which are secret or differ between attempts.
 func causeOf(err error) string {
 	var (
 		attempt   *pgconn.ConnectError
@@ -215,14 +216,14 @@ func causeOf(err error) string {
 		return "the name server could not be asked"
 	case errors.As(err, &operation) && operation.Timeout(), pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded):
 		return "it timed out"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE): // by what was asked last
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE): // which of the two depends on timing
 		return "the connection was reset"
 	case errors.As(err, &number):
 		return number.Error()
 	case errors.As(err, &operation) && operation.Err != nil:
 		return operation.Err.Error()
 	}
-	// pgconn names the address in parentheses first.
+	// A message of pgconn names the address in parentheses first.
 	text := inner.Error()
 	if _, rest, found := strings.Cut(text, "): "); found {
 		text = rest

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// plays plays a script on this machine, and returns how to get there.
+// plays starts a server on this machine that plays a script. It returns the server and its Settings.
 func plays(t *testing.T, script postgres.Script) (*postgres.Scripted, Settings) {
 	t.Helper()
 	s, err := postgres.Play("127.0.0.1", script)
@@ -22,11 +22,11 @@ func plays(t *testing.T, script postgres.Script) (*postgres.Scripted, Settings) 
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	port, _ := strconv.ParseUint(s.Port, 10, 16) // it is a number
+	port, _ := strconv.ParseUint(s.Port, 10, 16) // Port is always a number
 	return s, Settings{Host: "127.0.0.1", Port: uint16(port), Username: "admin-of-secret", Password: "canary-of-secret", Database: "base-of-secret", Mode: Disable}
 }
 
-// asks has a new Connector look for a database.
+// asks looks for a database with a new Connector, and returns the error.
 func asks(t *testing.T, as Settings, allowed ...string) error {
 	t.Helper()
 	hosts, err := ParseAllowedHosts(allowed)
@@ -100,7 +100,7 @@ func TestAServerWithManyWordsIsHeardForAWhile(t *testing.T) {
 			err := asks(t, as, "127.0.0.1")
 			runtime.ReadMemStats(&after)
 			if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 100 {
-				t.Errorf("%d MiB were taken", grown) // by the script as well
+				t.Errorf("%d MiB were taken", grown) // this includes the memory of the script
 			}
 			const ours = 300
 			if n := len(err.Error()); n > maxForeign+ours {
@@ -110,7 +110,7 @@ func TestAServerWithManyWordsIsHeardForAWhile(t *testing.T) {
 	}
 }
 
-// TestNoErrorNamesWhatIsInTheSecret is of servers that repeat what they are told.
+// TestNoErrorNamesWhatIsInTheSecret connects to servers that may repeat values of the Secret.
 func TestNoErrorNamesWhatIsInTheSecret(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
 		"a login that is refused":  postgres.Refuses("28P01", `password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, database "base-of-secret"`),
@@ -129,8 +129,8 @@ func TestNoErrorNamesWhatIsInTheSecret(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsTheSameEachTime has connections be reset: a status that tells of that is not
-// written again and again.
+// TestAnErrorIsTheSameEachTime connects to a server that resets connections. If the error varied, each
+// reconcile would write the status.
 func TestAnErrorIsTheSameEachTime(t *testing.T) {
 	_, as := plays(t, postgres.Hangup)
 	for range 20 {
@@ -141,8 +141,8 @@ func TestAnErrorIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestNothingTellsWhatAnswers is of hosts that nobody has listed: whoever may name one must
-// not find out what is there, but for PostgreSQL servers.
+// TestNothingTellsWhatAnswers connects to hosts that are not listed. Users who may name a host must not find
+// out what answers there, unless it is a PostgreSQL server.
 func TestNothingTellsWhatAnswers(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,9 +153,9 @@ func TestNothingTellsWhatAnswers(t *testing.T) {
 	try := func(name string, as Settings) {
 		for _, mode := range []TLSMode{Disable, Require, VerifyFull} {
 			if as.Mode = mode; name == "silence" && mode != Disable {
-				continue // the same once more, for seconds
+				continue // the result is the same, but takes seconds
 			}
-			err := asksWhere(t, as, AllowedHosts{ordinary: true}) // so that this machine is as any other
+			err := asksWhere(t, as, AllowedHosts{ordinary: true}) // loopback is not special in this test
 			told[ClassOf(err).String()+": "+err.Error()] = true
 			t.Logf("%s, %s: %v (%s)", name, mode, err, Detail(err))
 		}

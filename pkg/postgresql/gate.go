@@ -8,40 +8,38 @@ import (
 )
 
 const (
-	// awayFor is how long a server that did not answer is not tried again.
+	// awayFor is how long the gate rejects visits to a server that did not answer.
 	awayFor = 30 * time.Second
-	// patience is how long callers may wait for a server before further callers are sent away.
+	// patience is how long callers may wait for a server before the gate rejects further callers.
 	patience = time.Second
-	// slowAfter is how long a visit to a proven server may take. It continues after that only if a
+	// slowAfter is how long a visit to a proven server may take. After that the visit continues only if a
 	// slot is free.
 	slowAfter = 5 * time.Second
-	// longestUnproven and longest are the timeouts of a visit with a slot. After a visit that exceeded
-	// the first, the next one may take longest, because a statement may need it.
+	// longestUnproven and longest are the timeouts of a visit with a slot. After a visit timed out, the next
+	// visit to that server may take longest, because a statement may need that long.
 	longestUnproven, longest = 15 * time.Second, 40 * time.Second
-	// struckFor is how long a tenant needs a slot for each visit after one of its proven servers was
-	// slow.
+	// struckFor is how long each visit of a tenant needs a slot after one of its proven servers was slow.
 	struckFor = 5 * time.Minute
-	// slotsOfTenant is how many slots a tenant can have. After a visit that failed it can have one.
+	// slotsOfTenant is how many slots a tenant can have. After a failed visit it can have only one.
 	slotsOfTenant = 2
-	// Callers that get no slot retry after busyBase, and less and less often up to busyLimit. A tenant
-	// that has not retried for ticketLife loses its turn.
+	// busyBase is the first retry delay of a caller that waits for other callers of its tenant. Delays grow
+	// up to busyLimit. A tenant that has not retried for ticketLife loses its turn.
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
-	// turnBase is the time between the retries of a tenant's callers.
+	// turnBase is the time between the retries of callers of one tenant, if the tenant waits for a slot.
 	turnBase = 250 * time.Millisecond
 )
 
-// gate prevents slow and silent servers from occupying all workers. It keeps its knowledge of a server
-// for each tenant separately.
+// gate prevents slow and silent servers from occupying all workers. It remembers each server separately for each
+// tenant.
 //
-// A server is proven by a visit that took at most slowAfter and ended with an answer. A visit to any
-// other server needs one of a few slots. Tenants get slots in turn, first those whose last visit with a
-// slot succeeded. A tenant whose servers answer therefore waits for at most one visit in each slot, and
-// a visit to a proven server needs no slot.
+// A server is proven if its last visit took at most slowAfter and ended with an answer. A visit to any other
+// server needs one of a few slots. Tenants take turns with the slots. Tenants whose last visit with a slot
+// succeeded come first. A tenant whose servers answer therefore waits for at most one visit in each slot.
 type gate struct {
 	slots int
 
 	mu      sync.Mutex
-	taken   int // slots
+	taken   int // the number of slots in use
 	servers map[place]*known
 	tenants map[string]*tenant
 	pruned  time.Time
@@ -55,10 +53,10 @@ type known struct {
 	proven  bool
 	cut     bool      // the last visit timed out
 	answers bool      // the last request got an answer
-	callers int       // how many visit it now
-	since   time.Time // the last answer to one of them, or the arrival of the first
-	until   time.Time // the end of silence
-	silence error     // the error of all visits until then
+	callers int       // the number of current visits
+	since   time.Time // the end of the last request, or the arrival of the first caller
+	until   time.Time // until then the gate rejects all visits
+	silence error     // the error of visits until then
 	used    time.Time
 }
 
@@ -67,9 +65,9 @@ type tenant struct {
 	callers int
 	slots   int
 	bad     bool      // the last visit with a slot failed
-	struck  time.Time // the time until which each visit needs a slot
-	took    time.Time // when it got its last slot
-	// waits is the time since which it waits for a slot, or zero. came is when it last asked for one.
+	struck  time.Time // until then each visit needs a slot
+	took    time.Time // when the tenant got its last slot
+	// waits is when the tenant began to wait for a slot, or zero. came is when it last asked for a slot.
 	waits, came time.Time
 	next        time.Time // when the last of its waiting callers retries
 }
@@ -78,7 +76,7 @@ func newGate(slots int) *gate {
 	return &gate{slots: slots, servers: map[place]*known{}, tenants: map[string]*tenant{}}
 }
 
-// enter admits a caller, who must call leave at the end, or returns an error.
+// enter admits a caller or returns an error. An admitted caller must call leave at the end.
 func (g *gate) enter(at place) (*visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +123,7 @@ func (g *gate) of(at place) (*known, *tenant) {
 	return server, who
 }
 
-// take gives a visit a slot if it is the turn of its tenant.
+// take gives a visit a slot if it is the turn of its tenant. Otherwise it returns an error of class Busy.
 func (g *gate) take(v *visit, now time.Time) error {
 	who := v.tenant
 	if who.slots >= who.limit() {
@@ -150,8 +148,9 @@ func (g *gate) take(v *visit, now time.Time) error {
 	return nil
 }
 
-// nextTurn returns when a caller should retry: the sooner, the fewer tenants are ahead, but not at the
-// same time as other callers of the tenant, because a slot that waits for a caller is lost to all.
+// nextTurn returns an error of class Busy with the time after which a caller should retry. The fewer tenants
+// are ahead, the sooner that is, because a slot that waits for a caller is of no use to anyone. Callers of one
+// tenant do not retry at the same time.
 func (t *tenant) nextTurn(now time.Time, ahead int) error {
 	if t.next.Before(now) {
 		t.next = now
@@ -171,7 +170,7 @@ func (t *tenant) waiting(now time.Time) bool {
 	return !t.waits.IsZero() && now.Sub(t.came) <= ticketLife
 }
 
-// before reports whether a waiting tenant gets a slot before another one.
+// before reports whether a waiting tenant gets a slot before another tenant.
 func (t *tenant) before(other *tenant) bool {
 	if t.bad != other.bad {
 		return !t.bad
@@ -179,7 +178,7 @@ func (t *tenant) before(other *tenant) bool {
 	return t.waits.Before(other.waits)
 }
 
-// busy returns the error for a caller that should retry.
+// busy returns an error of class Busy. The longer the wait so far, the later the caller should retry.
 func busy(waited time.Duration) error {
 	after := min(max(waited, busyBase), busyLimit)
 	after += time.Duration((rand.Float64() - 0.5) * 0.5 * float64(after)) // so that callers do not retry at the same time

@@ -11,10 +11,10 @@ import (
 
 const (
 	address = "db:5432"
-	slots   = 5 // as with ten workers
+	slots   = 5 // for ten workers
 )
 
-// callers are those who want to ask servers. They run in a bubble, whose clock is a fake.
+// callers make callers enter a gate. They run in a synctest bubble, which has a fake clock.
 type callers struct {
 	t    *testing.T
 	gate *gate
@@ -22,7 +22,7 @@ type callers struct {
 
 func newCallers(t *testing.T) *callers { return &callers{t: t, gate: newGate(slots)} }
 
-// comes is a caller who is let in.
+// comes enters the gate. It fails the test if the gate rejects the caller.
 func (c *callers) comes(tenant, address string) *visit {
 	c.t.Helper()
 	v, err := c.gate.enter(place{tenant, address})
@@ -32,7 +32,7 @@ func (c *callers) comes(tenant, address string) *visit {
 	return v
 }
 
-// isTold is a caller who is not let in.
+// isTold tries to enter the gate. It fails the test unless the gate rejects the caller with the class.
 func (c *callers) isTold(tenant, address string, class Class) {
 	c.t.Helper()
 	v, err := c.gate.enter(place{tenant, address})
@@ -44,7 +44,7 @@ func (c *callers) isTold(tenant, address string, class Class) {
 	}
 }
 
-// finds is a caller who gets an answer at once, so that the server is proven.
+// finds makes a visit that gets an answer at once, so that the server is proven.
 func (c *callers) finds(tenant, address string) {
 	c.t.Helper()
 	v := c.comes(tenant, address)
@@ -60,11 +60,11 @@ func TestOneFindsOutAboutAServer(t *testing.T) {
 		first := c.comes("a", address)
 		c.isTold("a", address, Busy)
 		other := c.comes("a", "other:5432")
-		another := c.comes("b", address) // of whom the first knows nothing
+		another := c.comes("b", address) // tenants share no knowledge of a server
 		first.asked(nil)
 		first.leave()
 		var all []*visit
-		for range 2 * slots { // it answers, so that all may
+		for range 2 * slots { // the server answers, so that all callers may visit it
 			all = append(all, c.comes("a", address))
 		}
 		for _, v := range append(all, other, another) {
@@ -106,7 +106,7 @@ func TestOnlySilenceIsSilence(t *testing.T) {
 		"an answer":               {nil, false},
 		"a login that is refused": {fmt.Errorf("no: %w", &foreign{class: Refused, code: codeInvalidPassword}), false},
 		"something else":          {fmt.Errorf("something else"), false},
-		"a database that is full": {fmt.Errorf("full: %w", &foreign{class: classOfCode("53300"), code: "53300"}), false}, // which its owner decides
+		"a database that is full": {fmt.Errorf("full: %w", &foreign{class: classOfCode("53300"), code: "53300"}), false}, // its owner can set the connection limit
 		"a lock of another's":     {&foreign{class: classOfCode("55P03"), code: "55P03"}, false},
 		"a server that starts":    {fmt.Errorf("wait: %w", &foreign{class: classOfCode(codeStarting), code: codeStarting}), true},
 		"no answer":               {errAway, true},
@@ -127,7 +127,7 @@ func TestOnlySilenceIsSilence(t *testing.T) {
 	}
 }
 
-// TestNobodyJoinsThoseWhoWaitForLong is of a server that logs in, and is silent then.
+// TestNobodyJoinsThoseWhoWaitForLong visits a server that answers first, and then stops answering.
 func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
@@ -136,7 +136,7 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 		second := c.comes("a", address)
 		<-time.After(patience + 1)
 		c.isTold("a", address, Busy)
-		first.asked(nil) // it answers still
+		first.asked(nil) // the server still answers
 		third := c.comes("a", address)
 		<-time.After(patience + 1)
 		for _, v := range []*visit{first, second, third} {
@@ -147,8 +147,7 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 	})
 }
 
-// TestSlowServersHoldFewWorkers counts visits of tenants who name one server after the
-// other.
+// TestSlowServersHoldFewWorkers counts the visits of tenants that name one slow server after the other.
 func TestSlowServersHoldFewWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
@@ -172,7 +171,7 @@ func TestSlowServersHoldFewWorkers(t *testing.T) {
 				t.Errorf("%d visits are %s's", len(visits), tenant)
 			}
 		}
-		for range 2 * slots { // a server that is known to answer needs no slot
+		for range 2 * slots { // a visit to a proven server needs no slot
 			defer c.comes("good", address).leave()
 		}
 		for _, visits := range in {
@@ -183,9 +182,9 @@ func TestSlowServersHoldFewWorkers(t *testing.T) {
 	})
 }
 
-// TestATenantWhoseServerAnswersGetsItsTurn has so many tenants with silent servers that all
-// slots are always taken, and counts the visits of theirs that begin while another tenant
-// waits. They come again as often as they like, and before it.
+// TestATenantWhoseServerAnswersGetsItsTurn runs so many tenants with silent servers that all slots are always
+// taken. These tenants retry before another tenant does. The test counts their visits that begin while the
+// other tenant waits.
 func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
@@ -200,13 +199,13 @@ func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
 			}
 			return began
 		}
-		next := func() { // the first of them gives up
+		next := func() { // the oldest visit ends without an answer
 			<-time.After(time.Second)
 			in[0].asked(errAway)
 			in[0].leave()
 			in = in[1:]
 		}
-		for crowd(); len(in) > 0 && server < 1000; crowd() { // each has had its turn once
+		for crowd(); len(in) > 0 && server < 1000; crowd() { // until each tenant has had a turn
 			next()
 		}
 		began := 0
@@ -222,14 +221,14 @@ func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
 			}
 			next()
 		}
-		c.comes("good", address).leave() // from now on it needs no slot
+		c.comes("good", address).leave() // a visit to a proven server needs no slot
 		for _, v := range in {
 			v.leave()
 		}
 	})
 }
 
-// TestAServerThatBecomesSlowIsDemoted has a tenant prove servers, and have all be slow then.
+// TestAServerThatBecomesSlowIsDemoted proves the servers of a tenant, and then makes all of them slow.
 func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
@@ -259,7 +258,7 @@ func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
 			v.leave()
 		}
 		first := c.comes("a", "db-0:5432")
-		c.isTold("a", "db-1:5432", Busy) // it is known for that now
+		c.isTold("a", "db-1:5432", Busy) // after a slow visit the tenant has only one slot
 		c.finds("b", "db-1:5432")
 		first.asked(nil)
 		first.leave()
@@ -271,7 +270,7 @@ func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
 	})
 }
 
-// TestAVisitEnds is of servers that never answer a statement.
+// TestAVisitEnds visits a server that never answers a statement.
 func TestAVisitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
@@ -290,7 +289,7 @@ func TestAVisitEnds(t *testing.T) {
 			<-time.After(awayFor)
 		}
 		lasts(longestUnproven)
-		lasts(longest) // it may be a statement that takes so long
+		lasts(longest) // after a timeout a visit may take longer
 		c.finds("a", address)
 		lasts(longest)
 		lasts(longest)
@@ -312,7 +311,7 @@ func TestWhoIsBusyComesAgainLater(t *testing.T) {
 	})
 }
 
-// TestManyTenantsGetTheirTurnSoon is of a start: all servers answer at once, and none is known.
+// TestManyTenantsGetTheirTurnSoon simulates the operator's start: all servers answer fast, and none is known.
 func TestManyTenantsGetTheirTurnSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)

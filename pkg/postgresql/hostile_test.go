@@ -14,7 +14,7 @@ func TestAMarkThatSomebodyForgesIsNotBelieved(t *testing.T) {
 	theirs := create(t, settings(shared), newWant())
 	w := newWant()
 	w.Database = theirs.Database
-	do(t, "postgres", "COMMENT ON DATABASE "+quoted(theirs.Database)+" IS '"+w.Mark.String()+"'") // as its owner may
+	do(t, "postgres", "COMMENT ON DATABASE "+quoted(theirs.Database)+" IS '"+w.Mark.String()+"'") // the owner may do this
 	_, err := open(t, settings(shared)).Exists(t.Context(), w)
 	if err == nil {
 		_, err = open(t, settings(shared)).Create(t.Context(), w)
@@ -27,11 +27,11 @@ func TestAMarkThatSomebodyForgesIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestNobodyIsInTheWayOfOthers has an owner do what an owner may.
+// TestNobodyIsInTheWayOfOthers does what users and owners may do to block a creation or a deletion.
 func TestNobodyIsInTheWayOfOthers(t *testing.T) {
 	t.Parallel()
 	as := settings(shared)
-	conn, err := shared.Connect(t.Context(), "template1") // copies wait until it is gone
+	conn, err := shared.Connect(t.Context(), "template1") // creating a copy of template1 waits for this session
 	if err != nil {
 		t.Fatal(err)
 	}

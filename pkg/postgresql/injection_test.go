@@ -10,14 +10,14 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// pieces are what names are made of that somebody may try.
+// pieces are fragments of names that an attacker may try.
 var pieces = []string{
 	`"`, `""`, `'`, `\`, `\"`, ";", "--", "/*", "*/", "$$", "$1", "%", "_", "(", ")", " ", "\t", "\n", "\r", "\x00", "\x7f", "\xff", "\xc0\xa7", "\xed\xa0\x80",
 	"а", "＂", "ʺ", "ˮ", "′", "‘", "’", "＇", "\u200b", "\u202e", "\ufeff", "ﬀ", "É", "E\u0301", "🐘", "SELECT", "user", "public", "none", "postgres", "pg_", "CURRENT_USER",
 	"a", "B", "0", "-", ".", "DROP DATABASE", `"; DROP ROLE "`, "U&", `\0041`, "E'", strings.Repeat("x", 61), strings.Repeat("é", 31),
 }
 
-// name is one of up to 8 pieces.
+// name returns a random name of up to 8 pieces.
 func name(random *rand.Rand) string {
 	var text strings.Builder
 	for range random.IntN(9) {
@@ -26,8 +26,8 @@ func name(random *rand.Rand) string {
 	return text.String()
 }
 
-// lex reads one quoted identifier as PostgreSQL's scanner does (src/backend/parser/scan.l),
-// and returns what is left over.
+// lex reads one quoted identifier as PostgreSQL's scanner does (src/backend/parser/scan.l). It returns the
+// identifier and the rest of sql.
 func lex(sql string) (name, rest string, ok bool) {
 	if !strings.HasPrefix(sql, `"`) {
 		return "", sql, false
@@ -47,8 +47,8 @@ func lex(sql string) (name, rest string, ok bool) {
 	return "", "", false
 }
 
-// TestNoNameIsMoreThanAName puts a million names through the quoter, of which 10,000 go to
-// the server, whose answer has them as the name of a column.
+// TestNoNameIsMoreThanAName quotes a million names. It sends 10,000 of them to the server as the name of a
+// column, which the answer must repeat.
 func TestNoNameIsMoreThanAName(t *testing.T) {
 	t.Parallel()
 	const names, live = 1_000_000, 10_000
@@ -104,7 +104,7 @@ func TestNamesThatTheServerWouldChangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestOddNamesLive takes names through all of a database's life.
+// TestOddNamesLive creates, checks and deletes databases with unusual names.
 func TestOddNamesLive(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// maxIterations is how often a login hashes the password at most: 100,000 times take
-	// some 25 ms of CPU time. PostgreSQL's default is 4,096.
+	// maxIterations limits the iterations of SCRAM in a login. 100,000 iterations take about 25 ms of CPU
+	// time. PostgreSQL's default is 4,096.
 	maxIterations = 100_000
-	// maxLoginMessages is how many messages about the login a server may send: SCRAM, the
-	// longest, has four.
+	// maxLoginMessages limits how many messages about the login a server may send. SCRAM, the longest login,
+	// has four.
 	maxLoginMessages = 8
 	maxLoginMessage  = 4 << 10 // bytes
 )
 
-// Messages of the server
-// (https://www.postgresql.org/docs/current/protocol-message-formats.html).
+// Messages of the server (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 const (
-	messageHeader    = 5   // bytes: the type, and the length without the type
+	messageHeader    = 5   // bytes: the type, and the length, which does not count the type
 	aboutLogin       = 'R' // Authentication…
 	scramChallenge   = 11  // AuthenticationSASLContinue
 	lengthOfLength   = 4
@@ -29,12 +28,12 @@ const (
 	challengeOfScram = "i="
 )
 
-// inspector passes on what a server says, message by message, after TLS. It refuses
-// logins that cost too much before anything is computed for them.
+// inspector reads a server's messages, after TLS decryption, and passes them on one by one. It rejects logins
+// that cost too much CPU time before the client computes anything for them.
 type inspector struct {
 	in         io.Reader
-	ready      []byte // inspected, and to be passed on
-	unread     int    // bytes of the message that are passed on as they come
+	ready      []byte // inspected bytes to pass on
+	unread     int    // how many bytes of the message to pass on without inspection
 	logins     int
 	challenges int
 }
@@ -56,14 +55,14 @@ func (i *inspector) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// next reads the head of a message, and all of one that is about the login.
+// next reads the header of a message. If the message is about the login, it reads the body too.
 func (i *inspector) next() error {
 	head := make([]byte, messageHeader)
 	if _, err := io.ReadFull(i.in, head); err != nil {
 		return err
 	}
 	length := int64(binary.BigEndian.Uint32(head[1:]))
-	i.ready, i.unread = head, int(max(0, min(length, maxMessage+lengthOfLength+1)-lengthOfLength)) // a longer one is refused by its head
+	i.ready, i.unread = head, int(max(0, min(length, maxMessage+lengthOfLength+1)-lengthOfLength)) // pgproto3 rejects a longer message by its header
 	if head[0] != aboutLogin {
 		return nil
 	}
@@ -81,8 +80,8 @@ func (i *inspector) next() error {
 	return i.challenge(body[lengthOfSubtype:])
 }
 
-// challenge refuses one that asks for too many iterations, and a second one. It reads
-// r=…,s=…,i=N as RFC 5802 and pgconn do, which refuses whatever is not like that.
+// challenge rejects a challenge of SCRAM that asks for too many iterations, and a second challenge in one
+// login. It parses r=…,s=…,i=N (RFC 5802) as pgconn does. pgconn rejects all other formats.
 func (i *inspector) challenge(data []byte) error {
 	if i.challenges++; i.challenges > 1 {
 		return errTooMuch

@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// shared is a server that all tests use which do not harm it.
+// shared is a server for all tests that do not harm it.
 var shared *postgres.Server
 
 func TestMain(m *testing.M) {
@@ -39,15 +39,15 @@ func withServer(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// settings are those of the superuser.
+// settings returns the Settings of the superuser.
 func settings(s *postgres.Server) postgresql.Settings {
-	port, _ := strconv.ParseUint(s.Port, 10, 16) // it is a number
+	port, _ := strconv.ParseUint(s.Port, 10, 16) // Port is always a number
 	return postgresql.Settings{Host: "127.0.0.1", Port: uint16(port), Username: "postgres", Password: s.Password, Database: "postgres", Mode: postgresql.Disable}
 }
 
 var wants atomic.Int32
 
-// newWant is a role and a database that no other test uses.
+// newWant returns a role and a database that no other test uses.
 func newWant() postgresql.Want {
 	name := fmt.Sprintf("shop-%d", wants.Add(1))
 	return postgresql.Want{
@@ -56,13 +56,13 @@ func newWant() postgresql.Want {
 	}
 }
 
-// open opens a server for one pass, which ends with the test.
+// open returns a Server for one reconcile. The test closes it at its end.
 func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
 	t.Helper()
 	return openWith(t, as, postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
 }
 
-// here allows servers on this machine.
+// here returns AllowedHosts that allow servers on this machine.
 func here(t *testing.T) postgresql.AllowedHosts {
 	t.Helper()
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.0/8", "::1"})
@@ -83,7 +83,7 @@ func openWith(t *testing.T, as postgresql.Settings, options postgresql.Options) 
 	return server
 }
 
-// create makes what is wanted, and returns it with its ID.
+// create creates the role and the database, and returns w with the ID.
 func create(t *testing.T, as postgresql.Settings, w postgresql.Want) postgresql.Want {
 	t.Helper()
 	id, err := open(t, as).Create(t.Context(), w)
@@ -94,7 +94,7 @@ func create(t *testing.T, as postgresql.Settings, w postgresql.Want) postgresql.
 	return w
 }
 
-// isCurrent fails the test unless a pass finds nothing to do.
+// isCurrent fails the test unless Exists finds the desired state.
 func isCurrent(t *testing.T, as postgresql.Settings, w postgresql.Want) {
 	t.Helper()
 	found, err := open(t, as).Exists(t.Context(), w)
@@ -103,7 +103,7 @@ func isCurrent(t *testing.T, as postgresql.Settings, w postgresql.Want) {
 	}
 }
 
-// do does statements in a database, as the superuser.
+// do executes statements in a database, as the superuser.
 func do(t *testing.T, database string, statements ...string) {
 	t.Helper()
 	conn, err := shared.Connect(t.Context(), database)
@@ -118,7 +118,7 @@ func do(t *testing.T, database string, statements ...string) {
 	}
 }
 
-// ask asks for one value, as the superuser.
+// ask queries one value, as the superuser.
 func ask(t *testing.T, database, sql string, args ...any) string {
 	t.Helper()
 	conn, err := shared.Connect(t.Context(), database)
@@ -135,8 +135,8 @@ func ask(t *testing.T, database, sql string, args ...any) string {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// administrators are those as whom everything must work: a superuser, and a role that
-// has no more than it needs.
+// administrators returns the administrators with which everything must work: a superuser, and a role with only
+// the attributes that it needs.
 func administrators(t *testing.T) map[string]postgresql.Settings {
 	t.Helper()
 	limited := settings(shared)
@@ -150,7 +150,7 @@ func TestLife(t *testing.T) {
 	for name, as := range administrators(t) {
 		t.Run(name, func(t *testing.T) {
 			w := newWant()
-			w.Extensions = []string{"pgcrypto", "citext"} // both are trusted
+			w.Extensions = []string{"pgcrypto", "citext"} // both extensions are trusted
 			found, err := open(t, as).Exists(t.Context(), w)
 			if err != nil || found != (postgresql.Found{}) {
 				t.Fatalf("before it is made: %+v, %v", found, err)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// change is the desired state in SQL.
+// change builds the statements that lead to the desired state.
 type change struct {
 	Want
 	owner, database, mark string // quoted
-	// newPassword says that the password has to be set, because the owner cannot log in with it.
+	// newPassword is true if the password has to be set, because the owner cannot log in with it.
 	newPassword bool
 }
 
@@ -25,8 +25,8 @@ func newChange(w Want) (*change, error) {
 	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next returns the next statement on the way to the desired state, and what it does. Both are empty if
-// the state is the desired one.
+// next returns the next statement on the way to the desired state, and what it does. sql is empty if the
+// observed state is the desired state.
 func (c *change) next(s sight) (sql, does string, err error) {
 	if err := c.check(s); err != nil {
 		return "", "", err
@@ -47,8 +47,8 @@ func (c *change) next(s sight) (sql, does string, err error) {
 	return c.alterDatabase(s), "putting the database right", nil
 }
 
-// nextOfDeletion returns the next statement that deletes something of ours, or nothing if all is gone.
-// Objects of others stay.
+// nextOfDeletion returns the next statement on the way to deleting our database and our role. sql is empty if
+// neither exists. Roles and databases of others stay.
 func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return "", "", c.moved(s)
@@ -82,8 +82,8 @@ func (c *change) createRole(s sight) (string, error) {
 	return sql, nil
 }
 
-// hold makes the administrator a member of the owner, to create and delete databases for it.
-// From PostgreSQL 16 on, settings of the server decide about the options that a GRANT does not name.
+// hold makes the administrator a member of the owner, so that it can create and delete databases for the
+// owner. From PostgreSQL 16 on, server settings decide on the options that a GRANT does not name.
 func (c *change) hold(s sight) string {
 	sql := "GRANT " + c.owner + " TO CURRENT_USER"
 	if s.Version >= 160000 {
@@ -96,7 +96,7 @@ func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + "
 
 func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
 
-// alterRole names only the attributes that differ, because some may be named by superusers only.
+// alterRole names only the attributes that differ, because only superusers may name some attributes.
 func (c *change) alterRole(s sight) (string, error) {
 	var attributes, statements []string
 	for attribute, wrong := range map[string]bool{
@@ -127,9 +127,9 @@ func (c *change) alterRole(s sight) (string, error) {
 	return strings.Join(statements, "; "), nil
 }
 
-// createDatabase creates a database without connections, until it is marked and PUBLIC has no
-// privilege: CREATE DATABASE cannot run in a transaction. The template is template0, which nobody can
-// change.
+// createDatabase creates a database that accepts no connections. alterDatabase allows them when it marks the
+// database and revokes the privileges of PUBLIC, because CREATE DATABASE cannot run in a transaction. The
+// template is template0, which accepts no connections, so that nobody can change it.
 func (c *change) createDatabase() string {
 	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 }
@@ -155,8 +155,8 @@ func (w Want) missing(s sight) []string {
 	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
 }
 
-// HandOver returns the SQL by which an administrator hands an existing role and database over. It is
-// empty for names that Identifier refuses.
+// HandOver returns the SQL with which an administrator hands an existing role and database over to the object
+// of w.Mark. It returns "" for names that Identifier refuses.
 func HandOver(w Want) string {
 	c, err := newChange(w)
 	if err != nil {

@@ -11,7 +11,7 @@ func want() Want {
 	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Password: "secret"}
 }
 
-// there is all that is wanted, as an administrator sees it who is no superuser.
+// there returns the desired state, as observed by an administrator without SUPERUSER, after change.
 func there(change func(*sight)) sight {
 	mark := want().Mark.String()
 	s := sight{
@@ -30,7 +30,7 @@ const (
 	ourID     = ID(server + "/16384")
 )
 
-// masked is a statement without the verifier.
+// masked returns a statement without the verifier.
 func masked(sql string) string {
 	before, after, found := strings.Cut(sql, "'SCRAM-SHA-256$")
 	if !found {

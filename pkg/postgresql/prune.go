@@ -3,16 +3,16 @@ package postgresql
 import "time"
 
 const (
-	// forgetAfter is how long a server without visits is remembered, which is longer than a resync.
+	// forgetAfter is how long a server without visits is remembered. It is longer than the resync interval.
 	forgetAfter = 15 * time.Minute
 	// maxServersOfTenant and maxServers limit how many servers are remembered.
 	maxServersOfTenant, maxServers = 64, 4096
 	pruneEvery                     = time.Minute
 )
 
-// prune forgets servers without visits. If there are too many, a new server replaces the least recently
-// visited one, of its tenant or of all. Servers that are being visited are kept, so that there can be a
-// few more.
+// prune forgets servers and tenants without visits. If there are too many servers, a new server replaces the
+// least recently visited server, either of its tenant or of all tenants. Servers with current visits are kept,
+// so that the limits can be exceeded a little.
 func (g *gate) prune(now time.Time, comes place) {
 	if now.Sub(g.pruned) >= pruneEvery {
 		g.pruned = now

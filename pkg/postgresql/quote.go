@@ -11,8 +11,8 @@ import (
 // maxIdentifier is NAMEDATALEN - 1, in bytes. The server truncates longer names.
 const maxIdentifier = 63
 
-// Identifier quotes a name for SQL. It returns an error for a name that PostgreSQL would change or
-// refuse: empty, longer than 63 bytes, with a NUL, or not in UTF-8.
+// Identifier quotes a name for SQL. It returns an error for a name that PostgreSQL would change or refuse: an
+// empty name, a name longer than 63 bytes, with a NUL, or not in UTF-8.
 func Identifier(name string) (string, error) {
 	switch {
 	case name == "":
@@ -27,7 +27,7 @@ func Identifier(name string) (string, error) {
 	return pgx.Identifier{name}.Sanitize(), nil
 }
 
-// literal quotes a mark or a verifier, which have no backslashes. Sessions have
+// literal quotes a mark or a verifier for SQL. Neither has backslashes, and sessions have
 // standard_conforming_strings on.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"

@@ -15,11 +15,11 @@ const (
 )
 
 // verifier returns the SCRAM verifier of a password (RFC 5803, in the format of PostgreSQL's
-// src/common/scram-common.c). It can check a login, but is no use for one, so that it may appear in a log
-// of statements. The password must be printable ASCII, which SASLprep does not change.
+// src/common/scram-common.c). A verifier can check a login, but nobody can log in with it. It may therefore
+// appear in a log of statements. The password must be printable ASCII, which SASLprep does not change.
 func verifier(password string) (string, error) {
 	salt := make([]byte, scramSalt)
-	_, _ = rand.Read(salt) // it never fails, says its documentation
+	_, _ = rand.Read(salt) // its documentation says that it never fails
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("hashing the password: %w", err)

@@ -7,23 +7,24 @@ import (
 	"slices"
 )
 
-// Server keeps databases on one server. It connects when needed, with at most one session as the owner
-// and one as the administrator in each database, until Close. It is not safe for concurrent use.
+// Server creates, updates and deletes roles and databases on one PostgreSQL server. It connects when needed.
+// Until Close it keeps at most one session as the owner, and one as the administrator in each database. It is
+// not safe for concurrent use.
 type Server struct {
 	connector *Connector
 	tenant    string
 	admin     Settings
-	// The sessions that are open: of the owner, and of the administrator by database.
+	// Open sessions: the owner's, and the administrator's by database.
 	owner  *session
 	admins map[string]*session
-	// refused says that the server refused the owner's password.
+	// refused is true if the server refused the owner's password.
 	refused bool
-	// visit is the visit that the gate has admitted; nil before the first connection.
+	// visit is the visit that the gate has admitted. It is nil before the first connection.
 	visit *visit
 }
 
-// Open returns the server at the address in the settings, which are those of an administrator. Slow
-// servers of a tenant, such as a namespace, do not delay other tenants. Open does not connect.
+// Open returns a Server for the settings of an administrator. It does not connect. Slow servers of a tenant,
+// such as a namespace, do not delay other tenants.
 func (c *Connector) Open(tenant string, admin Settings) *Server {
 	return &Server{connector: c, tenant: tenant, admin: admin, admins: map[string]*session{}}
 }
@@ -43,17 +44,17 @@ func (s *Server) Close() {
 
 // Found is the result of Exists.
 type Found struct {
-	// ID is the identity of the database; empty if there is none.
+	// ID is the identity of the database. It is empty if the database does not exist.
 	ID ID
-	// Current says that everything is in the desired state.
+	// Current is true if the owner can log in and everything is in the desired state.
 	Current bool
 }
 
-// Exists reports whether the database exists, and whether it is in the desired state. It logs in as the
-// owner, which checks the password too, and sends one query. If the owner cannot log in, or did not
-// exist before, it logs in as the administrator.
+// Exists reports whether the database exists, and whether it is in the desired state. It logs in as the owner,
+// which checks the password too, and sends one query. If the owner cannot log in, or if w has no ID, it logs in
+// as the administrator.
 //
-// Errors have a Class, which is Taken if an object of the name belongs to somebody else.
+// Errors have a Class, which is Taken if a role or database with the desired name belongs to somebody else.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	c, err := newChange(w)
 	if err != nil {
@@ -76,13 +77,13 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	return Found{ID: seen.id()}, c.check(seen)
 }
 
-// found is what the owner sees.
+// found returns the result of Exists for the state that the owner observed.
 func (c *change) found(seen sight) (Found, error) {
 	sql, _, err := c.next(seen)
 	return Found{ID: seen.id(), Current: err == nil && sql == "" && len(c.missing(seen)) == 0}, err
 }
 
-// Create creates role and database, or continues an interrupted creation, and returns the identity of
+// Create creates the role and the database, or continues an interrupted creation. It returns the identity of
 // the database.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	c, err := newChange(w)
@@ -105,7 +106,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	}
 }
 
-// Update brings role and database to the desired state.
+// Update brings the role and the database to the desired state.
 func (s *Server) Update(ctx context.Context, w Want) error {
 	c, err := newChange(w)
 	if err != nil {
@@ -121,16 +122,16 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 			return err
 		}
 		if sql == "" {
-			return s.extend(ctx, w, seen) // no administrator is needed
+			return s.extend(ctx, w, seen) // only extensions can be missing
 		}
 	}
 	_, err = s.Create(ctx, w)
 	return err
 }
 
-// Delete deletes database and role if they are ours, even if clients are connected. It queries each right
-// before its deletion, in the same session. If w.ID is set, it deletes no other database, whatever its
-// mark.
+// Delete deletes the database and the role if they are ours, even if clients are connected. It queries the
+// state right before each statement, in the same session. If w.ID is set, Delete deletes no database with
+// another ID, whatever its mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
 	c, err := newChange(w)
 	if err != nil {
@@ -142,7 +143,8 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 // steps is more than the number of statements between any two states.
 const steps = 8
 
-// converge executes statements until next returns none, and queries the state before each.
+// converge executes statements until next returns none. It queries the state before each statement, and calls
+// done after it.
 func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, does string, err error), done func()) error {
 	for range steps {
 		seen, err := s.lookAsAdmin(ctx, w)
@@ -161,8 +163,8 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 	return errors.New("role and database do not become what is wanted: somebody else keeps changing them, or has granted PUBLIC what only they can revoke")
 }
 
-// extend creates the missing extensions. Some need others, so it repeats until none can be created, and
-// returns the error of the first that is left.
+// extend creates the missing extensions. Some extensions need others, so that extend repeats until it can create
+// no more. It returns the error of the first extension that is still missing.
 func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	missing := w.missing(seen)
 	for {
@@ -181,8 +183,9 @@ func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	}
 }
 
-// makeExtension creates an extension as the owner or, if the owner may not and that is allowed, as the
-// administrator, in the schema of its control file, or else in public.
+// makeExtension creates an extension as the owner. If the owner may not, and UntrustedExtensions has the
+// extension, it creates the extension as the administrator. The schema is the one in the control file of the
+// extension, or else public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	quoted, err := Identifier(name)
 	if err != nil {
@@ -206,7 +209,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	return err
 }
 
-// connect connects if the gate admits the visit, and reports the result to the gate.
+// connect logs in if the gate admits the visit, and reports the result to the gate.
 func (s *Server) connect(ctx context.Context, as Settings, who string) (*session, error) {
 	if s.visit == nil {
 		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
@@ -264,8 +267,8 @@ func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 	return s.look(ctx, admin, w)
 }
 
-// home returns the database to which the administrator connects: not the desired one, which could not be
-// deleted then.
+// home returns the database to which the administrator connects. It avoids the desired database, because a
+// session cannot drop its own database.
 func (s *Server) home(w Want) string {
 	if s.admin.Database == w.Database {
 		return DefaultDatabase

@@ -9,28 +9,26 @@ import (
 	"strconv"
 )
 
-// DefaultDatabase is the database that every server has, and that an administrator connects
-// to unless Settings name another.
+// DefaultDatabase is the database to which an administrator connects by default. initdb creates it.
 const DefaultDatabase = "postgres"
 
-// Settings are how to reach a server, and as whom.
+// Settings say how to connect to a server, and as which role.
 type Settings struct {
 	Host               string
 	Port               uint16
 	Username, Password string
 	Database           string
 	Mode               TLSMode
-	CA                 []byte // certificates in PEM form; empty means those that the system trusts
+	CA                 []byte // certificates in PEM form; empty means the certificates that the system trusts
 }
 
-// Address is HOST:PORT.
+// Address returns HOST:PORT.
 func (s Settings) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port)))
 }
 
-// Validate returns an error that names the setting to change, and nothing of the password, if
-// the settings can reach no server. The name of a setting is that of its key in a connection
-// Secret.
+// Validate returns an error if the settings cannot reach any server. The error names the setting to change, by
+// its key in a connection Secret, and does not contain the password.
 func (s Settings) Validate() error {
 	switch {
 	case !isHost(s.Host):

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// sight is the observed state, the result of one query. Every role may send it, except for a part that
-// some servers answer to administrators only: see look.
+// sight is the observed state. It is the result of one query, which both the owner and the administrator send.
 type sight struct {
 	Server    string `json:"server"`    // the system identifier
 	Version   int    `json:"version"`   // 150004 for 15.4
 	Connected string `json:"connected"` // the database of the session
-	// Superuser and Holds describe the role of the session. Holds says that it may act as the owner.
+	// Superuser and Inherits describe the role of the session. Inherits is true if the role has the
+	// privileges of the roles that it is a member of, or if that depends on the membership (sightQuery).
 	Superuser  bool          `json:"superuser"`
-	Inherits   bool          `json:"inherits"` // it has the privileges of the roles that it is a member of
+	Inherits   bool          `json:"inherits"`
 	Role       *seenRole     `json:"role"`
 	Database   *seenDatabase `json:"database"`
 	Extensions []string      `json:"extensions"` // of the database of the session
@@ -25,7 +25,7 @@ type sight struct {
 
 type seenRole struct {
 	Mark           string `json:"mark"`
-	Held           bool   `json:"held"` // whether the role of the session may act as it
+	Held           bool   `json:"held"` // the role of the session may act as this role
 	Login          bool   `json:"login"`
 	Superuser      bool   `json:"superuser"`
 	CreateRole     bool   `json:"createRole"`
@@ -45,8 +45,8 @@ type seenDatabase struct {
 	Granted     bool   `json:"granted"` // the owner has all privileges
 }
 
-// sightQuery has the role as $1 and the database as $2. Whether a member may act as a role is an attribute
-// of the member until PostgreSQL 15, and of the membership from 16 on.
+// sightQuery has the name of the owner as $1 and of the database as $2. Whether a member may act as a role is
+// an attribute of the member until PostgreSQL 15, and of the membership from 16 on.
 const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
@@ -85,11 +85,11 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	return seen, nil
 }
 
-// number matches PostgreSQL's own identifiers, of at most 64 bits.
+// number matches system identifiers and OIDs, which have at most 64 bits.
 var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// plausible reports whether the answer can be that of a PostgreSQL server. It is shown to users and kept
-// in the status.
+// plausible reports whether the answer can come from a PostgreSQL server. Users see parts of the answer, some of
+// them in the status.
 func (s sight) plausible() bool {
 	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }
@@ -104,7 +104,7 @@ func (id ID) server() string {
 	return server
 }
 
-// id returns the ID of the database, or "" if there is none.
+// id returns the ID of the database, or "" if the database does not exist.
 func (s sight) id() ID {
 	if s.Database == nil {
 		return ""

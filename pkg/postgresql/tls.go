@@ -7,27 +7,27 @@ import (
 	"fmt"
 )
 
-// TLSMode is one of libpq's modes of sslmode that do the same each time.
+// TLSMode is a value of libpq's sslmode. The values allow and prefer, which fall back, are not supported.
 type TLSMode string
 
 // Modes of TLS.
 const (
-	// Disable talks without TLS.
+	// Disable connects without TLS.
 	Disable TLSMode = "disable"
-	// Require talks by TLS to whoever is there; with a CA as VerifyCA, as in libpq.
+	// Require connects with TLS to any server. With a CA it does the same as VerifyCA, as in libpq.
 	Require TLSMode = "require"
-	// VerifyCA checks the server's certificate, but not its name.
+	// VerifyCA checks the server's certificate, but not the name in it.
 	VerifyCA TLSMode = "verify-ca"
-	// VerifyFull checks the server's certificate and name.
+	// VerifyFull checks the server's certificate and the name in it.
 	VerifyFull TLSMode = "verify-full"
 )
 
-// verified tells whether the server proves who it is.
+// verified reports whether connections verify the server's certificate.
 func (s Settings) verified() bool {
 	return s.Mode == VerifyFull || s.Mode == VerifyCA || s.Mode == Require && len(s.CA) > 0
 }
 
-// tls is how to encrypt; nil means not at all.
+// tls returns the TLS configuration, which is nil for Disable.
 func (s Settings) tls() (*tls.Config, error) {
 	config := &tls.Config{ServerName: s.Host, MinVersion: tls.VersionTLS12}
 	if len(s.CA) > 0 {
@@ -52,7 +52,7 @@ func (s Settings) tls() (*tls.Config, error) {
 	}
 }
 
-// verifyChain checks a certificate as crypto/tls does, but for the name.
+// verifyChain returns a function that verifies a certificate as crypto/tls does, except for the name.
 func verifyChain(roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}

@@ -18,14 +18,14 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// certificate is one in PEM form, with its key.
+// certificate is a certificate with its key, both also in PEM form.
 type certificate struct {
 	cert, key []byte
 	parsed    *x509.Certificate
 	signer    *ecdsa.PrivateKey
 }
 
-// newCertificate returns one for a name, signed by an authority or, if that is nil, an
+// newCertificate returns a certificate for a name, signed by an authority. If by is nil, it returns an
 // authority.
 func newCertificate(t *testing.T, name string, by *certificate, until time.Time) *certificate {
 	t.Helper()
@@ -60,7 +60,7 @@ func newCertificate(t *testing.T, name string, by *certificate, until time.Time)
 	}
 }
 
-// withTLS is a server with a certificate, that asks for passwords by a method.
+// withTLS starts a server with a certificate. The server asks for passwords by a method of pg_hba.conf.
 func withTLS(t *testing.T, c *certificate, method string) *postgres.Server {
 	t.Helper()
 	server, err := postgres.NewServer(t.Context())
@@ -167,7 +167,7 @@ func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
 	}
 }
 
-// TestAPasswordIsNotToldToWhoeverAsks has a server ask for the password as it is.
+// TestAPasswordIsNotToldToWhoeverAsks connects to a server that asks for the password in cleartext.
 func TestAPasswordIsNotToldToWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	ca := newCertificate(t, "ours", nil, time.Now().Add(24*time.Hour))

@@ -14,7 +14,7 @@ type visit struct {
 	began  time.Time
 	slot   bool
 	left   bool
-	// ctx ends with the visit. end ends it, with a cause.
+	// ctx ends with the visit. end cancels ctx with a cause.
 	ctx   context.Context
 	end   context.CancelCauseFunc
 	timer *time.Timer
@@ -47,7 +47,7 @@ func (v *visit) asked(err error) {
 	}
 }
 
-// silenceOf returns the error of class Silent for other callers.
+// silenceOf returns an error of class Silent without the context of its caller, for other callers.
 func silenceOf(err error) error {
 	var (
 		said  *foreign
@@ -62,7 +62,7 @@ func silenceOf(err error) error {
 	return err
 }
 
-// overdue is called when a visit exceeds its time. A visit to a proven server continues if a slot is free.
+// overdue handles a visit that exceeds its time. A visit to a proven server continues if a slot is free.
 func (v *visit) overdue() {
 	g := v.gate
 	g.mu.Lock()

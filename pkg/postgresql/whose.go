@@ -1,21 +1,21 @@
 package postgresql
 
-// Want is the desired state of a server.
+// Want is the desired state of a role and its database.
 type Want struct {
-	// Mark identifies the object that role and database belong to.
+	// Mark identifies the object that the role and the database belong to.
 	Mark Mark
 	// Database and Owner are names that Identifier accepts.
 	Database, Owner string
-	// Password of the owner, in printable ASCII.
+	// Password is the password of the owner, in printable ASCII.
 	Password string
-	// Extensions of the database. Others stay.
+	// Extensions must exist in the database. Other extensions stay.
 	Extensions []string
-	// ID is the identity that the database had before, if there was one.
+	// ID is the last known identity of the database, or empty.
 	ID ID
 }
 
-// check returns an error of class Taken if role or database belongs to somebody else, and of class Replaced
-// if the server is another one than before and has nothing of ours.
+// check returns an error of class Taken if the role or the database belongs to somebody else. It returns an
+// error of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
 	switch {
 	case s.Role != nil && !w.ownsRole(s):
@@ -31,7 +31,7 @@ func (w Want) check(s sight) error {
 	return nil
 }
 
-// ownsRole reports whether the role is ours: by its mark or, if that was removed, by the database that it
+// ownsRole reports whether the role is ours: by its mark or, if the mark was removed, by the database that it
 // owns.
 func (w Want) ownsRole(s sight) bool {
 	if mark, marked := parseMark(s.Role.Mark); marked {
@@ -40,14 +40,14 @@ func (w Want) ownsRole(s sight) bool {
 	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
 }
 
-// ownsDatabase reports whether the database is ours: by its mark or, if that was removed, by its ID; or by
-// the state in which an interrupted createDatabase leaves it.
+// ownsDatabase reports whether the database is ours: by its mark or, if the mark was removed, by its ID, or by
+// the state in which an interrupted creation leaves it.
 func (w Want) ownsDatabase(s sight) bool {
 	if mark, marked := parseMark(s.Database.Mark); marked && mark.UID != w.Mark.UID {
 		return false
 	} else if marked {
-		// The owner of a database can set any mark on it, but not on a role, and cannot give it to
-		// another role.
+		// The mark alone proves nothing: the owner of a database can set any mark on it. But the owner can
+		// neither mark a role nor give the database to another role.
 		return s.id() == w.ID || s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner
 	}
 	return s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner && (s.id() == w.ID || !s.Database.Connectable)

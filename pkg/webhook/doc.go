@@ -1,8 +1,7 @@
-// Package webhook serves the conversion of At to the API server, over TLS, with a
-// certificate that it makes and renews by itself. Every replica of the controller
-// runs it, leader or not.
+// Package webhook serves the conversion webhook of At over TLS. It creates and renews its certificate itself.
+// Every replica of the controller runs it, leader or not.
 //
-// server.go listens; handler.go speaks HTTP; package conversion converts; package
-// certificate keeps the certificate, and tells the API server whom to trust and
-// where to call.
+// server.go listens; memory.go limits requests; handler.go handles them; review.go reads and answers
+// ConversionReviews; package conversion converts; package certificate maintains the certificate, and writes
+// its CA and the address of the webhook into the CustomResourceDefinition.
 package webhook

@@ -11,10 +11,10 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// maxBody limits a request, in bytes. All objects of a list come in one.
+// maxBody is the largest size of a request, in bytes. One request can have all objects of a list.
 const maxBody = 64 << 20
 
-// requestError is a request that is no ConversionReview, and so gets none back.
+// requestError rejects a request with an HTTP status instead of a ConversionReview.
 type requestError struct {
 	code int
 	err  error
@@ -26,7 +26,7 @@ func badRequest(format string, args ...any) *requestError {
 	return &requestError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// newHandler answers ConversionReviews.
+// newHandler returns a handler that answers ConversionReviews.
 func newHandler() http.Handler {
 	mux := http.NewServeMux()
 	h := &handler{converting: make(chan struct{}, runtime.GOMAXPROCS(0))}
@@ -34,7 +34,7 @@ func newHandler() http.Handler {
 	return mux
 }
 
-// handler converts.
+// handler answers ConversionReviews. The capacity of converting limits concurrent conversions.
 type handler struct{ converting chan struct{} }
 
 func (h *handler) convert(w http.ResponseWriter, r *http.Request) {

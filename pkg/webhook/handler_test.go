@@ -19,7 +19,7 @@ const (
 	newAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a","namespace":"b"},"spec":{"command":["/bin/sh","-c","ls"]}}`
 )
 
-// reviewOf is a ConversionReview that wants objects as v1.
+// reviewOf returns a ConversionReview that requests objects as v1.
 func reviewOf(objects ...string) string {
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",`+
 		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1","objects":[%s]}}`, strings.Join(objects, ","))
@@ -113,7 +113,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// repeated is a text without an end.
+// repeated is a reader that repeats a text without end.
 type repeated struct {
 	text string
 	at   int
@@ -161,8 +161,7 @@ func TestLargeRequestsAreRefusedTogetherAndSmallOnesAreNot(t *testing.T) {
 	}
 }
 
-// FuzzHandler shows that no body makes the webhook panic, or answer with
-// something that the API server would not take.
+// FuzzHandler checks that no body makes the webhook panic, or return an answer that the API server rejects.
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", reviewOf(), reviewOf(oldAt), reviewOf(oldAt, newAt), reviewOf("null"), reviewOf("{}"), reviewOf("[]"),

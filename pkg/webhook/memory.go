@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Limits of what all requests take together. Anyone who reaches the port may send one. Bytes count
-// as they arrive, so that nobody takes any by an announcement, or by a connection that says little.
+// Limits for all concurrent requests together, since any client that reaches the port may send requests.
+// Bytes count as they arrive: a Content-Length header or a slow client reserves none.
 const (
-	// maxRequests is how many requests are answered at a time.
+	// maxRequests is the largest number of concurrent requests.
 	maxRequests = 256
-	// smallRequest is how many bytes of each request count against maxSmall, and the rest counts
-	// against maxLarge: who sends large requests leaves room for lists of some hundred Ats.
+	// smallRequest is the number of bytes of each request that count against maxSmall. The rest counts
+	// against maxLarge, so that large requests leave room for lists of some hundred Ats.
 	smallRequest = 1 << 20
 	maxSmall     = 32 << 20
 	maxLarge     = 64 << 20
-	// retryAfter is the header that tells when to come again, in seconds.
+	// retryAfter is the value of the Retry-After header, in seconds.
 	retryAfter = "1"
 )
 
 var errBusy = errors.New("too many bytes of requests at a time; try again")
 
-// memory is what requests take.
+// memory counts concurrent requests and the bytes of their bodies.
 type memory struct {
 	slots        chan struct{}
 	mu           sync.Mutex
@@ -32,8 +32,8 @@ type memory struct {
 
 func newMemory() *memory { return &memory{slots: make(chan struct{}, maxRequests)} }
 
-// limit has a handler answer a bounded number of requests at a time, with bodies of at most
-// maxBody bytes that count.
+// limit returns a handler that calls next for at most maxRequests concurrent requests, and answers others
+// with 429. It limits each body to maxBody bytes and counts its bytes.
 func (m *memory) limit(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -51,7 +51,7 @@ func (m *memory) limit(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// take counts bytes, or fails.
+// take counts bytes. It returns errBusy and counts nothing if they exceed a limit.
 func (m *memory) take(small, large int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,19 +62,19 @@ func (m *memory) take(small, large int64) error {
 	return nil
 }
 
-// give takes back what take has counted.
+// give releases bytes that take counted.
 func (m *memory) give(small, large int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.small, m.large = m.small-small, m.large-large
 }
 
-// counted is a body whose bytes count.
+// counted is a request body whose bytes count in memory.
 type counted struct {
 	io.ReadCloser
 	memory       *memory
 	read         int64
-	small, large int64 // what was taken
+	small, large int64 // the bytes that take counted
 }
 
 // Read implements io.Reader.

@@ -15,13 +15,14 @@ import (
 	"windlass.dev/windlass/pkg/webhook/conversion"
 )
 
-// maxValue limits an object of a request, in bytes: the API server takes none of 3 MiB.
+// maxValue is the largest size of an object in a request, in bytes. The API server rejects objects larger
+// than 3 MiB (MaxRequestBodyBytes in k8s.io/apiserver/pkg/server/config.go).
 const maxValue = 4 << 20
 
-// review is a ConversionReview while it is read. Its objects are converted as they arrive, so
-// that a request takes no more memory than its answer and the largest of its objects.
+// review is a ConversionReview that is being read. It converts each object as it arrives, so that a request
+// needs memory only for its answer and for its largest object.
 type review struct {
-	converting chan struct{} // for who converts
+	converting chan struct{} // has an item for each conversion in progress, in all requests
 	version    string
 	kind       string
 	asked      bool
@@ -29,7 +30,7 @@ type review struct {
 	desired    string
 	hasDesired bool
 	converted  []json.RawMessage
-	failure    error // of a conversion
+	failure    error // why the conversion failed, or nil
 }
 
 // readReview reads a ConversionReview and converts its objects.
@@ -109,7 +110,8 @@ func (r *review) readObjects(dec *json.Decoder) error {
 	return err
 }
 
-// convert converts an object. Few do so at a time: it takes some times the memory of the object.
+// convert converts one object. It limits the number of concurrent conversions, since each needs several times
+// the memory of its object.
 func (r *review) convert(i int, raw json.RawMessage) error {
 	r.converting <- struct{}{}
 	defer func() { <-r.converting }()
@@ -148,8 +150,8 @@ func (r *review) write(w io.Writer) error {
 	return err
 }
 
-// members reads the members of an object in the order in which they come, and skips those
-// that nobody knows. Null has none.
+// members reads the members of a JSON object in order. It skips unknown members, fails if a known one appears
+// twice, and accepts null as an empty object.
 func members(dec *json.Decoder, known map[string]func() error) error {
 	token, err := dec.Token()
 	if err != nil || token == nil {
@@ -164,7 +166,7 @@ func members(dec *json.Decoder, known map[string]func() error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string) // as all names are
+		name, _ := token.(string) // the decoder returns every name as a string
 		read, found := known[name]
 		for other := range known {
 			if seen[name] && found || !found && strings.EqualFold(name, other) {
@@ -185,7 +187,7 @@ func members(dec *json.Decoder, known map[string]func() error) error {
 
 var errValue = fmt.Errorf("a value of the request has more than %d bytes", maxValue)
 
-// ahead bounds how far a decoder reads ahead of what it has understood, which it keeps.
+// ahead limits how many bytes a decoder reads, and keeps in memory, beyond the input that it has decoded.
 type ahead struct {
 	body   io.Reader
 	at     func() int64

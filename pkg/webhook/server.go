@@ -21,10 +21,10 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// DefaultAddress is where the webhook listens unless told otherwise.
+// DefaultAddress is the default of Options.Address.
 const DefaultAddress = ":9443"
 
-// Timeouts of a connection. The API server gives a conversion 30 s altogether.
+// Timeouts of a connection. The API server cancels a conversion after 30 s.
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
@@ -33,19 +33,19 @@ const (
 	drainTimeout  = 30 * time.Second
 )
 
-// verbosity at which net/http may tell of clients that hang up, or do not like
+// verbosity is the log level of errors of net/http, such as a client that closes the connection or rejects
 // the certificate.
 const verbosity = 4
 
-// Options of a Server.
+// Options configures a Server.
 type Options struct {
 	// Address is the host and port to listen on. Defaults to DefaultAddress.
 	Address string
-	// ShutdownDelay is how long the webhook goes on answering once it is told to
-	// end, so that a Service has stopped sending requests here by then. Meanwhile
-	// it asks clients to close the connections that they keep. Defaults to 0.
+	// ShutdownDelay is how long the webhook keeps serving after the context of Run has ended, so that the
+	// Service stops sending requests first. Meanwhile it asks clients to close their connections. Defaults
+	// to 0.
 	ShutdownDelay time.Duration
-	// Certificate says whom the certificate is for. Its Namespace is required.
+	// Certificate configures the certificate. Its Namespace is required.
 	Certificate certificate.Options
 }
 
@@ -55,11 +55,11 @@ type Server struct {
 	shutdownDelay time.Duration
 	clock         clock.Clock
 	certificates  *certificate.Source
-	listening     atomic.Pointer[net.Addr] // nil before and after
+	listening     atomic.Pointer[net.Addr] // nil before Run, and after its context has ended
 	ending        atomic.Bool
 }
 
-// New returns a Server. It fails if the options cannot work.
+// New returns a Server. It fails if the options are invalid.
 func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Server, error) {
 	source, err := certificate.New(kube, crd, options.Certificate)
 	if err != nil {
@@ -75,8 +75,8 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	return s, nil
 }
 
-// Ready fails unless the webhook listens and has a certificate that the API
-// server trusts. It is for /readyz.
+// Ready returns an error unless the webhook listens, has a certificate that the API server trusts, and no
+// other installation converts. It is for /readyz.
 func (s *Server) Ready() error {
 	if s.listening.Load() == nil {
 		return errors.New("the conversion webhook does not listen")
@@ -84,12 +84,12 @@ func (s *Server) Ready() error {
 	return s.certificates.Ready()
 }
 
-// Lead tells the Server that its installation is the one that works in this cluster, so that it
-// may take the conversion over from another one. It may be called before Run.
+// Lead tells the Server that its installation leads in this cluster. From then on it may take over the
+// conversion from another installation. It may be called before Run.
 func (s *Server) Lead() { s.certificates.Lead() }
 
-// Run serves until ctx ends and ShutdownDelay has passed, then finishes the requests
-// in flight. It fails if it cannot listen. It is called once.
+// Run serves until ctx ends and ShutdownDelay has passed. Then it finishes the requests in flight. It returns
+// an error if it cannot listen or serve. It must be called only once.
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, drain(ctx, server))
 }
 
-// linger goes on serving for ShutdownDelay.
+// linger waits for ShutdownDelay while the webhook keeps serving. It returns the error of a failed server.
 func (s *Server) linger(failed <-chan error) error {
 	if s.shutdownDelay <= 0 {
 		return nil
@@ -139,9 +139,8 @@ func (s *Server) linger(failed <-chan error) error {
 	}
 }
 
-// closing asks clients to close their connection once the webhook is about to end.
-// A connection that is kept until the listener closes may just be carrying the
-// next request.
+// closing asks clients to close their connections while the webhook shuts down. Otherwise a client could send
+// its next request at the moment when the server closes the connection.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.ending.Load() {
@@ -168,7 +167,7 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 	}
 }
 
-// drain ends the server when its last request is answered.
+// drain stops the server after it has answered its last request, or after drainTimeout.
 func drain(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
@@ -178,7 +177,7 @@ func drain(ctx context.Context, server *http.Server) error {
 	return nil
 }
 
-// logWriter passes on what net/http logs.
+// logWriter writes the log of net/http to logger.
 type logWriter struct{ logger klog.Logger }
 
 func (w logWriter) Write(text []byte) (int, error) {

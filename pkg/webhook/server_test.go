@@ -31,19 +31,19 @@ const (
 	day       = 24 * time.Hour
 )
 
-// operator is a number of replicas with an API server that calls them.
+// operator runs replicas of the webhook against a fake API server.
 type operator struct {
 	t        *testing.T
 	api      *webhooktest.API
 	clock    *clocktesting.FakeClock
 	replicas []*Server
-	// gate lets no time pass while a request is on its way.
+	// gate stops the clock while a request is in flight.
 	gate sync.RWMutex
-	// answered counts the requests.
+	// answered counts the successful requests.
 	answered atomic.Int64
 }
 
-// start runs replicas, all at once, until the test ends.
+// start runs concurrent replicas until the test ends, and waits until they are ready.
 func start(t *testing.T, replicas int, options certificate.Options) *operator {
 	o := &operator{t: t, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(time.Date(2026, 2, 10, 20, 30, 0, 0, time.UTC))}
 	options.Namespace, options.Clock = namespace, o.clock
@@ -71,8 +71,8 @@ func start(t *testing.T, replicas int, options certificate.Options) *operator {
 	return o
 }
 
-// runUntilCleanup runs a server, and expects it to end well. It returns what
-// ends it.
+// runUntilCleanup runs a server until the test ends, and fails the test if Run returns an error. It returns a
+// function that ends the server early.
 func runUntilCleanup(t *testing.T, s *Server) context.CancelFunc {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(2)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
@@ -99,15 +99,15 @@ func (o *operator) eventually(what string, condition func() bool) {
 	}
 }
 
-// pass lets time pass, between requests.
+// pass advances the clock while no request is in flight.
 func (o *operator) pass(d time.Duration) {
 	o.gate.Lock()
 	defer o.gate.Unlock()
 	o.clock.Step(d)
 }
 
-// transport trusts what the CustomResourceDefinition says now, and makes a new
-// connection for each request.
+// transport returns a transport that trusts the current caBundle of the CustomResourceDefinition, and opens a
+// new connection for each request.
 func (o *operator) transport() *http.Transport {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(o.api.Definition().Spec.Conversion.Webhook.ClientConfig.CABundle)
@@ -117,7 +117,7 @@ func (o *operator) transport() *http.Transport {
 	}
 }
 
-// convert does what the API server does for one object.
+// convert sends a ConversionReview with one object to s, as the API server does.
 func (o *operator) convert(s *Server) error {
 	o.gate.RLock()
 	defer o.gate.RUnlock()
@@ -140,7 +140,7 @@ func (o *operator) convert(s *Server) error {
 
 func (s *Server) url() string { return fmt.Sprintf("https://%s/convert", *s.listening.Load()) }
 
-// convertAllTheTime calls the replicas in turn until the test ends.
+// convertAllTheTime calls all replicas concurrently until the test ends.
 func (o *operator) convertAllTheTime() {
 	ctx, cancel := context.WithCancel(o.t.Context())
 	var running sync.WaitGroup
@@ -156,15 +156,15 @@ func (o *operator) convertAllTheTime() {
 	}
 }
 
-// awaitRequests waits until each replica is likely to have been called again.
+// awaitRequests waits for 20 more requests, so that each replica has probably answered one.
 func (o *operator) awaitRequests() {
 	o.t.Helper()
 	before := o.answered.Load()
 	o.eventually("requests are answered", func() bool { return o.answered.Load() >= before+20 })
 }
 
-// awaitState waits until all replicas serve with the Secret's certificate, which
-// is another than before, and the API server trusts a number of CAs.
+// awaitState waits until all replicas serve with the same certificate, other than old, and the API server
+// trusts a number of CAs. It returns the certificate.
 func (o *operator) awaitState(what string, old *x509.Certificate, authorities int) *x509.Certificate {
 	o.t.Helper()
 	var serving *x509.Certificate
@@ -250,7 +250,7 @@ func TestARequestInFlightIsFinishedWhenTheWebhookEnds(t *testing.T) {
 	end := runUntilCleanup(t, s)
 	o.eventually("it is ready", func() bool { return s.Ready() == nil })
 
-	// The client sends the body when the server asks for it.
+	// The client sends the body only after the server has asked for it.
 	transport := o.transport()
 	transport.ExpectContinueTimeout = time.Hour
 	body, feed := io.Pipe()

@@ -17,8 +17,8 @@ type Caches struct {
 	limit *budget.Budget
 }
 
-// NewCaches returns caches of one namespace, or of all if that is empty. What they hold of a
-// namespace is bounded: see package budget.
+// NewCaches returns caches of one namespace, or of all namespaces if it is empty. The memory for each
+// namespace is limited: see package budget.
 func NewCaches(c Clients, namespace string) Caches {
 	limit := &budget.Budget{}
 	return Caches{
@@ -38,13 +38,13 @@ func NewCaches(c Clients, namespace string) Caches {
 	}
 }
 
-// Start starts the informers that kinds have asked for, which run until stop is closed.
+// Start starts the informers that the kinds have requested. They run until stop is closed.
 func (c Caches) Start(stop <-chan struct{}) {
 	c.Cluster.Start(stop)
 	c.Own.Start(stop)
 }
 
-// Shutdown waits until all informers have ended, after stop was closed.
+// Shutdown waits until all informers have ended. The caller must close stop first.
 func (c Caches) Shutdown() {
 	c.Cluster.Shutdown()
 	c.Own.Shutdown()

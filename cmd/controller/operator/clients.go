@@ -12,23 +12,23 @@ import (
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 )
 
-// Clients are all that the process talks to the API server with.
+// Clients holds all clients of the API server in this process.
 type Clients struct {
 	Kube   kubernetes.Interface // protobuf
-	Events kubernetes.Interface // apart, so that events take no request from the work
-	Lease  kubernetes.Interface // apart, so that no work delays the lease
+	Events kubernetes.Interface // separate, so that Events do not use up the rate limit of reconciles
+	Lease  kubernetes.Interface // separate, so that reconciles do not delay the renewal of a Lease
 	CRDs   apiextensions.Interface
-	// Metadata is of objects whose content stays where it is.
+	// Metadata reads only the metadata of objects.
 	Metadata metadata.Interface
-	// Windlass is of Windlass' own kinds. What cannot be read of an object is left out, and the
-	// object is marked: see pkg/cache/lenient.
+	// Windlass is the client of Windlass' own kinds. It leaves out parts of an object that cannot be
+	// decoded, and marks the object: see pkg/cache/lenient.
 	Windlass versioned.Interface
-	// Watched fills the caches of them. Of what is too large it returns the identity alone.
+	// Watched fills the caches of Windlass' own kinds. It returns only the identity of an object that is
+	// too large.
 	Watched versioned.Interface
 }
 
-// NewClients returns clients for the API server that config leads to. Their requests fail
-// if nobody answers them for a while.
+// NewClients returns clients for the API server in config. Their requests time out: see cluster.WithTimeout.
 func NewClients(config *rest.Config) (c Clients, err error) {
 	config = cluster.WithTimeout(config)
 	builtin := cluster.WithProtobuf(config)

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// silence is a server that does not answer.
+// silence is a transport to a server that does not answer.
 type silence struct{}
 
 func (silence) RoundTrip(r *http.Request) (*http.Response, error) {

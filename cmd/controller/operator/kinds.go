@@ -1,5 +1,4 @@
-// Package operator puts the operator together: its clients, its caches, and the
-// controllers of its kinds.
+// Package operator assembles the operator from its clients, its caches, and the controllers of its kinds.
 package operator
 
 import (
@@ -23,33 +22,33 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Options are what the flags say of the kinds.
+// Options configures the kinds. The flags set it.
 type Options struct {
-	// Namespace is the one that the caches are of. Empty means all.
+	// Namespace is the only namespace that the operator works in. Empty means all namespaces.
 	Namespace string
-	// AtImage is the image of an At that names none. Empty means at.DefaultImage.
+	// AtImage is the image of an At without spec.image. Empty means at.DefaultImage.
 	AtImage string
-	// PostgreSQLImage is the image of a Database that names none, without the tag. Empty means
+	// PostgreSQLImage is the image, without the tag, of a Database without spec.image. Empty means
 	// database.DefaultImage.
 	PostgreSQLImage   string
 	ExternalDatabases postgresql.Options
-	// OwnNamespaces are those of the operator itself, which no Platform may use.
+	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
-	// Clock is the clock of all kinds. Nil means the real one.
+	// Clock is the clock of all kinds. Nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// Controllers are those of all kinds.
+// Controllers holds the controllers of all kinds.
 type Controllers struct {
 	All []*controller.Controller
-	// Unconverted are those whose caches the API server fills without asking the
-	// conversion webhook. Readiness waits for these alone: while no replica is ready,
-	// the API server reaches no webhook.
+	// Unconverted are the controllers whose caches the API server fills without the conversion webhook.
+	// Readiness waits only for these caches: while no replica is ready, the API server cannot reach the
+	// webhook.
 	Unconverted []*controller.Controller
 }
 
-// Kinds returns a controller for every kind. This is the one place that names
-// them.
+// Kinds returns a controller for every kind, without Platform if o.Namespace is set. Only this function
+// registers kinds.
 func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, o Options) (Controllers, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -91,8 +90,8 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	return served, nil
 }
 
-// GroupVersions are those that must be installed.
+// GroupVersions are the API versions that must be installed in the cluster.
 var GroupVersions = []schema.GroupVersion{cnatv1.SchemeGroupVersion, v1alpha1.SchemeGroupVersion}
 
-// Scheme knows the types of all kinds, for events about them.
+// Scheme returns the scheme with the types of all kinds, for Events about them.
 func Scheme() *runtime.Scheme { return kindsscheme.Scheme }

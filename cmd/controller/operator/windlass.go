@@ -17,8 +17,8 @@ import (
 	typedv1alpha1 "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 )
 
-// lenientClients are generated clients that are lenient with objects which cannot be read: the
-// generated ones choose their decoder themselves.
+// lenientClients is a generated clientset whose clients use the decoder of package lenient. The constructors
+// of the generated clients do not let callers choose a decoder.
 type lenientClients struct {
 	versioned.Interface
 	cnat     typedcnatv1.CnatV1Interface
@@ -33,8 +33,8 @@ func (c *lenientClients) WindlassV1alpha1() typedv1alpha1.WindlassV1alpha1Interf
 	return c.windlass
 }
 
-// newWindlass returns clients for Windlass' own kinds, and those with which caches are filled:
-// they leave out what exceeds a limit. All share one limit of requests.
+// newWindlass returns two clientsets for Windlass' own kinds. watched is for the informers, and leaves out
+// what exceeds a limit; direct is for other requests. Both share one rate limit.
 func newWindlass(config *rest.Config) (direct, watched versioned.Interface, err error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil && config.QPS > 0 {

@@ -13,30 +13,30 @@ import (
 const (
 	// Object is the largest size of an object, as JSON without managed fields.
 	Object = 1 << 20
-	// Owned is the largest size of an object of a built-in type. A child has the content of its
-	// owner's spec, and a record of it.
+	// Owned is the largest size of an object of a built-in type, as Protobuf without managed fields. A child
+	// has the content of its owner's spec, and a record of it.
 	Owned = 1 << 20
-	// Namespace is the largest total size of the objects of a namespace, without those up to Small.
+	// Namespace is the largest total size of the objects of a namespace that are larger than Small.
 	Namespace = 8 << 20
-	// Small is the size up to which an object does not count.
+	// Small is the size up to which an object does not count toward Namespace.
 	Small = 8 << 10
 )
 
-// Budget counts the bytes that caches hold for each namespace. An object counts until it is garbage-
-// collected from memory, so that callers need not report its end. The zero value is ready to use.
+// Budget counts the bytes that caches hold for each namespace. An object counts until Go's garbage collector
+// frees it, so that callers need not report its end. The zero value is ready to use.
 type Budget struct {
 	mu   sync.Mutex
 	last uint64
 	used map[string]*used
 }
 
-// used is the use of a namespace.
+// used is what a namespace uses of its budget.
 type used struct {
 	total   int
 	objects map[types.UID]charge
 }
 
-// charge is the size of the newest version of an object.
+// charge is the size of the newest version of an object, with a number that no other charge has.
 type charge struct {
 	size   int
 	number uint64
@@ -90,7 +90,7 @@ func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
 	return b.used[namespace].with(uid, size) <= Namespace
 }
 
-// with returns the use of a namespace after a version of an object was charged.
+// with returns the total of a namespace with another version of an object charged.
 func (u *used) with(uid types.UID, size int) int {
 	if u == nil {
 		return size

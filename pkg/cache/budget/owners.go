@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Limits of an owner reference, of which the API server bounds nothing: those of the names, UIDs,
-// kinds and API versions that objects can have, and how many references are cached.
+// Limits on owner references, which the API server does not bound: the longest name, UID, kind and API version
+// that an object can have, and the number of references that are cached.
 const (
 	longestName    = 253
 	longestUID     = 64
@@ -16,7 +16,7 @@ const (
 	mostOwners     = 64
 )
 
-// Owners returns the owner references of an object without those that name nothing that can be.
+// Owners returns at most mostOwners owner references, without references to objects that cannot exist.
 func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	possible := slices.DeleteFunc(references, func(r metav1.OwnerReference) bool {
 		return len(r.Name) > longestName || len(r.UID) > longestUID || len(r.Kind) > longestKind || len(r.APIVersion) > longestVersion

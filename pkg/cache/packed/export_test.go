@@ -1,4 +1,4 @@
 package packed
 
-// Size is how many bytes an object takes packed.
+// Size returns how many bytes the packed object takes.
 func (o *Object) Size() int { return len(o.packed) }

@@ -35,11 +35,11 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// NewFactory returns informers whose caches are packed by Transform with this limit and these groups.
-// They watch one namespace, or all if namespace is empty. tweak selects the objects. Stores and listers
-// return unpacked objects.
+// NewFactory returns informers whose caches are packed by Transform with limit and groups. They watch one
+// namespace, or all namespaces if namespace is empty. tweak selects the objects. Stores and listers return
+// unpacked objects.
 //
-// The events of these informers have packed objects: read the metadata of an object by meta.Accessor.
+// The events of these informers have packed objects. Handlers read the metadata of an object by meta.Accessor.
 func NewFactory(client kubernetes.Interface, namespace string, tweak internalinterfaces.TweakListOptionsFunc, limit *budget.Budget, groups ...string) informers.SharedInformerFactory {
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
@@ -49,14 +49,15 @@ func NewFactory(client kubernetes.Interface, namespace string, tweak internalint
 	}
 }
 
-// factory embeds no interface, so that no group is missed: its informers would not unpack.
+// factory embeds no interface, so that it defines every method itself. An embedded method would return informers
+// that do not unpack.
 type factory struct {
 	inner     informers.SharedInformerFactory
 	namespace string
 	tweak     internalinterfaces.TweakListOptionsFunc
 }
 
-// InformerFor implements informers.SharedInformerFactory. All informers come from here.
+// InformerFor implements informers.SharedInformerFactory. The informers of all groups come from it.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return informer{f.inner.InformerFor(obj, newFunc)}
 }

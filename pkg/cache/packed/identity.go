@@ -38,8 +38,8 @@ func (e *ExceededError) Fits() bool {
 	return e.limit != nil && e.limit.Fits(e.of.namespace, e.of.uid, e.size)
 }
 
-// Refill caches an object that was read from the API server. It ignores another version than the
-// cached one, for which an event comes.
+// Refill caches an object that was read from the API server. It ignores an object whose version is not the cached
+// version, because an event for the other version follows.
 func (e *ExceededError) Refill(live Whole) error {
 	if live.GetUID() != e.of.uid || live.GetResourceVersion() != e.of.version {
 		return nil
@@ -65,8 +65,8 @@ func (e *ExceededError) unpack() (Whole, error) {
 	return (*cached).(Whole), nil
 }
 
-// isClaimed reports whether an object has a controller or an annotation of one of the groups. Anyone can
-// set these.
+// isClaimed reports whether the API group of an object's controller is one of groups. If the object has no
+// controller, it reports whether an annotation's prefix is one of groups. Anyone can set these.
 func isClaimed(object metav1.Object, groups []string) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return slices.Contains(groups, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group)
@@ -86,8 +86,7 @@ func exceeded(whole Whole, why *ExceededError) *Object {
 	return o
 }
 
-// identityOf returns an Object with the identity, version, controller and deletionTimestamp of another
-// object.
+// identityOf returns an Object with only the identity, version, controller and deletionTimestamp of whole.
 func identityOf(whole Whole) (*Object, error) {
 	o := newObject(whole)
 	bare := reflect.New(reflect.TypeOf(whole).Elem()).Interface().(Whole)

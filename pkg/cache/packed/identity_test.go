@@ -18,10 +18,10 @@ import (
 	"windlass.dev/windlass/pkg/cache/packed"
 )
 
-// large is more than is cached of one namespace.
+// large is a size in bytes. Eight Secrets of this size fit into the budget of a namespace, but nine do not.
 const large = budget.Namespace/8 - 1<<12
 
-// secret is a large Secret that an App controls.
+// secret returns a large Secret that an App controls.
 func secret(n int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(n), UID: types.UID(fmt.Sprint(n)), ResourceVersion: "7", OwnerReferences: deployment(1).OwnerReferences},
@@ -128,7 +128,7 @@ func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// noise is a ConfigMap that an App controls, which cannot be made smaller by packing.
+// noise returns a ConfigMap that an App controls and that packing cannot make smaller.
 func noise(t *testing.T, n int) *corev1.ConfigMap {
 	t.Helper()
 	data := make([]byte, large)

@@ -12,12 +12,12 @@ import (
 // Get and GetByKey return an ExceededError for an object that exceeds a limit. The methods that return
 // several objects cannot return an error: they return such an object as an *Object.
 type Indexer struct {
-	// Indexer has the objects as they are stored: *Object, or unpacked ones.
+	// Indexer has the objects as they are stored, each as an *Object or unpacked.
 	cache.Indexer
 }
 
-// Stored returns the store below an Indexer, which costs less where the identity and the version of an
-// object suffice. It returns other stores as they are.
+// Stored returns the store below an Indexer. Reading from it costs less, and suffices for the identity and the
+// version of an object. Stored returns other stores as they are.
 func Stored(store cache.Store) cache.Store {
 	if i, ok := store.(Indexer); ok {
 		return i.Indexer
@@ -50,13 +50,13 @@ func (i Indexer) ByIndex(name, value string) ([]any, error) {
 	return unpackAll(all), err
 }
 
-// AddIndexers implements cache.Indexer. The functions get unpacked objects.
+// AddIndexers implements cache.Indexer. The index functions get unpacked objects.
 func (i Indexer) AddIndexers(indexers cache.Indexers) error {
 	return i.Indexer.AddIndexers(unpacking(indexers))
 }
 
-// unpacking returns indexers whose functions get unpacked objects. An object that cannot be unpacked is
-// in no index.
+// unpacking returns indexers whose functions get unpacked objects. An object that cannot be unpacked is not in
+// their indexes.
 func unpacking(indexers cache.Indexers) cache.Indexers {
 	wrapped := cache.Indexers{}
 	for name, index := range indexers {
@@ -98,8 +98,8 @@ func unpackAll(all []any) []any {
 	return all
 }
 
-// informer is a cache.SharedIndexInformer whose store and indexer unpack. Its events have objects as
-// they are stored.
+// informer is a cache.SharedIndexInformer whose store and indexer unpack objects. Its events have objects as they
+// are stored.
 type informer struct{ cache.SharedIndexInformer }
 
 func (i informer) GetStore() cache.Store { return i.GetIndexer() }
@@ -110,7 +110,7 @@ func (i informer) AddIndexers(indexers cache.Indexers) error {
 	return i.SharedIndexInformer.AddIndexers(unpacking(indexers))
 }
 
-// genericInformer is an informers.GenericInformer whose lister unpacks.
+// genericInformer is an informers.GenericInformer whose lister unpacks objects.
 type genericInformer struct {
 	informer informer
 	resource schema.GroupResource

@@ -1,9 +1,9 @@
-// Package packed compresses the objects in the caches of informers. A packed object takes some hundred
-// bytes instead of thousands: the objects that an operator makes are alike, so each is stored as its
-// difference from a few others of its type.
+// Package packed compresses the objects in the caches of informers. A packed object takes hundreds of bytes
+// instead of thousands. The objects that an operator makes are alike, so that each is stored as its difference
+// from a few other objects of its type.
 //
-// NewFactory returns the informers. Their caches hold an *Object for each object, and an Indexer in front
-// of each unpacks what is read, so that generated listers work.
+// NewFactory returns the informers. Their caches hold packed objects. An Indexer in front of each cache unpacks
+// the objects that callers read, so that generated listers work.
 package packed
 
 import (
@@ -22,24 +22,24 @@ type Object struct {
 	uid             types.UID
 	version         string
 
-	ownerKind unique.Handle[ownerKind] // zero without a controller
+	ownerKind unique.Handle[ownerKind] // zero if the object has no controller
 	ownerName string
 	ownerUID  types.UID
 
 	// packed is the object without managed fields, encoded by packing.
 	packed  string
 	packing *packing
-	// whole is the unpacked object while it is among the latest.
+	// whole is the unpacked object while it is among the latest objects of its type.
 	whole atomic.Pointer[Whole]
-	// left says why only the identity of the object is cached. It is nil otherwise.
+	// left is set if the object exceeds a limit, so that only its identity is cached.
 	left *ExceededError
 }
 
 type ownerKind struct{ apiVersion, kind string }
 
-// Unpack returns the object, which must not be changed, because other callers may get the same one. It
-// returns the identity alone of an object that the operator did not make, and an ExceededError for an
-// object that exceeds a limit.
+// Unpack returns the object. Callers must not change it, because other callers may get the same object. If the
+// operator did not make the object, Unpack returns only its identity. If the object exceeds a limit, Unpack
+// returns an ExceededError.
 func (o *Object) Unpack() (Whole, error) {
 	if o.left != nil {
 		return o.left.unpack()
@@ -54,7 +54,7 @@ func (o *Object) Unpack() (Whole, error) {
 	return whole, nil
 }
 
-// GetUID implements controller.Versioned, as GetResourceVersion does.
+// GetUID and GetResourceVersion implement controller.Versioned.
 func (o *Object) GetUID() types.UID { return o.uid }
 
 // GetResourceVersion returns the version of the packed object.

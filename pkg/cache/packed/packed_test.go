@@ -30,7 +30,7 @@ import (
 	"windlass.dev/windlass/pkg/cache/packed"
 )
 
-// deployment is the n-th of many that are made alike.
+// deployment returns the n-th of many similar Deployments.
 func deployment(n int) *appsv1.Deployment {
 	name, id := fmt.Sprintf("app-%05d", n), rand.New(rand.NewPCG(1, uint64(n)))
 	uid := func() types.UID { return types.UID(fmt.Sprintf("%016x-%016x", id.Uint64(), id.Uint64())) }
@@ -51,7 +51,7 @@ func deployment(n int) *appsv1.Deployment {
 		},
 		Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, ReadyReplicas: 2},
 	}
-	record, _ := json.Marshal(d.Spec) // it always has JSON
+	record, _ := json.Marshal(d.Spec) // a spec can always be marshaled
 	d.Annotations = map[string]string{"windlass.dev/last-applied": string(record)}
 	return d
 }
@@ -87,7 +87,7 @@ func marshalled(t testing.TB, object packed.Whole) []byte {
 	return data
 }
 
-// enough are more objects than are kept whole.
+// enough is more than the number of objects that are kept unpacked.
 const enough = 200
 
 func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
@@ -105,7 +105,7 @@ func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
 				fuzz.Fill(filled)
 				filled.SetManagedFields(nil)
 				filled.SetOwnerReferences(deployment(1).OwnerReferences)
-				object := of.DeepCopyObject().(packed.Whole) // as a client gets it
+				object := of.DeepCopyObject().(packed.Whole) // as a client decodes it
 				if err := object.Unmarshal(marshalled(t, filled)); err != nil {
 					t.Fatal(err)
 				}

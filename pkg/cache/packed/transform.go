@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// Whole is implemented by the types that can be packed, which are all built-in types.
+// Whole is implemented by the types that can be packed. All built-in types can.
 type Whole interface {
 	metav1.Object
 	runtime.Object
@@ -25,7 +25,7 @@ type Whole interface {
 }
 
 const (
-	// latest is how many objects of a type are also kept unpacked, because the reconcile that follows
+	// latest is the number of objects of a type that are also kept unpacked, because the reconcile that follows
 	// an event usually reads the object of the event.
 	latest = 64
 	// largest is the size in bytes up to which an object is kept unpacked, or added to a dictionary.
@@ -34,11 +34,12 @@ const (
 	worth = 3
 )
 
-// Transform returns a transform for informers that packs objects, without their managed fields.
-// Secrets are not packed, because the dictionary would keep the data of deleted ones, and neither are
-// types that do not implement Whole. Of an object that the operator did not make, and of one that
-// exceeds a limit, only the identity is cached: see Object.Unpack. The operator made an object if a
-// kind of one of its API groups controls it, or if it has an annotation of one.
+// Transform returns a transform for informers that packs objects, without their managed fields. It does not pack
+// Secrets, because the dictionary would keep the data of deleted Secrets, nor types that do not implement Whole.
+//
+// If the operator did not make an object, or if the object exceeds a limit, only its identity is cached (see
+// Object.Unpack). groups are the API groups of the operator. The operator made an object if the object's
+// controller is of one of them or, without a controller, if an annotation has one as its prefix.
 func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 	var packers sync.Map // by type
 	var transform cache.TransformFunc
@@ -62,7 +63,7 @@ func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 		}
 		data, err := whole.Marshal()
 		if err != nil {
-			return obj, nil // unpacked, which only takes more memory
+			return obj, nil // an unpacked object only takes more memory
 		}
 		if len(data) > budget.Owned {
 			return exceeded(whole, &ExceededError{size: len(data)}), nil
@@ -81,7 +82,7 @@ func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 type packer struct {
 	mu      sync.Mutex
 	packing *packing
-	misses  uint // how many objects compressed badly
+	misses  uint // the number of objects that compressed badly
 	buffer  []byte
 	recent  [latest]weak.Pointer[Object]
 	next    int
@@ -96,7 +97,7 @@ func (p *packer) pack(whole Whole, data []byte) *Object {
 	o := newObject(whole)
 	p.encode(data)
 	if len(p.buffer)*worth > len(data) && len(data) <= largest {
-		// Less and less often, so that objects which are all different cost little.
+		// Learn at the 1st, 2nd, 4th, 8th … miss, so that dissimilar objects cost little.
 		if p.misses++; bits.OnesCount(p.misses) == 1 {
 			p.packing = p.packing.learn(data)
 			p.encode(data)
@@ -127,7 +128,7 @@ func (p *packer) encode(data []byte) {
 type packing struct {
 	of    reflect.Type
 	known []byte
-	dict  *s2.Dict // of known, or nil
+	dict  *s2.Dict // the dictionary of known, or nil
 }
 
 // learn returns a packing whose dictionary has data too.

@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// While a cache does not know that an owner is gone, garbage collection and the owner's
-// controller would undo each other's work.
+// While a cache has not observed that an owner is gone, its controller would create children that garbage
+// collection deletes.
 func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 	const create = "create deployments port/boat"
 	gone := apierrors.NewNotFound(appsv1.Resource("ships"), "boat")

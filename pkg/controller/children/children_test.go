@@ -33,13 +33,13 @@ func TestEnsure(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment
-		cached *appsv1.Deployment // as the server has it, unless live is set
+		cached *appsv1.Deployment // also on the server
 		live   *appsv1.Deployment
 		refuse map[string]error
 
 		writes []string
 		err    string
-		ends   *appsv1.Deployment // nil means as wanted, made anew
+		ends   *appsv1.Deployment // the child on the server at the end; nil means that there is none
 	}{
 		"makes a child that is not there":               {want: want(), writes: []string{create}, ends: made(t)},
 		"leaves a child alone that says what is wanted": {want: want(), cached: made(t), ends: made(t)},
@@ -137,7 +137,7 @@ func (d *dock) live(t *testing.T) *appsv1.Deployment {
 	return object.(*appsv1.Deployment)
 }
 
-// normal leaves out what the server alone decides.
+// normal returns a copy of d without the fields that the server sets.
 func normal(d *appsv1.Deployment) *appsv1.Deployment {
 	if d == nil {
 		return nil
@@ -148,7 +148,7 @@ func normal(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// record is that of a child which was made as wanted.
+// record returns the record of a child with the desired state want.
 func record(t *testing.T, want *appsv1.Deployment) string {
 	t.Helper()
 	d := newDock(t, nil, nil)
@@ -190,7 +190,7 @@ func TestTheNextPassWaitsForTheCache(t *testing.T) {
 	}
 }
 
-// stamped makes the server answer with a resource version.
+// stamped returns a reaction that sets the resource version of a created object.
 func stamped(version string) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		object := action.(clienttesting.CreateAction).GetObject().DeepCopyObject()

@@ -20,8 +20,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// What is found to be as wanted without a merge is so by a merge too, whatever others have
-// changed, taken out or added.
+// If a child is found to be in its desired state without a merge, a merge must find the same, whatever others
+// have changed, removed or added.
 func TestNoMergeIsLeftOutThatWouldComeToSomething(t *testing.T) {
 	t.Run("ConfigMap", func(t *testing.T) { compareMany[corev1.ConfigMap](t) })
 	t.Run("Secret", func(t *testing.T) { compareMany[corev1.Secret](t) })
@@ -34,7 +34,7 @@ func TestNoMergeIsLeftOutThatWouldComeToSomething(t *testing.T) {
 	t.Run("PodDisruptionBudget", func(t *testing.T) { compareMany[policyv1.PodDisruptionBudget](t) })
 }
 
-// pointerTo is a type of children by what it points to.
+// pointerTo is the pointer type of a child's struct.
 type pointerTo[S any] interface {
 	*S
 	children.Object
@@ -83,7 +83,7 @@ func compareMany[S any, T pointerTo[S]](t *testing.T) {
 	}
 }
 
-// read reads an object from what another is written as.
+// read encodes from as JSON and decodes it as an S.
 func read[S any](t *testing.T, from any) (object S) {
 	t.Helper()
 	text, err := json.Marshal(from)
@@ -96,8 +96,8 @@ func read[S any](t *testing.T, from any) (object S) {
 	return object
 }
 
-// disturb takes one thing out of an object somewhere, or has it say what another does, or
-// both.
+// disturb changes one random field of an object: it removes the field, or sets it to the value in another,
+// or appends the items of a list in another.
 func disturb(random *rand.Rand, fields, another map[string]any) {
 	keys := maps.Clone(fields)
 	maps.Copy(keys, another)

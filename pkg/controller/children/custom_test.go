@@ -19,7 +19,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// custom is a dock whose Deployments are taken for custom resources.
+// custom returns a dock that handles Deployments as custom resources.
 func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	t.Helper()
 	d := newDock(t, cached, cached)
@@ -27,7 +27,7 @@ func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	return d
 }
 
-// madeCustom is what the server has of one, after some changes by others.
+// madeCustom returns a custom resource as the server has it after its creation and changes by others.
 func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	live, err := custom(t).Ensure(t.Context(), owner(), want(), nil)
@@ -146,8 +146,7 @@ func TestAChildIsLetGoAndTakenBack(t *testing.T) {
 	}
 }
 
-// TestAChildIsLetGoWithoutTheLabelsOfItsOwner is of tools that delete what bears their label,
-// is not in git and has no owner.
+// GitOps tools delete an object that has their label, is not in git and has no owner.
 func TestAChildIsLetGoWithoutTheLabelsOfItsOwner(t *testing.T) {
 	by := owner()
 	by.SetLabels(map[string]string{"tracked-by": "git", "season": "summer", controller.ManagedByLabel: controller.ManagedByWindlass})

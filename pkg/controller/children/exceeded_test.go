@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// isExceeded reports whether an error says that a child is not cached for want of room.
+// isExceeded reports whether an error says that a child exceeds the budget of its namespace.
 func isExceeded(err error) bool {
 	exceeded := (*packed.ExceededError)(nil)
 	return errors.As(err, &exceeded) && controller.ReasonOf(err) == "NamespaceBudgetExceeded"
@@ -27,7 +27,7 @@ func TestAChildThatExceededTheBudgetIsReadOnceThereIsRoom(t *testing.T) {
 		t.Fatal("an empty budget has no room")
 	}
 	large := func(d *appsv1.Deployment) {
-		d.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // which makes it one of ours
+		d.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // children of this group are cached whole
 		d.Annotations["example.com/noise"] = rand.Text()
 		for len(d.Annotations["example.com/noise"]) < 2*budget.Small {
 			d.Annotations["example.com/noise"] += rand.Text()

@@ -20,7 +20,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// ship is a toy that owns Deployments and ConfigMaps.
+// ship is a kind that owns Deployments.
 type ship struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -33,7 +33,7 @@ func (s *ship) StatusConditions() *[]metav1.Condition { return &s.conditions }
 func (s *ship) StatusObservedGeneration() *int64      { return &s.observed }
 func (s *ship) GetObjectKind() schema.ObjectKind      { return &s.TypeMeta }
 
-// keyOfOwner is that of owner.
+// keyOfOwner is the key of owner.
 var keyOfOwner = controller.Key{Namespace: "port", Name: "boat"}
 
 func owner() children.Owner {
@@ -43,7 +43,7 @@ func owner() children.Owner {
 	}
 }
 
-// dock is a server with Deployments, and a cache of them.
+// dock is a server with Deployments, a cache of them, and their Type.
 type dock struct {
 	kube    *fake.Clientset
 	cache   cache.Indexer
@@ -53,7 +53,7 @@ type dock struct {
 	children.Type[*appsv1.Deployment]
 }
 
-// lagging is a cache that has come as far as a store says.
+// lagging is a cache whose resource version a test sets in store.
 type lagging struct {
 	children.Cache[*appsv1.Deployment]
 	store *controllertest.Store
@@ -78,7 +78,7 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	return d
 }
 
-// want is the Deployment that the ship wants, after some changes.
+// want returns the desired Deployment, with changes.
 func want(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat", Labels: map[string]string{"crew": "four"}},
@@ -95,8 +95,7 @@ func want(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	return d
 }
 
-// made is what the server has once the ship has made what it wants, after some
-// changes by others.
+// made returns the Deployment as the server has it after its creation and changes by others.
 func made(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	return madeOf(t, want(), changes...)
@@ -110,7 +109,7 @@ func madeOf(t *testing.T, want *appsv1.Deployment, changes ...func(*appsv1.Deplo
 		t.Fatal(err)
 	}
 	live.UID, live.ResourceVersion = "child-uid", "7"
-	live.Spec.RevisionHistoryLimit = ptr.To[int32](10) // a default of the server's
+	live.Spec.RevisionHistoryLimit = ptr.To[int32](10) // a default of the server
 	for _, change := range changes {
 		change(live)
 	}
@@ -137,7 +136,7 @@ func without(variable string) func(*appsv1.Deployment) {
 	}
 }
 
-// unionMembers are fields that exclude others.
+// unionMembers sets fields that exclude others.
 func unionMembers(d *appsv1.Deployment) {
 	container := &d.Spec.Template.Spec.Containers[0]
 	container.Env = []corev1.EnvVar{
@@ -161,7 +160,7 @@ func unlabelled(d *appsv1.Deployment) { delete(d.Labels, controller.ManagedByLab
 func going(d *appsv1.Deployment)      { d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 func broken(d *appsv1.Deployment)     { d.Annotations[children.RecordAnnotation] = "{" }
 
-// byOthers are changes that are none of the ship's business.
+// byOthers makes changes that the ship must keep.
 func byOthers(d *appsv1.Deployment) {
 	d.Annotations["deployment.kubernetes.io/revision"] = "3"
 	d.Labels["season"] = "summer"

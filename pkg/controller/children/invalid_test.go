@@ -25,7 +25,7 @@ func TestARefusalSaysTheSameInWhateverOrderItsCausesCome(t *testing.T) {
 		t.Error("it is no longer known as invalid")
 	}
 	for name, err := range map[string]error{"one cause": refusal(a), "another error": errors.New("no answer"), "no error": nil} {
-		if got := inOrder(err); got != err { //nolint:errorlint // the very same
+		if got := inOrder(err); got != err { //nolint:errorlint // must be the same value
 			t.Errorf("%s became %v", name, got)
 		}
 	}

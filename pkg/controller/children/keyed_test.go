@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// crewed is a Deployment with an item in each list that is merged by a key.
+// crewed returns a desired Deployment with an item in each list that is merged by key.
 func crewed() *appsv1.Deployment {
 	return want(func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
@@ -27,7 +27,7 @@ func crewed() *appsv1.Deployment {
 	})
 }
 
-// pod is the spec of the Pods, and deck the container that is wanted.
+// pod returns the spec of the Pods, and deck the first container.
 func pod(d *appsv1.Deployment) *corev1.PodSpec    { return &d.Spec.Template.Spec }
 func deck(d *appsv1.Deployment) *corev1.Container { return &pod(d).Containers[0] }
 func variable(name, value string) corev1.EnvVar   { return corev1.EnvVar{Name: name, Value: value} }
@@ -43,7 +43,7 @@ func TestAListItemUnderAnotherKeyIsPutRight(t *testing.T) {
 	sidecar := corev1.Container{Name: "sidecar", Image: "proxy:1"}
 	for name, c := range map[string]struct {
 		change change
-		// stays is what others have added; nil if nothing stays of the change.
+		// stays makes the part of change that the patch keeps. Nil means none.
 		stays change
 	}{
 		"a container with another name": {change: func(d *appsv1.Deployment) { deck(d).Name = "ship" }},
@@ -147,7 +147,7 @@ func mounting(c corev1.Container, volume string) corev1.Container {
 	return c
 }
 
-// served is what an API server has of a Deployment that was made as wanted.
+// served returns a Deployment as the API server has it after its creation.
 func served(t *testing.T, wanted *appsv1.Deployment) *appsv1.Deployment {
 	t.Helper()
 	live := wanted.DeepCopy()
@@ -164,7 +164,7 @@ func served(t *testing.T, wanted *appsv1.Deployment) *appsv1.Deployment {
 	return live
 }
 
-// puts is what a child becomes by the patch that there is for it.
+// puts returns live after the patch that brings it to the desired state.
 func puts(t *testing.T, wanted, live *appsv1.Deployment) *appsv1.Deployment {
 	t.Helper()
 	asWanted, patch, err := new(children.Type[*appsv1.Deployment]).Compare(wanted, live)
@@ -184,8 +184,8 @@ func puts(t *testing.T, wanted, live *appsv1.Deployment) *appsv1.Deployment {
 	return read[*appsv1.Deployment](t, json.RawMessage(text))
 }
 
-// ordered is a Deployment whose lists are in one order, and that has no image pull policy:
-// a container that is made anew gets it from the API server alone.
+// ordered returns a copy of d with sorted lists and without image pull policies. A container that a patch
+// adds again gets its policy only from the API server.
 func ordered(d *appsv1.Deployment) *appsv1.Deployment {
 	d = d.DeepCopy()
 	order := func(a, b string) int { return strings.Compare(a, b) }
@@ -206,7 +206,8 @@ func ordered(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// What an owner wants newly is not what somebody has renamed, even if that has its value.
+// An item that others added is not taken for a renamed item if the desired item is new, even if both have
+// the same value.
 func TestWhatOthersHaveAddedIsNotTakenForWhatIsWantedNewly(t *testing.T) {
 	live := served(t, crewed())
 	deck(live).Env = append(deck(live).Env, variable("COPY", "black"))
@@ -256,7 +257,7 @@ func TestAPortOfAServiceUnderAnotherKeyIsPutRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			if patch != nil {
-				text, _ := json.Marshal(live) // it was read from JSON
+				text, _ := json.Marshal(live) // cannot fail, because it was decoded from JSON
 				if text, err = strategicpatch.StrategicMergePatch(text, patch, corev1.Service{}); err != nil {
 					t.Fatalf("%s: %v", patch, err)
 				}

@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// heir is a later owner, after some changes.
+// heir returns a later owner with this kind, name and UID.
 func heir(kind, name string, uid types.UID) children.Owner {
 	o := owner()
 	o.Kind.Kind = kind
@@ -19,7 +19,7 @@ func heir(kind, name string, uid types.UID) children.Owner {
 	return o
 }
 
-// lasting is a dock whose Deployments outlive ships.
+// lasting returns a dock whose Deployments outlive their owner.
 func lasting(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	t.Helper()
 	d := newDock(t, cached, cached)

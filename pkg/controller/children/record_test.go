@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// laden is a Deployment with long arguments, variables and other fields.
+// laden returns a desired Deployment with long arguments, variables and other fields.
 func laden() *appsv1.Deployment {
 	d := crewed()
 	for i := range 3000 {
@@ -24,7 +24,7 @@ func laden() *appsv1.Deployment {
 	return d
 }
 
-// The API server takes 256 KiB of annotations for an object.
+// The API server limits the annotations of an object to 256 KiB.
 func TestARecordIsBoundedByWhatItIsAboutAndNotByItsValues(t *testing.T) {
 	all := children.Type[*appsv1.Deployment]{}
 	record, err := all.RecordOf(laden())
@@ -36,7 +36,7 @@ func TestARecordIsBoundedByWhatItIsAboutAndNotByItsValues(t *testing.T) {
 	}
 }
 
-// A record that was shortened still says what was wanted.
+// A shortened record still has the fields that were desired.
 func TestWhatIsNoLongerWantedOfALongChildIsTakenOut(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.Deployment){
 		"nothing":         func(*appsv1.Deployment) {},

@@ -11,16 +11,16 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// newest is a version of a child that is later than that of made.
+// newest sets a version that is newer than the version of made.
 func newest(d *appsv1.Deployment) { d.ResourceVersion = "8" }
 
-// stored is a child with what an API server gives to each.
+// stored sets fields that the API server sets in every object.
 func stored(d *appsv1.Deployment) {
 	d.CreationTimestamp, d.Generation = metav1.NewTime(time.Unix(1, 0)), 3
 	d.Status.Replicas = 2
 }
 
-// What a comparison takes is counted in allocations, which are as many on each machine.
+// The test measures allocations, whose number is the same on every machine.
 func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
 	allocations := func(live *appsv1.Deployment, between func(*dock)) float64 {
 		d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
@@ -45,7 +45,7 @@ func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
 	}
 }
 
-// ours is the container of a Deployment that the ship wants, which byOthers puts second.
+// ours returns the desired container, which is the second one after byOthers.
 func ours(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[1] }
 
 func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 		"the child, which is made anew": {change: func(d *appsv1.Deployment) { d.UID = "other"; ours(d).Image = "iron:1" }, writes: []string{patch}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := made(t, stored, byOthers) // so that it is merged, and that remembered
+			live := made(t, stored, byOthers) // so that a merge is needed and recorded as a no-op
 			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
 			if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 	}
 }
 
-// Each child would get a patch after an upgrade that writes records in another way.
+// If an upgrade changed the format of records, it would patch every child.
 func TestARecordIsWrittenAsEver(t *testing.T) {
 	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass","crew":"four"},` +
 		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid","controller":true,"blockOwnerDeletion":true}]},` +

@@ -17,25 +17,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// roundTripper answers requests.
+// roundTripper is a server.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// silence says nothing to a request, for as long as it is waited for.
+// silence sends no response, until the request is canceled.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// half answers each request with headers, and no more until it is given up.
+// half sends the headers of a response and no body, until the request is canceled.
 func half(r *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
 }
 
-// clientsOf returns clients of a server.
+// clientsOf returns clients that send their requests to server.
 func clientsOf(t *testing.T, server roundTripper) (kubernetes.Interface, metadata.Interface) {
 	t.Helper()
 	config := WithTimeout(&rest.Config{Host: "http://nowhere", Transport: server, QPS: -1})

@@ -1,5 +1,5 @@
-// Package conditions holds the vocabulary of status.conditions that every kind
-// speaks, and the rules by which a new set of conditions follows an old one.
+// Package conditions has the conditions that the status of every kind has, and the rules by which the
+// conditions of a reconcile replace those of the reconcile before.
 package conditions
 
 import (
@@ -12,29 +12,29 @@ import (
 
 // Types of conditions that every kind has.
 const (
-	// Ready is True when the object is what its spec says, for the generation
-	// that status.observedGeneration names.
+	// Ready is True when the object is in its desired state, for the generation in
+	// status.observedGeneration.
 	Ready = "Ready"
-	// Progressing is True while something is still under way.
+	// Progressing is True while the object moves towards its desired state.
 	Progressing = "Progressing"
-	// Degraded is True when something is wrong that a user should look at.
+	// Degraded is True when the object has a problem that a user should look at.
 	Degraded = "Degraded"
-	// Stalled is present only while it is True: nothing will happen until
-	// somebody changes something. Tools based on kstatus then report a failure
-	// rather than wait.
+	// Stalled is present only while it is True: the object does not progress until somebody changes
+	// something. Tools based on kstatus then report a failure and do not wait.
 	Stalled = "Stalled"
 )
 
 // ReasonAsExpected is the reason of Degraded while it is False.
 const ReasonAsExpected = "AsExpected"
 
-// The API server refuses longer ones (metav1.Condition's own validation).
+// maxMessage is how many bytes of a message Set keeps. The API server refuses longer messages (the
+// validation of metav1.Condition).
 const maxMessage = 32768
 
-// Set puts one condition into list, in place of the one of that type. It leaves
-// times and generations to Stamp.
+// Set adds a condition to list, or replaces the condition of the same type. Stamp sets its time and
+// generation.
 func Set(list *[]metav1.Condition, kind string, status metav1.ConditionStatus, reason, message string) {
-	message = strings.ToValidUTF8(message, "\ufffd") // as JSON would, or it would differ from what is stored
+	message = strings.ToValidUTF8(message, "\ufffd") // as JSON does, so that it equals the stored message
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
@@ -56,8 +56,7 @@ func False(list *[]metav1.Condition, kind, reason, message string) {
 	Set(list, kind, metav1.ConditionFalse, reason, message)
 }
 
-// Remove takes the condition of a type out of list, keeping the order of the
-// others.
+// Remove removes the condition of a type from list. The others keep their order.
 func Remove(list *[]metav1.Condition, kind string) {
 	meta.RemoveStatusCondition(list, kind)
 }
@@ -69,12 +68,11 @@ func Begin(list *[]metav1.Condition) {
 	Remove(list, Stalled)
 }
 
-// Stamp gives every condition of list the generation and the time of its last
-// transition: that of the condition of the same type in old if the status is
-// still the same, else now. It comes last in a reconcile, so that a condition which
-// was set to something else on the way and back again shows no transition. The
-// conditions of old keep their order, so that one which was removed and set again
-// makes no difference.
+// Stamp sets the generation and the last transition time of every condition in list. A condition whose
+// status is the same as in old keeps its time from old. All others get now. Stamp comes last in a
+// reconcile, so that a condition that was changed and changed back shows no transition. The conditions
+// get the order that they have in old, so that removing and setting a condition again makes no
+// difference.
 func Stamp(old []metav1.Condition, list *[]metav1.Condition, generation int64, now metav1.Time) {
 	for i := range *list {
 		c := &(*list)[i]
@@ -87,7 +85,7 @@ func Stamp(old []metav1.Condition, list *[]metav1.Condition, generation int64, n
 	slices.SortStableFunc(*list, func(a, b metav1.Condition) int { return place(old, a.Type) - place(old, b.Type) })
 }
 
-// place is the index of the condition of a type in list, or that after the last.
+// place returns the index of the condition of a type in list, or len(list) for a missing condition.
 func place(list []metav1.Condition, kind string) int {
 	i := slices.IndexFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
 	if i < 0 {
@@ -101,7 +99,7 @@ func Find(list []metav1.Condition, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(list, kind)
 }
 
-// IsTrue tells whether the condition of a type is there and True.
+// IsTrue reports whether list has the condition of a type with status True.
 func IsTrue(list []metav1.Condition, kind string) bool {
 	return meta.IsStatusConditionTrue(list, kind)
 }

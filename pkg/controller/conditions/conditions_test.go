@@ -18,12 +18,12 @@ var (
 	late  = metav1.Date(2026, 2, 10, 21, 30, 0, 0, time.UTC)
 )
 
-// condition is short for one with the least that it needs.
+// condition returns a condition without a message.
 func condition(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason}
 }
 
-// stamped is a condition as it is stored.
+// stamped returns c as it is stored.
 func stamped(c metav1.Condition, generation int64, since metav1.Time) metav1.Condition {
 	c.ObservedGeneration, c.LastTransitionTime = generation, since
 	return c
@@ -136,8 +136,7 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// Conditions are a set: a pass that ends with those of the last one, in
-// whatever order it has put them, has changed nothing.
+// Conditions are a set: if a reconcile sets the same conditions in another order, nothing has changed.
 func TestStampKeepsTheOrderOfTheLastPass(t *testing.T) {
 	a, b, c, d := condition("A", "True", "R"), condition("B", "True", "R"), condition("C", "True", "R"), condition("D", "True", "R")
 	old := []metav1.Condition{stamped(a, 7, early), stamped(b, 7, early), stamped(c, 7, early)}

@@ -20,14 +20,13 @@ func Load[T runtime.Object](t testing.TB, store cache.Store, objects ...T) {
 	}
 }
 
-// Store is a controller.Store that holds nothing but a resource version. The
-// zero value has seen none.
+// Store is a controller.Store that has only a resource version. The zero value has observed none.
 type Store struct {
 	mu      sync.Mutex
 	version string
 }
 
-// Set makes version the newest that the store has seen.
+// Set sets the newest resource version that the store has observed.
 func (s *Store) Set(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,19 +40,18 @@ func (s *Store) LastStoreSyncResourceVersion() string {
 	return s.version
 }
 
-// Pass is what became of a key.
+// Pass is the result of one reconcile of a key.
 type Pass struct {
 	Key    controller.Key
 	Result controller.Result
 	Err    error
 }
 
-// tooMany passes in a row mean that a kind keeps itself busy for ever.
+// tooMany is the number of reconciles after which Drain assumes a hot loop.
 const tooMany = 10_000
 
-// Drain gives the keys that wait in queue to sync, one after another in the
-// queue's order, until none waits. It is a worker without retries: what a pass
-// ends with is returned, and nothing follows from it.
+// Drain calls sync for the keys in queue, one after another in the order of the queue, until the queue is
+// empty. It returns the result of each call. Unlike a worker, it does not act on the results.
 func Drain(t testing.TB, queue *controller.Queue, sync controller.Sync) []Pass {
 	t.Helper()
 	var passes []Pass

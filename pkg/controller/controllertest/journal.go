@@ -18,15 +18,15 @@ type Fake interface {
 	PrependReactor(verb, resource string, reaction clienttesting.ReactionFunc)
 }
 
-// Journal holds the writes that were asked of several fake clientsets, in the
-// order in which they were asked, whether they succeeded or not.
+// Journal records the writes to several fake clientsets, in the order of the requests. It includes writes
+// that failed.
 type Journal struct {
 	mu      sync.Mutex
 	entries []entry
 	faults  []fault
 }
 
-// Reads is how many objects of a resource a fake clientset was asked for, one by one.
+// Reads returns the number of GET requests for objects of a resource.
 func Reads(actions []clienttesting.Action, resource string) (n int) {
 	for _, action := range actions {
 		if action.Matches("get", resource) {
@@ -46,9 +46,8 @@ type fault struct {
 	err            error
 }
 
-// NewJournal returns a journal of all that is written to clients from now on.
-// Reactors that are put in front of it later hide writes from it; FailNext does
-// not.
+// NewJournal returns a Journal of all writes to clients from now on. Reactors that are prepended later hide
+// writes from it. FailNext does not.
 func NewJournal(clients ...Fake) *Journal {
 	j := &Journal{}
 	for _, client := range clients {
@@ -58,9 +57,9 @@ func NewJournal(clients ...Fake) *Journal {
 }
 
 // Writes returns each write as a short line: `create pods default/example-at-pod`,
-// `update ats/status default/example-at`. A line ends in "without precondition"
-// if the write names neither a UID nor a resource version, so that it could hit
-// another object, or a newer one, than was meant. A create needs none.
+// `update ats/status default/example-at`. A line ends in "without precondition" if the write has neither a
+// UID nor a resource version as its precondition, so that it could change a different or newer object. A
+// create needs no precondition.
 func (j *Journal) Writes() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,8 +70,8 @@ func (j *Journal) Writes() []string {
 	return lines
 }
 
-// Object returns what the last write with this line sent, or nil: the object of
-// a create or an update.
+// Object returns the object that the last write with this line sent, or nil if the write is not a create
+// or an update.
 func (j *Journal) Object(line string) runtime.Object {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,8 +83,8 @@ func (j *Journal) Object(line string) runtime.Object {
 	return nil
 }
 
-// FailNext answers the next request with err. resource may have a subresource:
-// ats/status.
+// FailNext makes the next request with this verb and resource fail with err. resource may have a
+// subresource, for example ats/status.
 func (j *Journal) FailNext(verb, resource string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -143,7 +142,7 @@ func resourceOf(action clienttesting.Action) string {
 	return resource
 }
 
-// objectOf returns what a create or an update sends, or nil.
+// objectOf returns a copy of the object that a create or an update sends, or nil.
 func objectOf(action clienttesting.Action) runtime.Object {
 	if a, ok := action.(interface{ GetObject() runtime.Object }); ok && a.GetObject() != nil {
 		return a.GetObject().DeepCopyObject()
@@ -151,7 +150,7 @@ func objectOf(action clienttesting.Action) runtime.Object {
 	return nil
 }
 
-// namesVersion tells whether a patch applies to one object or version only.
+// namesVersion reports whether a patch has a UID or a resource version as its precondition.
 func namesVersion(patch []byte) bool {
 	var object metav1.PartialObjectMetadata
 	err := json.Unmarshal(patch, &object)

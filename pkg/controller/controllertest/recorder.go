@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Recorder is a controller.EventRecorder that keeps what it is told.
+// Recorder is a controller.EventRecorder that keeps the Events.
 type Recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -24,8 +24,7 @@ func (r *Recorder) Event(regarding controller.Object, eventType, reason, note st
 	r.events = append(r.events, fmt.Sprintf("%s %s %s: %s", eventType, reason, cache.MetaObjectToName(regarding), note))
 }
 
-// Events returns each event as a line: `Normal Waiting default/example-at: It
-// waits for its time.`
+// Events returns each Event as a line: `Normal Waiting default/example-at: It waits for its time.`
 func (r *Recorder) Events() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,13 +20,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// patience bounds a wait for what happens at once.
+// patience is the timeout of eventually. The awaited conditions hold almost at once.
 const patience = time.Minute
 
 const leaseName = "windlass-controller"
 
-// candidate is one process that stands for election, with times so long that
-// nothing happens because they have passed.
+// candidate is a process in an election. Its times are so long that none of them passes during a test.
 type candidate struct {
 	*election
 	clock   *clocktesting.FakeClock
@@ -57,13 +56,13 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// lease is the installation's lease as the server has it.
+// lease returns the Lease of the installation from the server.
 func lease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
 	t.Helper()
 	return leaseIn(t, client, "windlass-system")
 }
 
-// leaseIn is the lease of a namespace as the server has it.
+// leaseIn returns the Lease in a namespace from the server.
 func leaseIn(t *testing.T, client *fake.Clientset, namespace string) *coordinationv1.Lease {
 	t.Helper()
 	got, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace, leaseName)
@@ -73,7 +72,7 @@ func leaseIn(t *testing.T, client *fake.Clientset, namespace string) *coordinati
 	return got.(*coordinationv1.Lease)
 }
 
-// holder is who holds the installation's lease, or empty.
+// holder returns the holder of the installation's Lease, or "".
 func holder(t *testing.T, client *fake.Clientset) string {
 	t.Helper()
 	return ptr.Deref(lease(t, client).Spec.HolderIdentity, "")
@@ -119,7 +118,7 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 			RenewTime: &metav1.MicroTime{Time: time.Now()}, AcquireTime: &metav1.MicroTime{Time: time.Now()},
 		},
 	})
-	// The test says what the watches tell. One of them may have ended by then.
+	// The test sends the events of the watches. One of the watches may have ended already.
 	begun := make(chan *watch.RaceFreeFakeWatcher, 2)
 	client.PrependWatchReactor("leases", func(clienttesting.Action) (bool, watch.Interface, error) {
 		watcher := watch.NewRaceFreeFake()
@@ -128,7 +127,7 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 	})
 	c := stand(t, client, "second", 0)
 	watcher := <-begun
-	// It takes a Lease that is free already at its first look, without any event.
+	// The elector acquires a Lease that is free at its first GET without an event.
 	eventually(t, "it to find the Lease held", func() bool {
 		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "leases") })
 	})
@@ -189,7 +188,7 @@ func TestTheWatchdogSeesALeaseThatIsNotRenewed(t *testing.T) {
 		healthy   bool
 	}{
 		"in time":  {0, true},
-		"too late": {-4 * time.Hour, false}, // of a lease of 3 h
+		"too late": {-4 * time.Hour, false}, // the Lease lasts 3 h
 	} {
 		t.Run(name, func(t *testing.T) {
 			candidate := stand(t, fake.NewClientset(), "first", c.tolerated)

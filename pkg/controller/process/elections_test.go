@@ -15,8 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// installation is one that stands for both Leases, with times so long that nothing happens
-// because they have passed.
+// installation is a process that competes for two Leases: of its namespace and of the cluster.
 type installation struct {
 	elections []*election
 	working   atomic.Bool

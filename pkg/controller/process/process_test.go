@@ -21,7 +21,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// diary is what happened, in order.
+// diary records steps in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -56,7 +56,8 @@ func example() *toy {
 	}}
 }
 
-// newProcess is a process that writes into a diary, and the signal that ends it.
+// newProcess returns a process that writes to d when it writes an Event, and the signal that ends it. pass is
+// called in its only reconcile.
 func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, signal context.CancelFunc) {
 	t.Helper()
 	ctx, signal := context.WithCancel(t.Context())
@@ -81,8 +82,8 @@ func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
 	begun := make(chan struct{})
 	p, signal := newProcess(t, d, func(p *process) {
 		close(begun)
-		<-p.ctx.Done()        // the signal comes in the middle of the pass
-		d.write("pass ended") // before the event, which may be written at once
+		<-p.ctx.Done()        // the signal comes during the reconcile
+		d.write("pass ended") // before the Event, which may be written at once
 		p.events.Event(example(), corev1.EventTypeNormal, "Done", "It is done.")
 	})
 	released := make(chan struct{})
@@ -150,7 +151,7 @@ func TestAKindWhoseCachesAreNotFilledHoldsUpNobodyForEver(t *testing.T) {
 		queue := controller.NewQueue("toy", clock.RealClock{})
 		defer queue.ShutDown()
 		toy := controller.New("toy", queue, nil)
-		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker())) // which nobody runs
+		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker())) // an informer that does not run
 		warm := &warmUp{controllers: []*controller.Controller{toy}, patience: cachesPatience}
 		ready, began := readiness(warm, func() error { return nil }), time.Now()
 		if ready() == nil {

@@ -45,7 +45,7 @@ func colorOf(c *corev1.ConfigMap) (string, error) {
 	return c.Data["color"], nil
 }
 
-// fixture has ConfigMaps in a fake cluster and in the cache.
+// fixture has a fake cluster and a cache, both without ConfigMaps at first.
 type fixture struct {
 	kube       *kubefake.Clientset
 	cached     cache.Store
@@ -70,7 +70,7 @@ func newFixture(t *testing.T, toys ...*toy) *fixture {
 	return f
 }
 
-// set has a user set the color of the ConfigMap paint, and the cache observe it.
+// set sets the color of the ConfigMap paint in the cluster, and its version in the cache.
 func (f *fixture) set(t *testing.T, version, color string) {
 	t.Helper()
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "paint", UID: "paint-uid", ResourceVersion: version}, Data: map[string]string{"color": color}}

@@ -19,7 +19,7 @@ import (
 func TestMemoReadsAVersionOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
-		reads int // for ten calls at once, and then for one more
+		reads int // of ten concurrent calls and then one more
 	}{
 		"if it can be read": {nil, 1},
 		"for all concurrent calls, and again after it failed": {errors.New("no answer"), 2},
@@ -30,7 +30,7 @@ func TestMemoReadsAVersionOnce(t *testing.T) {
 				ask := func() {
 					got, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: "a", ResourceVersion: "1"}, func(context.Context) (string, error) {
 						reads++
-						<-time.After(time.Second) // of the bubble
+						<-time.After(time.Second) // fake time
 						return "content", test.err
 					})
 					controllertest.Equal(t, "result", "content", got)

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/references"
 )
 
-// cached is a cache of Secrets that has been filled by an API server with these.
+// cached returns a Known of Secrets whose cache was filled from a fake API server.
 func cached(t *testing.T, secrets ...*metav1.PartialObjectMetadata) references.Known {
 	t.Helper()
 	scheme := fake.NewTestScheme()

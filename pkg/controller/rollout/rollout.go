@@ -23,16 +23,17 @@ const (
 	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
-// Summarize reads a Deployment like kubectl rollout status. It is Ready once the newest Pods are rolled
-// out and this number of Pods is available, Stalled after its progress deadline, Degraded if no Pods can be
-// created, and Progressing otherwise.
+// Summarize returns the state of a Deployment by the rules of kubectl rollout status. It is Ready once the
+// newest Pods are rolled out and this number of Pods is available, Stalled after its progress deadline,
+// Degraded if no Pods can be created, and Progressing otherwise.
 func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	rolling := summary(controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
 	if d.Status.ObservedGeneration < d.Generation {
 		return rolling
 	}
 	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
-	// Without a deadline there is no condition, and that of a paused Deployment says nothing.
+	// A Deployment without a deadline has no such condition, and the condition of a paused Deployment says
+	// nothing about the rollout.
 	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
 	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= available
 	switch {

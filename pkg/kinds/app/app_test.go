@@ -89,8 +89,8 @@ func TestAnAppAtRestWritesNothing(t *testing.T) {
 	controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
 }
 
-// TestNew has a controller with informers, whose clock stands still: what happens
-// comes of events.
+// TestNew runs the controller with informers and a clock that stands still, so that only events start a
+// reconcile.
 func TestNew(t *testing.T) {
 	for name, named := range map[string]*corev1.Secret{
 		"an App that names a Secret made here":             ours("db-credentials"),
@@ -99,7 +99,7 @@ func TestNew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
 			if len(named.Labels) == 0 {
-				// The cache of what is made here does not hear of it.
+				// The cache of owned objects gets no event of this Secret.
 				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil))
 			}
 			c, err := New(w.cluster, w.runtime())
@@ -173,7 +173,7 @@ func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
 	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits}, controllertest.Conditions(w.app()))
 }
 
-// TestWhatAnAutoscalerHasMadeOfZeroStays is of one that does so while a pass reads a Secret.
+// TestWhatAnAutoscalerHasMadeOfZeroStays changes the replicas while a reconcile reads a Secret.
 func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
 	w := newWorld(t, example(everything), secret("db-credentials"))
 	if _, err := w.pass(); err != nil {
@@ -210,7 +210,7 @@ func TestAnAutoscalerDoesNotBeginAtZero(t *testing.T) {
 	if _, err := w.windlass.WindlassV1alpha1().Apps("default").Update(t.Context(), app, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // after the second pass the number is the autoscaler's
+	for range 2 { // after the second reconcile the autoscaler owns the number
 		if _, err := w.pass(); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func ownedBy(c kinds.Cluster) []children.Child[*scope] {
 	}
 }
 
-// by and when derive a child from the App alone.
+// by and when adapt functions of the App to the fields Desired and When of a Declaration.
 func by[C children.Object](desired func(*v1alpha1.App) C) func(*scope) C {
 	return func(p *scope) C { return desired(p.app) }
 }
@@ -55,8 +55,8 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
-			// An autoscaler does not start from 0 replicas. A number that it has set since p.before
-			// stays.
+			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on
+			// p.before, because the autoscaler may have set a number in between.
 			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
@@ -85,8 +85,8 @@ func ingressOf(c kinds.Cluster) children.Child[*scope] {
 		Resource: c.Ingresses(),
 		When:     when(hasIngress),
 		Desired:  by(desiredIngress),
-		// The API server sets the default class of new Ingresses only. Without a class no controller
-		// would serve the Ingress.
+		// The API server sets the default class only when an Ingress is created. If the field were
+		// removed, no controller would serve the Ingress.
 		Yielded: [][]string{{"spec", "ingressClassName"}},
 	}
 }

@@ -32,7 +32,7 @@ func selectorOf(app *v1alpha1.App) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
 }
 
-// metaOf returns the metadata of all children. They have the labels of the App too.
+// metaOf returns the metadata of all children. They also have the labels of the App.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	labels := maps.Clone(app.Labels)
 	if labels == nil {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// inputsAnnotation on the Deployment has the version of each Secret and ConfigMap that its Pods
-	// use, so that the operator need not read them after a restart.
+	// inputsAnnotation on the Deployment has the version and digest of each Secret and ConfigMap that its
+	// Pods use, so that the operator need not read them after a restart.
 	inputsAnnotation = "windlass.dev/inputs"
 	// digestAnnotation on the Pod template is a digest of all inputs. A change replaces the Pods.
 	digestAnnotation = "windlass.dev/inputs-digest"
@@ -41,9 +41,9 @@ const (
 	kindDatabase  = "Database" // the default of databaseRef.kind
 )
 
-// referencesOf returns the Secrets and ConfigMaps that the Pods use, each once, in order. A Secret
-// with several references is optional if all of them are. The Secrets of imagePullSecrets and of the
-// Ingress are not included, because Pods start without them.
+// referencesOf returns the Secrets and ConfigMaps that the Pods use, each once, sorted by kind and name.
+// An object with several references is optional if all of them are. The Secrets of imagePullSecrets and
+// of the Ingress are not included, because Pods start without them.
 func referencesOf(app *v1alpha1.App) []reference {
 	found := map[string]reference{}
 	add := func(kind, name string, optional *bool) {
@@ -120,15 +120,15 @@ func (in inputs) digest() string {
 
 const digestLength = 16
 
-// versionOf identifies a version of an object without revealing its UID, which is the key of
-// digestOf.
+// versionOf returns a hash that identifies a version of an object. It does not reveal the UID, which is
+// the key of digestOf.
 func versionOf(object controller.Versioned) string {
 	sum := sha256.Sum256([]byte(string(object.GetUID()) + "/" + object.GetResourceVersion()))
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// digestOf returns a digest of the data of an object. The key of the digest is the UID of the object,
-// which only those know who may read the object: others cannot guess the content of a Secret by the
+// digestOf returns a digest of the data of an object, keyed with the UID of the object. Only users who
+// may read the object know its UID, so that others cannot guess the content of a Secret from the
 // annotations of a Deployment.
 func digestOf[V string | []byte](object metav1.Object, data map[string]V) string {
 	hash := hmac.New(sha256.New, []byte(object.GetUID()))

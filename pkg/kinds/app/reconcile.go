@@ -15,15 +15,15 @@ import (
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// maxDigests is how many digests are remembered, of all Secrets and ConfigMaps.
+// maxDigests limits how many digests of Secrets and ConfigMaps are remembered.
 const maxDigests = 4096
 
-// reconciler finds the inputs of the Pods of Apps. The children do the rest.
+// reconciler reads the inputs of the Pods of Apps. The declared children do the rest.
 type reconciler struct {
 	*named
 	deployments children.Cache[*appsv1.Deployment]
-	// digests remembers the results of read. Only digests are kept, which are also annotations of the
-	// Deployment.
+	// digests remembers the results of read. It holds no data of Secrets, only digests, which are also in
+	// an annotation of the Deployment.
 	digests *references.Memo[input]
 }
 
@@ -31,12 +31,12 @@ func newReconciler(c kinds.Cluster, refs *named) *reconciler {
 	return &reconciler{refs, children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()), references.NewMemo[input](maxDigests)}
 }
 
-// scope is what the steps of one reconcile share.
+// scope holds the state that the steps of one reconcile share.
 type scope struct {
 	children.Owner
 	app        *v1alpha1.App
 	inputs     inputs
-	waiting    error              // for missing references, or nil
+	waiting    error              // why the Deployment must not change, or nil
 	before     *appsv1.Deployment // the cached Deployment, or nil
 	deployment *appsv1.Deployment // the Deployment after it was applied, or nil
 }
@@ -45,8 +45,8 @@ func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 	return &scope{Owner: owner, app: app}
 }
 
-// selected returns the Deployment that decides which labels select the Pods. If the Pods lacked
-// appLabel before this reconcile, as after a rollback, that is the former Deployment.
+// selected returns the Deployment that decides which labels select the Pods. If the Pods lacked appLabel
+// before this reconcile, as after a rollback, that is the Deployment before it.
 func (p *scope) selected() *appsv1.Deployment {
 	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
 		return p.before
@@ -54,7 +54,7 @@ func (p *scope) selected() *appsv1.Deployment {
 	return p.deployment
 }
 
-// finish sets the status, and returns what the reconcile ends with.
+// finish sets the status, and returns the error of the reconcile.
 func finish(p *scope, err error) error {
 	if err != nil {
 		setBlocked(p.app, p.deployment != nil, err)

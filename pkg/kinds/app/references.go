@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// named reads the Secrets and ConfigMaps that Apps refer to. The caches have the metadata alone of
-// those that the operator did not create.
+// named finds and reads the Secrets and ConfigMaps that Apps refer to. Of objects that the operator did
+// not create, the caches hold only the metadata.
 type named struct {
 	core coreclient.CoreV1Interface
 	of   map[string]references.Named // by kind
@@ -56,8 +56,9 @@ func (n *named) Watches() (all []controller.Reference) {
 	return all
 }
 
-// Inputs implements children.Reference. The digests of Secrets and ConfigMaps, which are read from the
-// API server, are annotations of the Deployment with the versions of the objects.
+// Inputs implements children.Reference. A reconcile also reads digests of Secrets and ConfigMaps from the
+// API server. They are no inputs, because they are in an annotation of the Deployment, with the versions
+// of the objects.
 func (n *named) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	for _, ref := range referencesOf(app) {
 		known, err := n.known(ref, app.Namespace)
@@ -68,7 +69,7 @@ func (n *named) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	}
 }
 
-// referencesIn returns the keys of the Secrets and ConfigMaps that an App refers to.
+// referencesIn returns the index keys of the Secrets and ConfigMaps that an App refers to.
 func referencesIn(app *v1alpha1.App) (keys []string) {
 	for _, ref := range referencesOf(app) {
 		keys = append(keys, indexed(ref, app.Namespace))
@@ -99,9 +100,9 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 	return input{versionOf(s), digestOf(s, s.Data)}, nil
 }
 
-// prepare finds the inputs of the Pods. If a required one is missing, it sets waiting: the
-// Deployment is not changed then, but the other children are. Without a Deployment, the reconcile
-// ends with that error.
+// prepare reads the inputs of the Pods. If a required object is missing, or the connection Secret belongs
+// to another database, prepare sets p.waiting: the Deployment stays as it is, but the other children are
+// applied. If the App has no Deployment yet, prepare returns that error, and no child is applied.
 func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 	setAddress(p.app)
 	p.inputs = inputs{}
@@ -148,10 +149,11 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 
 // inputOf returns the input of a reference. there is false if the object does not exist.
 //
-// An object is read only if its version differs from the version on the Deployment. Each version is
-// read once for all Apps. An object that is on the Deployment but in no cache is read before the Pods go on
-// without it: while its label changes, it is in neither cache. If the content is the same, inputOf
-// returns the former version, so that a change of metadata costs no write.
+// inputOf reads an object only if its version differs from the version on the Deployment, and reads each
+// version once for all Apps. If the Deployment has an input whose object is in no cache, inputOf asks the
+// API server before the Pods are replaced: while the managed-by label of an object changes, neither cache
+// has the object. If the content is the same, inputOf returns the former version, so that a change of
+// metadata costs no write.
 func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
 	last, had := before[ref.String()]
 	if known == nil && !had {
@@ -176,9 +178,9 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 	return in, err == nil, err
 }
 
-// checkDatabase returns a Terminal error if the connection Secret belongs to another kind of database
-// than databaseRef says: a Database and an ExternalDatabase of the same name have Secrets of the same
-// name. A Secret that neither controls belongs to a user, and is accepted.
+// checkDatabase returns a Terminal error if the connection Secret belongs to another database than
+// databaseRef names. A Database and an ExternalDatabase of the same name have Secrets of the same name. A
+// Secret that no object of Windlass controls belongs to a user, and is accepted.
 func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
 	wanted := app.Spec.DatabaseRef
 	if wanted == nil {

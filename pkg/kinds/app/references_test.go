@@ -12,14 +12,14 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// ours is a Secret as if it were made here.
+// ours returns a Secret with the operator's label.
 func ours(name string) *corev1.Secret {
 	s := secret(name)
 	s.Labels = map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
 	return s
 }
 
-// reads is how many Secrets the API server was asked for.
+// reads returns how often the API server was asked for a Secret.
 func (w *world) reads() int { return controllertest.Reads(w.kube.Actions(), "secrets") }
 
 func TestPodsGoOnWithoutASecretOnlyOnceItIsGone(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// everything is an App that has all children and names a Secret and a ConfigMap.
+// everything changes an App so that it has all children, and names a Secret and a ConfigMap.
 func everything(app *v1alpha1.App) {
 	app.Spec.Config = map[string]string{"mode": "fast"}
 	app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
@@ -21,8 +21,8 @@ func everything(app *v1alpha1.App) {
 	app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
 }
 
-// atRest returns what does a pass for an App with nothing left to do, of which all objects
-// have versions, as those of an API server do.
+// atRest returns the pipeline for an App with nothing left to do. All cached objects have resource
+// versions, as on an API server.
 func atRest(t testing.TB, changes ...func(*v1alpha1.App)) *controller.Pipeline[*v1alpha1.App] {
 	t.Helper()
 	_, pipeline := worldAtRest(t, changes...)
@@ -67,7 +67,7 @@ func TestAPassWithNothingToDoTakesFewAllocations(t *testing.T) {
 	}
 }
 
-// TestAChildThatIsDeletedTwiceIsMadeTwice is of one that is gone again before the cache has it.
+// TestAChildThatIsDeletedTwiceIsMadeTwice deletes a child again before the cache has observed it.
 func TestAChildThatIsDeletedTwiceIsMadeTwice(t *testing.T) {
 	w, pipeline := worldAtRest(t)
 	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
@@ -104,8 +104,9 @@ func TestInputsChangeWithEveryObjectThatTheSpecNames(t *testing.T) {
 	}
 }
 
-// TestAPassIsRepeatedWhileAChildIsMissing is of a child that comes just in time for a pass, as
-// that of a write whose answer was lost, and is gone again before the next.
+// TestAPassIsRepeatedWhileAChildIsMissing checks that a no-op is not remembered while a child is missing
+// from the cache. Such a child can appear just in time for a reconcile, and be deleted again before the
+// next one.
 func TestAPassIsRepeatedWhileAChildIsMissing(t *testing.T) {
 	for i, kind := range []string{"ConfigMap", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget"} {
 		t.Run(kind, func(t *testing.T) {

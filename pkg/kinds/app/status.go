@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/rollout"
 )
 
-// Reasons of conditions, beside those of package rollout.
+// Reasons of conditions, in addition to those of package rollout.
 const (
 	reasonMissing = "DependencyMissing"
 	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
@@ -39,9 +39,9 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	controller.Blocked(err).SetOn(app)
 }
 
-// setRollout sets the status by the Deployment, which was different before this reconcile. During a
-// rollout the numbers of Pods change only together with the phase or the reason, so that a rollout of
-// many Pods does not cost as many writes.
+// setRollout sets the status from the Deployment d. was is the Deployment before this reconcile, or nil.
+// During a rollout the numbers of Pods change only together with the status or the reason of Ready, so
+// that a rollout of many Pods does not cost as many writes.
 func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	if stillReady(app, was, d) {
 		return
@@ -56,8 +56,8 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	}
 }
 
-// stillReady reports whether only the metadata of a Ready Deployment has changed. Its generation
-// changes with that, and its controller has not observed it yet.
+// stillReady reports whether only the metadata of a Ready App's Deployment has changed. Such a change can
+// raise the generation, which the Deployment controller has not observed yet.
 func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
 		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)

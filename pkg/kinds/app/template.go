@@ -14,20 +14,19 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// appLabel on a Pod names its App. Charts that label their Pods name=app do not set it. It is
-// not the label by which this operator caches Pods: it has no use for those of Apps.
+// appLabel on a Pod names its App. Pods of Helm charts can have the same app.kubernetes.io/name, but not
+// this label. The operator caches no Pods by it, because it does not read the Pods of Apps.
 const appLabel = "windlass.dev/app"
 
-// narrowSelector returns the labels by which Service and disruption budget tell the Pods of an
-// App from those of others that bear the labels of selectorOf.
+// narrowSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods of
+// an App, and no other Pods that have the labels of selectorOf.
 func narrowSelector(app *v1alpha1.App) map[string]string {
 	selector := selectorOf(app)
 	selector[appLabel] = app.Name
 	return selector
 }
 
-// addLater adds to a Pod template what templates of earlier versions do not have. See
-// keepTemplate.
+// addLater adds the fields that Pod templates of earlier operator versions lack. See keepTemplate.
 func addLater(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	template.Labels = narrowSelector(app)
 	if app.Spec.ServiceAccountName == "" {
@@ -35,9 +34,8 @@ func addLater(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// keepTemplate keeps the Pod template of an earlier version as long as nothing else about it
-// changes: a new version of the operator replaces no Pod. With the next change comes what
-// addLater adds.
+// keepTemplate keeps the Pod template of an earlier operator version until the App changes it, so that an
+// upgrade of the operator replaces no Pod. That change also adds the fields of addLater.
 func keepTemplate(want, live *appsv1.Deployment) {
 	if live.Spec.Template.Labels[appLabel] == want.Spec.Template.Labels[appLabel] {
 		return
@@ -51,20 +49,20 @@ func keepTemplate(want, live *appsv1.Deployment) {
 	}
 }
 
-// lastTemplate returns the template that was wanted last. It is not known if somebody has
-// broken the record.
+// lastTemplate returns the last desired template, which is in the record of the Deployment. known is
+// false if the record is invalid or shortened.
 func lastTemplate(live *appsv1.Deployment) (template *corev1.PodTemplateSpec, known bool) {
 	var record appsv1.Deployment
 	err := json.Unmarshal([]byte(live.Annotations[children.RecordAnnotation]), &record)
-	// The record of a large object is shortened: it has no values, and so no image.
+	// The record of a large object has no values, and therefore no image.
 	containers := record.Spec.Template.Spec.Containers
 	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
 }
 
-// podSelector returns what selects the Pods of an App once its Deployment is d. now is what
-// selects them so far, or nil. All Pods must bear a label before it is selected by, or those
-// that do not are cut off: those of a Deployment whose template has always had it, and those
-// that were rolled out since.
+// podSelector returns the selector for the Pods of an App whose Deployment is d. now is the current
+// selector, or nil. The selector includes appLabel only when all Pods have that label: if the template
+// has always had it, or after a complete rollout of a template with it. Until then appLabel would exclude
+// running Pods.
 func podSelector(app *v1alpha1.App, d *appsv1.Deployment, now map[string]string) map[string]string {
 	narrow := narrowSelector(app)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// byAnEarlierVersion is the Deployment of an App as an earlier version has made it.
+// byAnEarlierVersion returns the Deployment of an App as an earlier operator version has created it.
 func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)

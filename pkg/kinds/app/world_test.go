@@ -28,7 +28,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// example is an App with the defaults that the schema sets, after some changes.
+// example returns an App with the defaults of the schema, after some changes.
 func example(changes ...func(*v1alpha1.App)) *v1alpha1.App {
 	app := &v1alpha1.App{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "app-uid", ResourceVersion: "1", Generation: 1},
@@ -40,7 +40,7 @@ func example(changes ...func(*v1alpha1.App)) *v1alpha1.App {
 	return app
 }
 
-// world is fake servers with an App, and with Secrets and ConfigMaps of the user's.
+// world has fake servers with an App, and with Secrets and ConfigMaps of users.
 type world struct {
 	t        testing.TB
 	kube     *kubefake.Clientset
@@ -70,7 +70,7 @@ func newWorld(t testing.TB, app *v1alpha1.App, users ...runtime.Object) *world {
 	return w
 }
 
-// renew gives the world caches that hold nothing.
+// renew replaces the caches by empty ones.
 func (w *world) renew() {
 	w.cluster = kinds.Cluster{
 		Cluster:  cluster.Cluster{Kube: w.kube, Owned: informers.NewSharedInformerFactory(w.kube, 0), Others: metadatainformer.NewSharedInformerFactory(w.metadata, 0)},
@@ -78,18 +78,18 @@ func (w *world) renew() {
 	}
 }
 
-// runtime is what the controller of App shares with others.
+// runtime returns the runtime of the controller of App.
 func (w *world) runtime() controller.Runtime {
 	return controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())}
 }
 
-// pass does one pass for the App, with caches that hold what the servers have.
+// pass reconciles the App once, with caches that hold the objects of the servers.
 func (w *world) pass() (controller.Result, error) {
 	w.t.Helper()
 	return w.fill().Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "web"})
 }
 
-// fill makes new caches that hold what the servers have, and returns what reads them.
+// fill fills new caches with the objects of the servers, and returns a pipeline that reads them.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	w.t.Helper()
 	w.renew()
@@ -101,7 +101,7 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.App] {
 	return kind.Pipeline(w.runtime())
 }
 
-// load puts what the servers have into the caches.
+// load puts the objects of the servers into the caches.
 func (w *world) load() {
 	w.t.Helper()
 	controllertest.Load(w.t, w.cluster.Own.Windlass().V1alpha1().Apps().Informer().GetStore(), w.app())
@@ -129,12 +129,12 @@ func load[T children.Object](w *world, all children.Resource[T]) {
 	}
 }
 
-// others knows the Secrets that others have made.
+// others returns the informer of Secrets that the operator did not create.
 func (w *world) others() cache.SharedIndexInformer {
 	return w.cluster.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer()
 }
 
-// secrets are those there are.
+// secrets returns the Secrets on the server.
 func (w *world) secrets() []corev1.Secret {
 	w.t.Helper()
 	list, err := w.kube.CoreV1().Secrets("default").List(w.t.Context(), metav1.ListOptions{})
@@ -168,7 +168,7 @@ func metadataOf(object runtime.Object) runtime.Object {
 	}
 }
 
-// app is the App as the server has it.
+// app returns the App on the server.
 func (w *world) app() *v1alpha1.App {
 	w.t.Helper()
 	app, err := w.windlass.WindlassV1alpha1().Apps("default").Get(w.t.Context(), "web", metav1.GetOptions{})
@@ -178,8 +178,7 @@ func (w *world) app() *v1alpha1.App {
 	return app
 }
 
-// rolledOut is what the Deployment controller says of a Deployment of n Pods that it
-// has rolled out.
+// rolledOutOf returns the status of a Deployment whose n Pods are rolled out.
 func rolledOutOf(n int32) appsv1.DeploymentStatus {
 	return appsv1.DeploymentStatus{
 		Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
@@ -187,7 +186,7 @@ func rolledOutOf(n int32) appsv1.DeploymentStatus {
 	}
 }
 
-// rollOut is what the Deployment controller does in the end.
+// rollOut sets the status of the Deployment to that after a complete rollout.
 func (w *world) rollOut() {
 	w.t.Helper()
 	d := w.deployment()

@@ -13,12 +13,12 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// DefaultImage is the image of an At without one, unless Options have another.
+// DefaultImage is the image of an At that names none, unless Options have another.
 const DefaultImage = "busybox:1.37"
 
 // Options configure the controller of At.
 type Options struct {
-	// DefaultImage is the image of an At without one. It defaults to the constant DefaultImage.
+	// DefaultImage is the image of an At that names none. It defaults to the constant DefaultImage.
 	DefaultImage string
 }
 

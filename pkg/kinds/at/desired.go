@@ -22,13 +22,13 @@ const (
 	// attemptAnnotation on a Pod has the number of Pods of the At that failed before it was created,
 	// so that each failure is counted once.
 	attemptAnnotation = cnat.GroupName + "/attempt"
-	// nobody is the user that a restricted command runs as: most small images name no user,
-	// and the kubelet refuses to run those as one that is not root.
+	// nobody is the user ID of a restricted command. Most small images name no user, and the kubelet
+	// refuses to run them as root if runAsNonRoot is set.
 	nobody int64 = 65534
 )
 
-// podName returns the name of the Pod of an At, as in cnat. It is fixed, so that the API server
-// rejects a second Pod.
+// podName returns the name of the Pod of an At, as in github.com/programming-kubernetes/cnat. It is
+// fixed, so that the API server rejects a second Pod.
 func podName(at *v1.At) string { return at.Name + "-pod" }
 
 // desiredPod returns the Pod that runs the command of at.
@@ -76,8 +76,8 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	return pod
 }
 
-// labelValue returns a name as the value of a label. A name that is too long is cut and ends in a
-// hash, so that two names have different values.
+// labelValue returns a name as the value of a label. A name that is too long is cut and ends in a hash,
+// so that different names have different values.
 func labelValue(name string) string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
@@ -87,7 +87,7 @@ func labelValue(name string) string {
 	return name[:validation.LabelValueMaxLength-hashed-1] + "-" + hex.EncodeToString(sum[:])[:hashed]
 }
 
-// attemptOf returns the number in attemptAnnotation, or 0 without one.
+// attemptOf returns the number in attemptAnnotation, or 0 if it is missing or invalid.
 func attemptOf(pod *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[attemptAnnotation], 10, 32)
 	if err != nil || n < 0 {

@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// born is a world with one new At, an hour before its time.
+// born returns a world with one new At, and sets its clock from an hour before the scheduled time to that
+// time.
 func born(t *testing.T, changes ...func(*v1.At)) *world {
 	w := newWorld(t, noon.Add(-hour), true)
 	w.put(w.cnat.Tracker(), example(changes...))
@@ -28,7 +29,7 @@ func born(t *testing.T, changes ...func(*v1.At)) *world {
 	return w
 }
 
-// ends makes the kubelet say that the command of the Pod ended just now.
+// ends has the kubelet report that the command of the Pod ended just now.
 func (w *world) ends(code int32) {
 	w.t.Helper()
 	for _, p := range w.livePods() {
@@ -84,7 +85,7 @@ func TestRetriesWaitLongerEachTime(t *testing.T) {
 	}
 	controllertest.Equal(t, "delays in seconds", []float64{10, 20, 40, 80, 160, 320, 360, 360}, seconds)
 	controllertest.Equal(t, "failed", 9, w.at().Status.Failed)
-	controllertest.Equal(t, "Pods", 1, len(w.livePods())) // the last, for its log
+	controllertest.Equal(t, "Pods", 1, len(w.livePods())) // the last one stays for its log
 }
 
 func TestALostPodIsMadeAgainAndNotCounted(t *testing.T) {
@@ -101,7 +102,7 @@ func TestALostPodIsMadeAgainAndNotCounted(t *testing.T) {
 	controllertest.Equal(t, "status", isRunnow, summary(w.at()))
 }
 
-// TestNew has a controller with informers take an At through its life.
+// TestNew runs the controller with informers until an At is Done.
 func TestNew(t *testing.T) {
 	w := newWorld(t, noon, false)
 	cnatInformers := externalversions.NewSharedInformerFactory(w.cnat, 0)
@@ -130,7 +131,7 @@ func TestNew(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"create ats default/example", status, writePod, status}, w.journal.Writes())
 }
 
-// eventually waits for what a running controller does.
+// eventually waits until a running controller has done something.
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })

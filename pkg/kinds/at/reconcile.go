@@ -28,13 +28,13 @@ type reconciler struct {
 	image   string
 	clock   clock.PassiveClock
 	starts  *starts
-	// refusals are the refused creations of Pods, by the generation of the At.
+	// refusals are the refused creations of Pods, keyed by the generation of the At.
 	refusals *controller.Refusals[int64]
 }
 
-// clockCheck is the longest RequeueAfter. Timers run by the monotonic clock, which stands still
-// while a machine sleeps, and schedules by the wall clock, which can jump. A reconcile before the
-// scheduled time sends no request.
+// clockCheck is the longest RequeueAfter. Timers use the monotonic clock, which stands still while a
+// machine sleeps, but schedules use the wall clock, which can jump. A reconcile before the scheduled time
+// sends no request.
 const clockCheck = time.Minute
 
 // Reconcile implements controller.Reconciler.
@@ -87,7 +87,7 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	return controller.Result{}, nil
 }
 
-// run creates the Pod if there is none, and otherwise updates the status by it.
+// run creates the Pod if the cache has none, and otherwise updates the status from it.
 func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	switch {
@@ -102,7 +102,7 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 	}
 }
 
-// watch updates the status by the Pod, and enforces the deadline.
+// watch updates the status from the Pod, and enforces activeDeadlineSeconds.
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
@@ -135,8 +135,8 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	return controller.Result{}, nil
 }
 
-// retry deletes a failed Pod, so that the next one can be created, once the failure is stored and
-// the delay has passed. Until then the Pod stays, with its log.
+// retry deletes a failed Pod once the failure is stored and the delay has passed, so that the next Pod
+// can be created. Until then the Pod and its log stay.
 func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *ending, counted bool) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
@@ -180,8 +180,8 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
-// stopLate deletes a Pod that runs although its At is done. A process created it that was suspended
-// after its decision, while another process led.
+// stopLate deletes a Pod that runs although its At is Done. The process that created it was suspended
+// before the request, while another process led.
 func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {

@@ -12,18 +12,18 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// The creation of a rejected Pod is retried after the time for which it has been rejected so far,
-// within these bounds.
+// shortestRefusal and longestRefusal bound the delay before a rejected Pod is created again. The delay is
+// the time for which the Pod has been rejected so far.
 const (
 	shortestRefusal = time.Second
 	longestRefusal  = 5 * time.Minute
 )
 
-// maxRefusal is how many bytes of the API server's message are kept.
+// maxRefusal limits the message of the API server, in bytes.
 const maxRefusal = 1 << 10
 
-// isRefusal reports whether admission rejected the Pod: Pod Security, a quota, or a policy. A
-// namespace that is being deleted is none of these: the At is deleted with it.
+// isRefusal reports whether admission rejected the Pod: Pod Security, a quota, or a policy. It is false
+// for a namespace that is being deleted, because the At is deleted too.
 func isRefusal(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
@@ -39,12 +39,12 @@ func (r *reconciler) refused(at *v1.At, last controller.Refusal) error {
 	message := refusalMessage(at, last.Err)
 	summarize(at, controller.StateProgressing, reasonRefused, message)
 	if strings.Contains(last.Err.Error(), "exceeded quota") {
-		return controller.WaitFor(reasonRefused, message, after) // the end of other Pods makes room
+		return controller.WaitFor(reasonRefused, message, after) // there is room when other Pods end
 	}
 	return controller.Stalled(controller.WithReason(reasonRefused, fmt.Errorf("%s", message)), after)
 }
 
-// refusalMessage returns the message of the API server, and what to do about it.
+// refusalMessage returns the message of the API server, followed by advice.
 func refusalMessage(at *v1.At, err error) string {
 	said := err.Error()
 	if len(said) > maxRefusal {

@@ -71,7 +71,7 @@ func TestARefusedPodIsTriedAgainWithinBounds(t *testing.T) {
 		posts++
 		return !open, nil, forbidden("no Pods on Sundays")
 	})
-	for range 60 { // a pass each second, as if something happened all the time
+	for range 60 { // a reconcile each second, as after frequent events
 		w.deliver()
 		_, _ = w.pass()
 		w.clock.SetTime(w.clock.Now().Add(time.Second))

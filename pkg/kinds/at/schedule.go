@@ -13,13 +13,13 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Retries are delayed like those of a Job: by 10 s, 20 s, 40 s … 6 min.
+// retryBase and retryLimit bound the delay of a retry, as of a Job: 10 s, 20 s, 40 s … 6 min.
 const (
 	retryBase  = 10 * time.Second
 	retryLimit = 6 * time.Minute
 )
 
-// A time in JSON has four digits for the year, in UTC.
+// lastYear is the last year of a time in JSON, which has four digits for the year, in UTC.
 const lastYear = 9999
 
 // scheduledTime parses spec.schedule. Its error is Terminal.
@@ -40,7 +40,7 @@ func missed(at *v1.At, due, now time.Time) bool {
 	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))
 }
 
-// remaining returns the time that is left to the command. ok is false without a limit.
+// remaining returns the time until activeDeadlineSeconds have passed. ok is false without a deadline.
 func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	if at.Spec.ActiveDeadlineSeconds == nil || at.Status.StartTime == nil {
 		return 0, false
@@ -56,7 +56,7 @@ func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.CompletionTime.Add(seconds(int64(*at.Spec.TTLSecondsAfterFinished))).Sub(now), true
 }
 
-// retryDelay returns the delay of the next Pod after this many failures.
+// retryDelay returns the delay before the next Pod, after the given number of failures.
 func retryDelay(failed int32) time.Duration {
 	delay := retryBase
 	for i := int32(1); i < failed && delay < retryLimit; i++ {
@@ -71,7 +71,7 @@ func seconds(n int64) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// ending says how the command of a Pod ended.
+// ending describes how the command of a Pod ended.
 type ending struct {
 	succeeded bool
 	exitCode  *int32
@@ -79,7 +79,8 @@ type ending struct {
 	time      time.Time
 }
 
-// endingOf returns how the command of pod ended, or nil if it has not. A lost Pod did not fail.
+// endingOf returns how the command of pod ended, or nil if it has not. A lost Pod does not count as
+// failed.
 func endingOf(pod *corev1.Pod) *ending {
 	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
 	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
@@ -100,8 +101,8 @@ func endingOf(pod *corev1.Pod) *ending {
 }
 
 // lost reports whether a Pod failed because it is being deleted, or because its node is gone. The
-// deletionTimestamp cannot be compared with the time at which the container ended: a kubelet deletes
-// the Pod a second time at the end, which changes the timestamp.
+// deletionTimestamp cannot be compared with the time at which the container ended: at the end, the
+// kubelet deletes the Pod a second time, which changes the timestamp.
 func lost(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -115,9 +116,9 @@ func lost(pod *corev1.Pod) bool {
 // deletes the Pods of a missing node (k8s.io/kubernetes, pkg/controller/podgc).
 const deletionByPodGC = "DeletionByPodGC"
 
-// endTime returns the time at which a Pod ended. It depends on the Pod alone, so that every
-// reconcile gets the same time. A Pod whose container never ended, because the node rejected it,
-// ended when it became not ready, or else when it was created.
+// endTime returns the time at which a Pod ended. It depends only on the Pod, so that every reconcile gets
+// the same time. If the node rejected the Pod, no container ended. Then endTime is the time at which the
+// Pod became not ready, or else its creation.
 func endTime(pod *corev1.Pod) time.Time {
 	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
 		return terminated.FinishedAt.Time

@@ -18,14 +18,15 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// start creates the Pod of a Running At for which the cache has none.
+// start creates the Pod of a Running At. It is called if the cache has no such Pod.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
 		setFailed(at, reasonDeadline, deadlineMessage(at), now)
 		return controller.Result{}, nil
 	}
-	// Somebody edited the status if the At is Running before its time. Its command still waits.
+	// The At is Running before its time only if somebody edited the status. The command still has to
+	// wait.
 	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
@@ -53,9 +54,8 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	return controller.Result{}, nil
 }
 
-// startsFrom returns the time before which the Pod of a Running At is not created: the scheduled time
-// in the status, even if spec.schedule has changed since. A status without it was written by somebody
-// else.
+// startsFrom returns the earliest time at which the Pod of a Running At is created: the scheduled time in
+// the status, even if spec.schedule has changed since. Only a status that somebody else wrote lacks it.
 func startsFrom(at *v1.At) time.Time {
 	if due := at.Status.ScheduledTime; due != nil {
 		return due.Time
@@ -88,9 +88,8 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// taken handles a Pod that exists although the cache lacks it. It is the At's if the cache was
-// outdated, or if somebody removed the label by which the cache selects Pods. The Pod gets that
-// label back.
+// taken handles a Pod that exists although the cache lacks it. It belongs to the At if the cache was
+// outdated, or if somebody removed the label by which the cache selects Pods. taken restores that label.
 func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
 	if err != nil {
@@ -109,7 +108,7 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 	return result, err
 }
 
-// relabel gives a Pod the labels back with which it was created, so that the cache has it.
+// relabel restores the labels with which a Pod was created, so that the cache selects it.
 func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
 	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
 		return nil
@@ -126,21 +125,21 @@ func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) er
 	return nil
 }
 
-// foreignPod returns the error for a Pod that has the name of the At's Pod and belongs to somebody
-// else; see children.Owner.Taken.
+// foreignPod returns the error for a Pod that has the name of the At's Pod and another owner; see
+// children.Owner.Taken.
 func foreignPod(at *v1.At, pod *corev1.Pod) error {
 	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
 }
 
-// starts records the Ats that this process has set to Running and whose Pod it has not tried to
-// create yet. They need no confirmation, unless another process may have led in between: after a
+// starts records the Ats that this process has set to Running and whose Pod it has not tried to create
+// yet. Their phase needs no confirmation, unless another process may have led in between: after a
 // restart, or after the time fresh.
 type starts struct {
 	mu    sync.Mutex
 	times map[types.UID]metav1.Time
 }
 
-// fresh is how long a start needs no confirmation. It is long enough for many Ats with the same
+// fresh is how long a recorded start needs no confirmation. It is long enough for many Ats with the same
 // schedule.
 const fresh = time.Minute
 
@@ -154,7 +153,7 @@ func (s *starts) begin(at *v1.At) {
 	s.times[at.UID] = now
 }
 
-// take reports whether this process stored the start of at, and forgets it.
+// take reports whether this process stored the start of at, and forgets the start.
 func (s *starts) take(at *v1.At, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,7 +135,7 @@ func TestThePodIsWhatTheSpecSays(t *testing.T) {
 	envFrom := []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	resources := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	secrets := []corev1.LocalObjectReference{{Name: "registry"}}
-	long := strings.Repeat("long-", 49) + "name" // 249 characters, the most there may be
+	long := strings.Repeat("long-", 49) + "name" // 249 characters, the most that are allowed
 	want := func(name, instance string, spec corev1.PodSpec) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{

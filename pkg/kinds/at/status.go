@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// Reasons of conditions. A finished At has the reasons of a Job.
+// Reasons of conditions. A failed At has the reasons of a failed Job.
 const (
 	reasonScheduled       = "Scheduled"
 	reasonSuspended       = "Suspended"
@@ -49,7 +49,7 @@ func setRunning(at *v1.At, now time.Time) {
 	summarize(at, controller.StateProgressing, reason, message)
 }
 
-// setNotStarting is for a Pod whose container cannot start.
+// setNotStarting sets the conditions for a Pod whose container cannot start.
 func setNotStarting(at *v1.At, why string) {
 	summarize(at, controller.StateProgressing, reasonNotStarting,
 		fmt.Sprintf("The container does not start: %s; see `kubectl describe pod %s`.", why, podName(at)))
@@ -83,8 +83,8 @@ func setDone(at *v1.At) {
 	}
 }
 
-// countFailure counts the failure of a Pod in the status, and reports whether another try follows.
-// The number is derived from the Pod, so that a failure that is seen twice counts once.
+// countFailure counts the failure of a Pod in the status, and reports whether another try follows. It
+// derives the number from the Pod, so that a failure that is observed twice counts once.
 func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
 	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
 	at.Status.ExitCode = end.exitCode

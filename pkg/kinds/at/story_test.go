@@ -13,28 +13,27 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// story is one pass: what there was, and what came of it.
+// story is one reconcile: the state before it, and its effects.
 type story struct {
 	now      time.Duration    // after noon
 	at       *v1.At           // as the cache has it
-	onServer func(*v1.At)     // how the server's differs
+	onServer func(*v1.At)     // the difference of the server's At
 	begun    bool             // this process has stored the start
 	cached   []*corev1.Pod    // as the cache has them
-	live     []*corev1.Pod    // as the server has them, if otherwise
-	refuse   map[string]error // by "verb resource": what the server answers
+	live     []*corev1.Pod    // as the server has them, if different
+	refuse   map[string]error // by "verb resource": the error of the server
 
-	after      time.Duration // of which a part is waited at a time; a new phase is gone on with at once
+	after      time.Duration // waited for in parts of clockCheck; a new phase continues at once
 	err        string        // a part of it
 	gets       []string
 	writes     []string
 	events     []string
 	status     string
-	conditions []string // nil means that they stay
-	next       []string // what the next pass writes, with caches up to date
+	conditions []string // nil means unchanged
+	next       []string // the writes of the next reconcile, with up-to-date caches
 }
 
-// tell runs each story twice: with Pods as the server sends them, and with what
-// the cache keeps of them.
+// tell runs each story twice: with cached Pods as the server has them, and with trimmed ones.
 func tell(t *testing.T, stories map[string]story) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +90,6 @@ func (s story) happens(t *testing.T, trim bool) {
 	}
 
 	w.deliver()
-	_, _ = w.pass() // what came of it shows in its writes
+	_, _ = w.pass() // the writes show its result
 	controllertest.Equal(t, "writes of the next pass", s.next, w.journal.Writes()[len(s.writes):])
 }

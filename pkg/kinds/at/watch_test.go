@@ -28,7 +28,7 @@ var (
 	errNotFound = apierrors.NewNotFound(corev1.Resource("pods"), "example-pod")
 )
 
-// notStarting is what a Running At is whose image cannot be pulled.
+// notStarting changes an At to the state after the image of its Pod could not be pulled.
 func notStarting(at *v1.At) { running(at); setNotStarting(at, "ImagePullBackOff"); settled(at) }
 
 func TestThePodOfARunningAt(t *testing.T) {

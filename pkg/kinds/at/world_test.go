@@ -30,11 +30,11 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// No test may leave a goroutine behind.
+// TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a server that is strict about versions, caches that are as old as the
-// test wants them, and a controller whose passes the test calls.
+// world has a server that checks resource versions, caches whose content the test decides, and a
+// controller that the test runs.
 type world struct {
 	t         *testing.T
 	trim      bool // whether cached Pods go through pods.Trim
@@ -77,9 +77,8 @@ func newWorld(t *testing.T, now time.Time, trim bool) *world {
 	return w
 }
 
-// serve does what a real API server does and the fake one does not: it hands out
-// UIDs and resource versions, and keeps to preconditions. A deletion must name
-// both.
+// serve does what an API server does and the fake one does not: it assigns UIDs and resource versions,
+// and checks preconditions. A deletion must have both as preconditions.
 func (w *world) serve(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		resource, namespace := action.GetResource(), action.GetNamespace()
@@ -124,7 +123,7 @@ func check(tracker clienttesting.ObjectTracker, action clienttesting.Action, nam
 	return err
 }
 
-// stamped is a copy of an object that has a UID and the next resource version.
+// stamped returns a copy of an object with a UID and the next resource version.
 func (w *world) stamped(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	if accessor, err := meta.Accessor(object); err == nil {
@@ -137,7 +136,7 @@ func (w *world) stamped(object runtime.Object) runtime.Object {
 	return object
 }
 
-// put makes objects be on the server, as they are.
+// put adds objects to the server unchanged.
 func (w *world) put(tracker clienttesting.ObjectTracker, objects ...runtime.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -147,8 +146,7 @@ func (w *world) put(tracker clienttesting.ObjectTracker, objects ...runtime.Obje
 	}
 }
 
-// cachePods fills the cache of Pods as the informer would: with what the label
-// selects.
+// cachePods fills the cache of Pods like the informer, which selects them by label.
 func (w *world) cachePods(some ...*corev1.Pod) {
 	w.t.Helper()
 	for _, p := range some {
@@ -166,8 +164,7 @@ func (w *world) cachePods(some ...*corev1.Pod) {
 	}
 }
 
-// deliver brings the caches up to what the server has, and tells whether that was
-// news.
+// deliver updates the caches from the server, and reports whether they have changed.
 func (w *world) deliver() bool {
 	w.t.Helper()
 	before := w.versions()
@@ -206,7 +203,7 @@ func (w *world) livePods() []*corev1.Pod {
 	return pods
 }
 
-// at is the At as the server has it, or nil.
+// at returns the At on the server, or nil.
 func (w *world) at() *v1.At {
 	w.t.Helper()
 	live, err := w.cnat.Tracker().Get(v1.SchemeGroupVersion.WithResource("ats"), "default", "example")
@@ -223,8 +220,8 @@ func (w *world) pass() (controller.Result, error) {
 	return w.pipeline.Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "example"})
 }
 
-// settle does a pass for as long as the last one has made news, and returns how
-// long until the next.
+// settle reconciles until nothing changes on the server, and returns the RequeueAfter of the last
+// reconcile.
 func (w *world) settle() time.Duration {
 	w.t.Helper()
 	w.deliver()
@@ -239,7 +236,7 @@ func (w *world) settle() time.Duration {
 	}
 }
 
-// summary is a status without its conditions, in one line.
+// summary returns a status without its conditions, in one line.
 func summary(at *v1.At) string {
 	if at == nil {
 		return "gone"

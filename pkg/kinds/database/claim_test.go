@@ -15,13 +15,13 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// tracked are labels by which tools recognise what they have applied, and a user's own.
+// tracked are labels by which tools recognise the objects that they have applied, and a label of a user.
 var tracked = map[string]string{
 	"app.kubernetes.io/instance": "release", "argocd.argoproj.io/instance": "shop", "kustomize.toolkit.fluxcd.io/name": "shop",
 	"kapp.k14s.io/app": "1", "team": "storefront",
 }
 
-// ownLabels are all that a claim bears.
+// ownLabels are all labels of a claim.
 var ownLabels = map[string]string{"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "windlass"}
 
 func withTrackedLabels(db *v1alpha1.Database) { db.Labels = maps.Clone(tracked) }
@@ -34,7 +34,7 @@ func TestTheClaimBearsNoLabelOfTheDatabase(t *testing.T) {
 	controllertest.Equal(t, "labels of the claim", ownLabels, w.claim().Labels)
 }
 
-// TestAnExistingClaimLosesTheLabelsOfTheDatabase is of claims that earlier versions made.
+// TestAnExistingClaimLosesTheLabelsOfTheDatabase has claims of earlier operator versions.
 func TestAnExistingClaimLosesTheLabelsOfTheDatabase(t *testing.T) {
 	asBefore := maps.Clone(tracked)
 	maps.Copy(asBefore, selectorOf(example()))
@@ -75,7 +75,7 @@ func with(labels map[string]string, key, value string) map[string]string {
 	return labels
 }
 
-// asRecorded returns a function that puts labels into a record.
+// asRecorded returns a function that sets the labels in a record.
 func asRecorded(t *testing.T, labels map[string]string) func(string) string {
 	t.Helper()
 	return func(record string) string {

@@ -1,6 +1,7 @@
-// Package database reconciles Databases: it runs PostgreSQL by a Secret, a Service, a
-// PersistentVolumeClaim and a StatefulSet. It generates the password once; then the Secret decides.
-// The PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
+// Package database reconciles Databases: it runs PostgreSQL with a Secret, a Service, a
+// PersistentVolumeClaim and a StatefulSet. It generates the password once. After that, the password in
+// the Secret applies. The PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy
+// is Delete.
 package database
 
 import (
@@ -25,7 +26,7 @@ const (
 
 // Options configure the controller of Database.
 type Options struct {
-	// Image is the image of a Database without one, without the tag. It defaults to DefaultImage.
+	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
 	Image string
 }
 

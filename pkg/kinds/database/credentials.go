@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// desiredSecret returns the connection Secret. Its password is used only if the Secret has none yet:
-// see credentials.KeepPassword.
+// desiredSecret returns the connection Secret. It uses password only if the Secret has none yet: see
+// credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Name = credentials.Name(db.Name)
@@ -36,9 +36,8 @@ func checkPassword(s *corev1.Secret) error {
 		"PostgreSQL keeps the password that it has: the one in Secret %s has a line break or another control character; change it, or delete the Secret for a new one", s.Name)))
 }
 
-// passwordDigest returns a digest of the password. The key of the digest is the UID of the Secret,
-// which only those know who may read the Secret: others cannot guess the password by the annotations
-// of a Pod.
+// passwordDigest returns a digest of the password, keyed with the UID of the Secret. Only users who may
+// read the Secret know its UID, so that others cannot guess the password from the annotations of a Pod.
 func passwordDigest(s *corev1.Secret) string {
 	hash := hmac.New(sha256.New, []byte(s.UID))
 	hash.Write(s.Data[credentials.KeyPassword])

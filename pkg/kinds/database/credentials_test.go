@@ -26,7 +26,7 @@ func TestThePassword(t *testing.T) {
 		others  func(*corev1.Secret)
 		writes  []string // the first ones
 		want    func(before string) string
-		another bool // Pod
+		another bool // whether the Pod is replaced
 	}{
 		"stays when all else changes":              {change: everything, writes: []string{patchSecret, "patch services default/shop", patchClaim, patchSet}},
 		"stays when its label is taken away":       {others: func(s *corev1.Secret) { delete(s.Labels, controller.ManagedByLabel) }, writes: []string{"create secrets default/shop-credentials", patchSecret}},

@@ -40,7 +40,7 @@ func TestWhatADatabaseMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "writes", []string{
-		"patch databases default/shop", // the finalizer, before all else
+		"patch databases default/shop", // the finalizer comes first
 		"create secrets default/shop-credentials", "create services default/shop", "create persistentvolumeclaims default/shop", "create statefulsets default/shop",
 		updateStatus,
 	}, w.journal.Writes())
@@ -117,15 +117,14 @@ func TestTheVolume(t *testing.T) {
 			controllertest.Equal(t, "it is said", strings.HasPrefix(c.reason, "StorageC") || c.reason == "VolumeDeleted", err != nil)
 			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
 			controllertest.Equal(t, "size", c.size, sizeOf(w.claim()).String())
-			controllertest.Equal(t, "status.storage", "1Gi", w.db().Status.Storage.String()) // what it has
+			controllertest.Equal(t, "status.storage", "1Gi", w.db().Status.Storage.String()) // the capacity
 			controllertest.Equal(t, "class", "standard", *w.claim().Spec.StorageClassName)
 			controllertest.Equal(t, "reason", c.reason, reason(w.db()))
 		})
 	}
 }
 
-// TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen keeps one controller over its
-// passes.
+// TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen uses the same refusals in all reconciles.
 func TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen(t *testing.T) {
 	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
 	clk := clocktesting.NewFakePassiveClock(time.Now())
@@ -188,7 +187,7 @@ func TestAVolumeIsTakenUpByTheNextOfTheName(t *testing.T) {
 	}
 	controllertest.Equal(t, "claim", left.UID, again.claim().UID)
 
-	// Of one whose class was named it need not be named again.
+	// The storage class of an existing claim need not be in the spec.
 	classed := up(t, func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") })
 	again = newWorld(t, example(func(db *v1alpha1.Database) { db.UID = "another-uid" }), classed.claim())
 	if _, err := again.pass(); err != nil {
@@ -267,8 +266,8 @@ func TestTheVolumeOfADeletedDatabase(t *testing.T) {
 	}
 }
 
-// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server not answer, or say
-// once that there is not what the cache has.
+// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server fail, or return one 404 for an
+// object that the cache has.
 func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
 	for _, c := range []struct {
 		resource string
@@ -296,7 +295,7 @@ func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
 	}
 }
 
-// gone is the answer for what is not there.
+// gone is the API server's error for a missing object.
 var gone = apierrors.NewNotFound(schema.GroupResource{}, "shop")
 
 func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
@@ -333,8 +332,8 @@ func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
 	}
 }
 
-// TestNew has a controller with informers, whose clock stands still: what happens
-// comes of events.
+// TestNew runs the controller with informers and a clock that stands still, so that only events start a
+// reconcile.
 func TestNew(t *testing.T) {
 	w := newWorld(t, example())
 	c, err := New(w.cluster, w.runtime(), Options{})

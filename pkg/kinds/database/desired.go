@@ -32,11 +32,12 @@ const (
 func selectorOf(db *v1alpha1.Database) map[string]string {
 	return map[string]string{
 		nameLabel: nameLabelValue, instanceLabel: db.Name,
-		controller.ManagedByLabel: controller.ManagedByWindlass, // others use the first two as well
+		controller.ManagedByLabel: controller.ManagedByWindlass, // other tools set the first two as well
 	}
 }
 
-// metaOf returns the metadata of all owned objects. They have the labels of the Database too.
+// metaOf returns the metadata of all children except the claim. They also have the labels of the
+// Database.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -57,12 +58,12 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 }
 
 // desiredClaim returns the claim. It is not a template of the StatefulSet, because these templates are
-// immutable, and because a StatefulSet uses any claim that has the name.
+// immutable, and because a StatefulSet uses any existing claim with the right name.
 //
-// The claim has none of the Database's labels. Argo CD, kapp and other tools label the objects that
-// they apply, and delete objects with that label which are not in git, unless they have an owner
-// reference. The claim has none, because it outlives the Database. For the same reason it has no
-// instance label.
+// The claim has none of the Database's labels. Argo CD, kapp and other tools label the objects that they
+// apply. They delete objects that have the label but are not in git, unless the objects have an owner
+// reference. The claim has no owner reference, because it outlives the Database. For the same reason it
+// has no instance label.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
@@ -76,9 +77,9 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// keepVolume copies what a volume cannot change: its class, and the size that it may not go below. An
-// unbound claim cannot grow. While it grows, the request may be lowered, but not to the capacity or
-// below (k8s.io/kubernetes, pkg/apis/core/validation).
+// keepVolume keeps the requested size of the claim where Kubernetes does not allow a change. An unbound
+// claim cannot grow, and no claim can shrink. Only while a claim grows, the request may be lowered, but
+// not to the capacity or below (k8s.io/kubernetes, pkg/apis/core/validation).
 func keepVolume(want, live *corev1.PersistentVolumeClaim) {
 	wanted, asked, has := sizeOf(want), sizeOf(live), live.Status.Capacity.Storage()
 	growing := live.Status.Phase == corev1.ClaimBound && !has.IsZero() && asked.Cmp(*has) > 0
@@ -113,7 +114,8 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 }
 
 // desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, a Pod that
-// does not start is replaced by one of a newer template; OrderedReady would wait for ever.
+// does not start is replaced by a Pod of a newer template. With OrderedReady, the StatefulSet controller
+// would wait forever.
 func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),

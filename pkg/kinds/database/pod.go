@@ -17,7 +17,7 @@ import (
 
 const (
 	containerName = "postgresql"
-	postgresUser  = 999 // of Docker's official Debian images
+	postgresUser  = 999 // the user ID in Docker's official Debian images
 
 	dataVolume        = "data"
 	dataPath          = "/var/lib/postgresql/data"
@@ -48,27 +48,27 @@ var startScript string
 const (
 	// isReady succeeds while the server accepts TCP connections.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent fails if the mounted password is not the one that the server uses, because the Pod
-	// was created before the kubelet observed the change of the Secret. The container is restarted
-	// then. The script runs no program: after a timeout of the probe, the program would become a
-	// child of the server, which treats a child that is killed by a signal as a crash. A password
-	// with a control character is ignored.
+	// isCurrent fails if the mounted password differs from the password of the server, because the Pod
+	// was created before the kubelet observed a change of the Secret. The kubelet then restarts the
+	// container. The script starts no process: after a timeout of the probe, the process would become a
+	// child of the server, which treats a child that is killed by a signal as a crash. The script ignores
+	// a password with a control character.
 	isCurrent = `[ -e "$TAKEN_FILE" ] || exit 0
 IFS= read -r now <"$PASSWORD_FILE" && exit 0
 case $now in *[[:cntrl:]]*) exit 0 ;; esac
 IFS= read -r taken <"$TAKEN_FILE"
 [ "$now" = "$taken" ]`
-	// shutDown makes the server close its connections, whatever the stop signal of the image is.
-	// After SIGTERM it would wait for clients to do so.
+	// shutDown makes the server close its connections, whatever the stop signal of the image is. After
+	// SIGTERM the server would wait for clients to close them.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
 )
 
-// DefaultImage is the image of a Database without one. The tag is the version. It has no digest,
-// because a new digest in a new version of the operator would restart every server.
+// DefaultImage is the image of a Database that names none. The tag is the version. The image has no
+// digest, because a new digest in a new version of the operator would restart every server.
 const DefaultImage = "postgres"
 
-// desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted.
-// image is that of Options.
+// desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted. image
+// is the image without its tag, unless the spec names another.
 func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
 	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
@@ -142,8 +142,8 @@ func ownerAttributes(db *v1alpha1.Database) string {
 	return strings.Join(words, " ")
 }
 
-// serverArgs returns the parameters of the user, followed by those that the user cannot set: the last
-// one counts.
+// serverArgs returns the parameters of the user, followed by the parameters that the user cannot set.
+// PostgreSQL uses the last value of each.
 func serverArgs(db *v1alpha1.Database) []string {
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Parameters)) {

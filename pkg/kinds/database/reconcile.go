@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// deletionRecheck is how often a Database is reconciled whose claim is being deleted.
+	// deletionRecheck is how often a Database is reconciled while its claim is being deleted.
 	deletionRecheck = 5 * time.Second
-	// growthRetry is how often the growth of a volume is retried that was refused: its class may allow
-	// it later.
+	// growthRetry is how often a refused growth of a volume is retried, because its storage class may
+	// allow it later.
 	growthRetry = 5 * time.Minute
 )
 
@@ -42,20 +42,20 @@ type reconciler struct {
 	// deleted.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
-	// refusals are the refused growths of volumes, by the desired size.
+	// refusals are the refused growths of volumes, keyed by the desired size.
 	refusals *controller.Refusals[string]
-	// image is that of Options.
+	// image is Options.Image with its default.
 	image string
 	clock clock.PassiveClock
 }
 
-// scope is what the steps of one reconcile share.
+// scope holds the state that the steps of one reconcile share.
 type scope struct {
 	db          *v1alpha1.Database
 	owner       children.Owner
 	secret      *corev1.Secret
 	claim       *corev1.PersistentVolumeClaim
-	cannotGrow  error // of the claim, which stops nothing else
+	cannotGrow  error // why the claim cannot grow, which stops no step, or nil
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // of the StatefulSet, or nil
 }
@@ -112,7 +112,7 @@ func (r *reconciler) service(ctx context.Context, p *scope) error {
 	return err
 }
 
-// volume ensures the claim, which may be that of an earlier Database of the same name.
+// volume ensures the claim, which an earlier Database of the same name may have left.
 func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	if err := r.checkVolume(p); err != nil {
 		return err
@@ -136,15 +136,16 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	return checkClass(p.db, claim)
 }
 
-// keepSize has a desired claim request the size that the cached claim requests.
+// keepSize sets the size in a desired claim to the size that the cached claim requests.
 func (r *reconciler) keepSize(want *corev1.PersistentVolumeClaim) {
 	if claim, err := r.claims.Cache.Get(want.Namespace, want.Name); err == nil {
 		want.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(claim)
 	}
 }
 
-// checkVolume checks an existing claim. While a claim in use is being deleted, nothing may replace the
-// Pod.
+// checkVolume returns an error if an existing claim has another storage class, or is being deleted
+// although the StatefulSet exists. In the latter case, no further step may replace the Pod, which still
+// has the data.
 func (r *reconciler) checkVolume(p *scope) error {
 	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
@@ -167,7 +168,7 @@ func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 }
 
 // replace deletes a Pod of an earlier template that does not start. In some versions the StatefulSet
-// controller waits for it for ever (kubernetes/kubernetes#67250, #137409).
+// controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||

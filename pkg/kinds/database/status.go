@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Reasons of conditions. A container that does not start has the reasons of the kubelet.
+// Reasons of conditions. A container that cannot start has the reason of the kubelet.
 const (
 	reasonInvalidPassword = "InvalidPassword"
 	reasonCannotGrow      = "StorageCannotGrow"
@@ -42,7 +42,7 @@ func setBlocked(db *v1alpha1.Database, err error) {
 	controller.Blocked(err).SetOn(db)
 }
 
-// setProgress sets the status by the children. It returns the time after which the status can change
+// setProgress sets the status from the children. It returns the time after which the status can change
 // without an event, or 0.
 func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
 	v := verdictOf(db, s, pod, claim, now)
@@ -51,11 +51,11 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 	return v.again
 }
 
-// verdict is what follows from the children.
+// verdict is the phase of a Database that follows from its children, and why.
 type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
-	again           time.Duration // when it can change without an event, or 0
+	again           time.Duration // time until it can change without an event, or 0
 }
 
 func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
@@ -110,7 +110,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 	return starting
 }
 
-// schedulingPatience is how long a Pod may be unschedulable before the status says so.
+// schedulingPatience is how long a Pod may be unschedulable before the status reports it.
 const schedulingPatience = time.Minute
 
 // isUp reports whether the Pod of the newest template is ready.

@@ -17,12 +17,12 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// blocked is what the kubelet says of a container that waits for a reason.
+// blocked returns the status of a Pod whose container waits for a reason.
 func blocked(reason string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
 }
 
-// crashed is what it says of one that has ended before.
+// crashed returns the status of a Pod whose container has ended before.
 func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name: containerName, State: now,
@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    appsv1.StatefulSetStatus
 		pod    *corev1.PodStatus
-		before string // reason of Ready
+		before string // the reason of Ready before
 		want   string
 		again  time.Duration
 	}{

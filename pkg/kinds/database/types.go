@@ -8,7 +8,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// newReconciler returns a reconciler that knows its children.
+// newReconciler returns a reconciler with the types of its children. It leaves refusals, image and clock
+// unset.
 func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	r := &reconciler{
 		secrets:      c.Secrets().Type(tracker),
@@ -23,7 +24,7 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	}
 	r.secrets.Keep = credentials.KeepPassword
 	r.claims.Keep = keepVolume
-	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // to the volume that is there
+	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // an existing volume keeps its class
 	r.claims.Outlives = true
 	return r
 }

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is a Database with the defaults that the schema sets, after some changes.
+// example returns a Database with the defaults of the schema, after some changes.
 func example(changes ...func(*v1alpha1.Database)) *v1alpha1.Database {
 	db := &v1alpha1.Database{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "database-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
@@ -46,7 +46,7 @@ func example(changes ...func(*v1alpha1.Database)) *v1alpha1.Database {
 	return db
 }
 
-// world is fake servers with a Database, and with what others have made.
+// world has fake servers with a Database, and with objects of others.
 type world struct {
 	t        testing.TB
 	kube     *kubefake.Clientset
@@ -81,14 +81,14 @@ func (w *world) forget() {
 	}
 }
 
-// pass does one pass for the Database, with caches that hold what the servers have.
+// pass reconciles the Database once, with caches that hold the objects of the servers.
 func (w *world) pass() (controller.Result, error) {
 	w.t.Helper()
 	w.forget()
 	return w.fill().Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "shop"})
 }
 
-// fill fills the caches with what the servers have, and returns what does a pass.
+// fill fills the caches with the objects of the servers, and returns a pipeline that reads them.
 func (w *world) fill() *controller.Pipeline[*v1alpha1.Database] {
 	w.t.Helper()
 	kind, err := declare(w.cluster, w.runtime(), Options{})
@@ -116,7 +116,7 @@ func (w *world) fill() *controller.Pipeline[*v1alpha1.Database] {
 	return kind.Pipeline(w.runtime())
 }
 
-// runtime is what the controller of Database shares with others.
+// runtime returns the runtime of the controller of Database.
 func (w *world) runtime() controller.Runtime {
 	return controller.Runtime{Events: w.events, Clock: clocktesting.NewFakeClock(time.Now())}
 }
@@ -133,7 +133,7 @@ func (w *world) load(store cache.Store, list runtime.Object) {
 	}
 }
 
-// db is the Database as the server has it.
+// db returns the Database on the server.
 func (w *world) db() *v1alpha1.Database {
 	w.t.Helper()
 	db, err := w.windlass.WindlassV1alpha1().Databases("default").Get(w.t.Context(), "shop", metav1.GetOptions{})
@@ -143,7 +143,7 @@ func (w *world) db() *v1alpha1.Database {
 	return db
 }
 
-// change has the user change the Database.
+// change changes the Database as a user does.
 func (w *world) change(change func(*v1alpha1.Database)) {
 	w.t.Helper()
 	db := w.db()
@@ -181,7 +181,7 @@ func (w *world) statefulSet() *appsv1.StatefulSet {
 	return s
 }
 
-// update has others change an object of a built-in type.
+// update changes an object of a built-in type on the server.
 func (w *world) update(resource string, object metav1.Object) {
 	w.t.Helper()
 	gvr := corev1.SchemeGroupVersion.WithResource(resource)
@@ -193,8 +193,7 @@ func (w *world) update(resource string, object metav1.Object) {
 	}
 }
 
-// comeUp is what the StatefulSet's controller, the kubelet and a provisioner do in the
-// end.
+// comeUp sets the status of the StatefulSet and of the claim to that of a running server.
 func (w *world) comeUp() {
 	w.t.Helper()
 	s, claim := w.statefulSet(), w.claim()
@@ -205,7 +204,7 @@ func (w *world) comeUp() {
 	w.update("persistentvolumeclaims", claim)
 }
 
-// up is a world whose Database is Ready.
+// up returns a world whose Database is Ready.
 func up(t testing.TB, changes ...func(*v1alpha1.Database)) *world {
 	t.Helper()
 	w := newWorld(t, example(changes...))

@@ -70,11 +70,11 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	return read.settings, read.err
 }
 
-// maxKept is how many bytes of certificates are kept for the Secrets of a namespace. A Secret that is
-// not kept is read by each reconcile, and is missing when its namespace is deleted.
+// maxKept limits the certificates that are kept for the Secrets of a namespace, in bytes. A Secret that
+// is not kept is read by each reconcile, and Finalize cannot use it after its deletion.
 const maxKept = 1 << 20
 
-// keep keeps the content of a Secret, and drops others of its namespace if they exceed maxKept.
+// keep keeps the content of a Secret, and drops others of its namespace if together they exceed maxKept.
 func (c *connections) keep(key controller.Key, read connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +101,8 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 	return last, ok
 }
 
-// forgetful returns the handler that forgets a Secret with the last ExternalDatabase that refers to
-// it, whose finalization may need it.
+// forgetful returns the handler that forgets a Secret once no ExternalDatabase refers to it. Until then,
+// Finalize may need it.
 func (c *connections) forgetful(referrers references.Index) cache.ResourceEventHandler {
 	forget := func(secret controller.Key) {
 		if len(referrers.Find(secret.String())) > 0 {

@@ -38,8 +38,8 @@ func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector)
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
-// declare declares ExternalDatabase to the engine. It also returns the handler that
-// forgets the connection Secrets to which none refers any more.
+// declare declares ExternalDatabase to the engine. It also returns the handler that forgets connection
+// Secrets to which no ExternalDatabase refers any more.
 func declare(c kinds.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)

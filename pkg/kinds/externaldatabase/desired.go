@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// desiredSecret returns the owner's Secret, which has the host, sslmode and ca of the administrator's.
-// Its password is used only if the Secret has none yet: see credentials.KeepPassword.
+// desiredSecret returns the Secret of the owner. Host, port, sslmode and ca are those of admin. It uses
+// password only if the Secret has none yet: see credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string) *corev1.Secret {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -30,7 +30,7 @@ func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, pas
 	}, password)
 }
 
-// maxLabel is how many bytes the value of a label may have.
+// maxLabel limits the value of a label, in bytes.
 const maxLabel = 63
 
 // instance returns a name as the value of a label, or "" if it is too long.
@@ -54,8 +54,8 @@ func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.
 	return want
 }
 
-// checkPassword returns a Terminal error for a password that clients may normalize before they send it,
-// each in another way.
+// checkPassword returns a Terminal error for a password with a character that is not printable ASCII,
+// because clients may normalize it in different ways before they send it.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
 		return nil

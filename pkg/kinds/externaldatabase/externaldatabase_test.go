@@ -23,7 +23,7 @@ const (
 	updateStatus = "update externaldatabases/status default/shop"
 )
 
-// ours is the owner's Secret as an earlier pass has made it.
+// ours returns the owner's Secret as an earlier reconcile has created it.
 func ours(t *testing.T, db *v1alpha1.ExternalDatabase) *corev1.Secret {
 	t.Helper()
 	w := newWorld(t, &fakeServer{}, db, connectionSecret())
@@ -40,7 +40,7 @@ func TestAPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		db         *v1alpha1.ExternalDatabase
 		connection *corev1.Secret
-		first      bool // there is no Secret of the owner's yet
+		first      bool // the owner's Secret does not exist yet
 		server     fakeServer
 		asked      []string
 		writes     []string
@@ -115,7 +115,7 @@ func TestAPass(t *testing.T) {
 		},
 		"says what could not be made": {
 			db: example(bound), connection: connectionSecret(), server: fakeServer{create: broken}, asked: []string{"exists", "create", "close"}, writes: []string{updateStatus},
-			phase: "Pending", reason: "ServerError", id: "1/2", err: true, // the database was made, something else was not
+			phase: "Pending", reason: "ServerError", id: "1/2", err: true, // the database was created, but something else failed
 		},
 		"says what could not be put right": {
 			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken},
@@ -175,8 +175,8 @@ func TestAConnectionSecretIsReadOncePerVersion(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{updateStatus, patchSecret}, w.journal.Writes())
 }
 
-// TestASecretThatWasLetGoIsTakenBack is of an ExternalDatabase that gets no further: else
-// its deletion would take the Secret for one that was orphaned.
+// TestASecretThatWasLetGoIsTakenBack has a reconcile that fails right after that. Otherwise a deletion of
+// the ExternalDatabase would treat the Secret as orphaned.
 func TestASecretThatWasLetGoIsTakenBack(t *testing.T) {
 	credentials := ours(t, example())
 	credentials.OwnerReferences = nil
@@ -309,8 +309,8 @@ func TestAPassIsPostponedForAMoment(t *testing.T) {
 	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
 }
 
-// A process that has just started may be served a list from before a deletion; what it made
-// on the server then nobody would ever delete.
+// TestNothingIsMadeForAnExternalDatabaseThatIsGone has a cache from before a deletion, as a process that
+// has just started can have. Nobody would ever delete what it created on the server.
 func TestNothingIsMadeForAnExternalDatabaseThatIsGone(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.ExternalDatabase){
 		"or another":       func(db *v1alpha1.ExternalDatabase) { db.UID = "other" },

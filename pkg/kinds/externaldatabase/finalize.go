@@ -43,8 +43,8 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 
 // deletesData reports whether role and database have to be deleted, and may exist.
 //
-// It reads the ExternalDatabase and its Secret from the API server: a statement has no precondition on
-// the ExternalDatabase, or on whether its Secret is orphaned.
+// It reads the ExternalDatabase and its Secret from the API server: an SQL statement can have no
+// precondition on the ExternalDatabase, or on whether its Secret is orphaned.
 func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatabase) (bool, error) {
 	if !saysDelete(db) {
 		return false, nil
@@ -65,21 +65,21 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	case err != nil:
 		return false, err
 	case !found:
-		// The Secret is created before anything on the server.
+		// The Secret is created before role and database, and the status has it before they exist.
 		return live.Status.ExternalID != "" || live.Status.Binding != nil, nil
 	}
 	return !owner.Orphaned(secret), nil
 }
 
-// saysDelete reports whether the database is deleted, as far as the ExternalDatabase tells: while
-// children are being orphaned it has a finalizer that says so. Afterwards the Secret has no owner
-// reference.
+// saysDelete reports whether the spec and the finalizers of the ExternalDatabase let the database be
+// deleted. The ExternalDatabase has the finalizer orphan while its Secret is being orphaned. Afterwards
+// the Secret has no owner reference.
 func saysDelete(db *v1alpha1.ExternalDatabase) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// lastConnection returns the settings in the connection Secret or, if it is gone, those that were read
-// last: the objects of a namespace are deleted in any order.
+// lastConnection returns the settings in the connection Secret or, if the Secret is gone, the settings
+// that were last read from it: the objects of a namespace are deleted in any order.
 func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDatabase) (postgresql.Settings, error) {
 	key := connectionKey(db)
 	admin, err := r.connections.get(ctx, key)

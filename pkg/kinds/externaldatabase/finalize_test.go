@@ -25,13 +25,13 @@ func TestADeletion(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		db      *v1alpha1.ExternalDatabase
-		without string // a Secret that is not there
-		broken  bool   // the connection Secret says nothing
-		orphan  bool   // the owner's Secret has no owner any more
+		without string // the name of a missing Secret
+		broken  bool   // the connection Secret has no data
+		orphan  bool   // the owner's Secret has no owner reference any more
 		server  fakeServer
-		live    func(*v1alpha1.ExternalDatabase) // what the cache does not know yet
+		live    func(*v1alpha1.ExternalDatabase) // the cache has not observed this yet
 		asked   []string
-		reason  string // it is held for
+		reason  string // why the deletion waits
 	}{
 		"deletes the database":                              {db: example(known, deleted), asked: []string{"delete", "close"}},
 		"deletes one of which nobody knows more":            {db: example(deleted), asked: []string{"delete", "close"}},
@@ -69,7 +69,7 @@ func TestADeletion(t *testing.T) {
 			controllertest.Equal(t, "held", c.reason != "", err != nil)
 			controllertest.Equal(t, "asked", c.asked, c.server.asked)
 			if c.reason == "" {
-				controllertest.Equal(t, "writes", []string{addFinalizer}, w.journal.Writes()) // takes it away here
+				controllertest.Equal(t, "writes", []string{addFinalizer}, w.journal.Writes()) // here it removes the finalizer
 				return
 			}
 			controllertest.Equal(t, "writes", []string{updateStatus}, w.journal.Writes())
@@ -85,7 +85,7 @@ func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
 	before, elsewhere := example(known), example(known, func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
 	another := example(func(db *v1alpha1.ExternalDatabase) { db.Name = "another" })
 	for name, c := range map[string]struct {
-		now     []*v1alpha1.ExternalDatabase // that there are
+		now     []*v1alpha1.ExternalDatabase // the ExternalDatabases that exist
 		happens func(cache.ResourceEventHandler)
 		kept    bool
 	}{
@@ -114,7 +114,7 @@ func TestAConnectionIsForgottenWithTheLastThatNamesIt(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfANamespaceAreKeptUpToALimit is of Secrets that are as large as they may be.
+// TestCertificatesOfANamespaceAreKeptUpToALimit has Secrets of the maximum size.
 func TestCertificatesOfANamespaceAreKeptUpToALimit(t *testing.T) {
 	c := newConnections(nil, nil)
 	for n := range 100 {
@@ -138,7 +138,7 @@ func TestCertificatesOfANamespaceAreKeptUpToALimit(t *testing.T) {
 	}
 }
 
-// TestADeletionGoesOnWithWhatWasRead is of a namespace that goes, with all that is in it.
+// TestADeletionGoesOnWithWhatWasRead deletes the Secrets first, as the deletion of a namespace can.
 func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 	w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret(), ours(t, example()))
 	if _, err := w.pass(); err != nil {
@@ -166,7 +166,8 @@ func TestADeletionGoesOnWithWhatWasRead(t *testing.T) {
 	controllertest.Equal(t, "password", "", w.server.want.Password)
 }
 
-// TestOneAnswerThatItIsGoneDeletesNoDatabase is of a Secret that may have been orphaned.
+// TestOneAnswerThatItIsGoneDeletesNoDatabase has a 404 for an object that the cache has: the Secret may
+// have been orphaned.
 func TestOneAnswerThatItIsGoneDeletesNoDatabase(t *testing.T) {
 	for _, resource := range []string{"externaldatabases", "secrets"} {
 		w := newWorld(t, &fakeServer{}, example(known, deleted), connectionSecret(), ours(t, example()))

@@ -19,11 +19,11 @@ import (
 type server interface {
 	// Exists reports whether role and database exist, and are in the desired state.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
-	// Create creates them, or continues an interrupted creation, and returns their identity.
+	// Create creates role and database, or continues an interrupted creation, and returns their identity.
 	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
-	// Update brings them to the desired state.
+	// Update brings role and database to the desired state.
 	Update(ctx context.Context, want postgresql.Want) error
-	// Delete deletes them if they still have the identity want.ID.
+	// Delete deletes role and database if they still have the identity want.ID.
 	Delete(ctx context.Context, want postgresql.Want) error
 	// Close closes all connections.
 	Close()
@@ -41,7 +41,7 @@ type reconciler struct {
 	live windlassclient.ExternalDatabasesGetter
 }
 
-// scope is what the steps of one reconcile share.
+// scope holds the state that the steps of one reconcile share.
 type scope struct {
 	db       *v1alpha1.ExternalDatabase
 	owner    children.Owner
@@ -53,9 +53,9 @@ func newScope(db *v1alpha1.ExternalDatabase) *scope {
 	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
 }
 
-// Reconcile implements controller.Reconciler. It stores the password in the Secret before it sends it
-// to the server, so that no fault leaves an unknown password there. Before that it stores the name of
-// the Secret in the status, so that Finalize knows that the server may have a database.
+// Reconcile implements controller.Reconciler. Before it sends the password to the server, it stores the
+// password in the Secret and the name of the Secret in the status. A failure therefore leaves no unknown
+// password on the server, and Finalize knows that the server may have a database.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	p := newScope(db)
 	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
@@ -81,15 +81,15 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// newPassword generates the password, once. An existing Secret is not changed before the server has
-// proved to be the right one.
+// newPassword generates the password once. It does not change the data of a Secret that has a password,
+// because the server has not yet proved to be the right one.
 func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
 			return err
 		}
-	} else if p.owner.Orphaned(secret) { // Finalize must find it
+	} else if p.owner.Orphaned(secret) { // otherwise Finalize would leave the database
 		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials updates the Secret. If its password has changed since it was sent to the server, the
-// reconcile is repeated.
+// credentials updates the Secret. If its password has changed since the server got it, credentials
+// returns an error that repeats the reconcile.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
 	if err != nil {
@@ -130,8 +130,8 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case found.ID == "" && want.ID != "":
 		return gone(p.db)
 	case found.ID == "":
-		// With an outdated cache, a process that has just started could create the database again that
-		// another one has deleted, and nobody would ever delete it.
+		// With an outdated cache, a process that has just started could create a database that another
+		// process has deleted. Nobody would ever delete the new one.
 		if err := p.owner.Recheck(ctx, "anything is made on the server"); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case !found.Current:
 		err = server.Update(ctx, want)
 	}
-	if found.ID != "" { // it exists, even if something else failed
+	if found.ID != "" { // the database exists, even if something else failed
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {

@@ -37,17 +37,17 @@ const (
 	creationDelay = time.Second
 	// awayRetry is how often a server that does not answer is retried.
 	awayRetry = 30 * time.Second
-	// conflictRetry is how often a name that is taken is tried again.
+	// conflictRetry is how often a name that is taken, or a database that is gone, is checked again.
 	conflictRetry = 30 * time.Second
 	// configurationRetry is how often a server that refuses a login or a statement is retried: changes
 	// on the server cause no event.
 	configurationRetry = 5 * time.Minute
 )
 
-// explain maps the error of a server to one of the engine, and adds what to do about it. The message
-// names the connection Secret, but nothing that is in it, because those who can read the object may
-// not be allowed to read Secrets. The response of a server that is not PostgreSQL is only in the log,
-// at --v=2.
+// explain maps an error of a server to an error of the engine, and adds what to do about it. The message
+// names the connection Secret but nothing of its content, because users who can read the object may not
+// be allowed to read Secrets. The response of a server that is not PostgreSQL is only in the log, at
+// --v=2.
 func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A PostgreSQL server gave an error", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
@@ -81,12 +81,12 @@ func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) erro
 	return controller.WithReason(reasonServerError, fmt.Errorf("the server of %s: %w", secret, err))
 }
 
-// recreateAnnotation requests a new, empty database in place of one that is gone. Its value is the
+// recreateAnnotation requests a new, empty database in place of a database that is gone. Its value is the
 // status.externalID of the former database, so that it has an effect only once.
 const recreateAnnotation = "windlass.dev/recreate"
 
-// gone returns the error for a database that has disappeared. Only a user can decide to replace it by
-// an empty one. After that decision, the former identity is removed from the status before a new
+// gone returns the error for a database that has disappeared. Only a user can decide to replace it with
+// an empty database. After that decision, the former identity is removed from the status before a new
 // database is created.
 func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID

@@ -30,8 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is an ExternalDatabase with the defaults that the schema sets, after some
-// changes.
+// example returns an ExternalDatabase with the defaults of the schema, after some changes.
 func example(changes ...func(*v1alpha1.ExternalDatabase)) *v1alpha1.ExternalDatabase {
 	db := &v1alpha1.ExternalDatabase{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
@@ -46,19 +45,19 @@ func example(changes ...func(*v1alpha1.ExternalDatabase)) *v1alpha1.ExternalData
 	return db
 }
 
-// bound is one whose Secret was made.
+// bound changes an ExternalDatabase to one whose Secret was created.
 func bound(db *v1alpha1.ExternalDatabase) {
 	db.Status.Binding = &v1alpha1.SecretBinding{Name: "shop-credentials"}
 }
 
 func deleted(db *v1alpha1.ExternalDatabase) { db.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 
-// known is one whose database was made.
+// known changes an ExternalDatabase to one whose database was created.
 func known(db *v1alpha1.ExternalDatabase) {
 	db.Status.ExternalID, db.Status.Binding = "1/2", &v1alpha1.SecretBinding{Name: "shop-credentials"}
 }
 
-// recreated is one of which a user has asked for a database in place of another.
+// recreated adds the annotation with which a user requests a new database in place of id.
 func recreated(id string) func(*v1alpha1.ExternalDatabase) {
 	return func(db *v1alpha1.ExternalDatabase) {
 		db.Annotations = map[string]string{"windlass.dev/recreate": id}
@@ -67,7 +66,7 @@ func recreated(id string) func(*v1alpha1.ExternalDatabase) {
 
 func retained(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain }
 
-// connectionSecret is the connection Secret.
+// connectionSecret returns the connection Secret, after some changes.
 func connectionSecret(changes ...func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "server", UID: "server-uid", ResourceVersion: "7"},
@@ -79,12 +78,12 @@ func connectionSecret(changes ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-// fakeServer answers as it is told, and notes what it is asked.
+// fakeServer returns the given results, and records its calls.
 type fakeServer struct {
 	found                       postgresql.Found
 	exists, create, update, del error
 
-	meanwhile func() // happens while it is asked, if it is set
+	meanwhile func() // if set, is called by Exists
 	asked     []string
 	want      postgresql.Want
 	admin     postgresql.Settings
@@ -119,22 +118,22 @@ func (f *fakeServer) Delete(_ context.Context, want postgresql.Want) error {
 
 func (f *fakeServer) Close() { f.asked = append(f.asked, "close") }
 
-// world is fake servers, of Kubernetes and of PostgreSQL.
+// world has fake servers of Kubernetes and of PostgreSQL.
 type world struct {
 	t        *testing.T
 	kube     *kubefake.Clientset
 	windlass *windlassfake.Clientset
 	pipeline *controller.Pipeline[*v1alpha1.ExternalDatabase]
 	cluster  kinds.Cluster
-	// forgetful is the handler of events of ExternalDatabases that forgets connection Secrets.
+	// forgetful is the event handler that forgets connection Secrets.
 	forgetful cache.ResourceEventHandler
-	others    cache.Store // Secrets that others have made
+	others    cache.Store // Secrets that the operator did not create
 	journal   *controllertest.Journal
 	events    *controllertest.Recorder
 	server    *fakeServer
 }
 
-// newWorld fills the caches with an ExternalDatabase and with Secrets.
+// newWorld returns a world with an ExternalDatabase and Secrets, which are also in the caches.
 func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, secrets ...*corev1.Secret) *world {
 	t.Helper()
 	scheme := fake.NewTestScheme()
@@ -168,7 +167,7 @@ func newWorld(t *testing.T, outside *fakeServer, db *v1alpha1.ExternalDatabase, 
 	return w
 }
 
-// fill fills the caches with what the servers have.
+// fill fills the caches with the objects of the servers.
 func (w *world) fill() {
 	w.t.Helper()
 	controllertest.Load(w.t, w.cluster.Own.Windlass().V1alpha1().ExternalDatabases().Informer().GetStore(), w.db())
@@ -186,7 +185,7 @@ func (w *world) fill() {
 	}
 }
 
-// pass does one pass, with caches that hold what the servers have.
+// pass reconciles once, with caches that hold the objects of the servers.
 func (w *world) pass() (controller.Result, error) {
 	w.t.Helper()
 	w.fill()
@@ -194,7 +193,7 @@ func (w *world) pass() (controller.Result, error) {
 	return w.pipeline.Sync(w.t.Context(), controller.Key{Namespace: "default", Name: "shop"})
 }
 
-// db is the ExternalDatabase as the server has it.
+// db returns the ExternalDatabase on the server.
 func (w *world) db() *v1alpha1.ExternalDatabase {
 	w.t.Helper()
 	db, err := w.windlass.WindlassV1alpha1().ExternalDatabases("default").Get(context.Background(), "shop", metav1.GetOptions{})
@@ -204,7 +203,7 @@ func (w *world) db() *v1alpha1.ExternalDatabase {
 	return db
 }
 
-// secret is the owner's, or nil.
+// secret returns the owner's Secret, or nil.
 func (w *world) secret() *corev1.Secret {
 	w.t.Helper()
 	s, err := w.kube.CoreV1().Secrets("default").Get(context.Background(), "shop-credentials", metav1.GetOptions{})
@@ -217,7 +216,7 @@ func (w *world) secret() *corev1.Secret {
 	return s
 }
 
-// reads are the Secrets that were read from the server, but for those of this test.
+// reads returns the names of the Secrets that were read from the server, also by this test.
 func (w *world) reads() (names []string) {
 	for _, action := range w.kube.Actions() {
 		if get, ok := action.(interface{ GetName() string }); ok && action.GetVerb() == "get" {

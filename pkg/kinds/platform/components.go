@@ -9,20 +9,20 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// component is a component, what there is of it, and what a reconcile does with it.
+// component is a component with its observed state and its next step.
 type component struct {
 	fact
 	kind kind
-	// spec is nil if it is not listed.
+	// spec is nil if the spec of the Platform does not list the component.
 	spec  *v1alpha1.PlatformComponent
 	child controller.Object
 	step  step
-	// failed says that the step was not taken, and err why, as far as that is for users.
+	// failed says that the step failed. err is its error, unless that says nothing about the component.
 	failed bool
 	err    error
 }
 
-// observe notes what there is of a component: child is nil if nothing has its name.
+// observe sets the observed state. child is nil if no object has the name of the child.
 func (c *component) observe(p *scope, child controller.Object) {
 	c.child, c.there = child, child != nil
 	c.ours, c.bound, c.going, c.ready = false, false, false, false
@@ -30,21 +30,21 @@ func (c *component) observe(p *scope, child controller.Object) {
 		return
 	}
 	c.bound = p.owner.Bears(child)
-	// One that was let go is this Platform's still, until the Platform goes.
+	// A released child still belongs to the Platform until the Platform is being deleted.
 	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
 	c.going = child.GetDeletionTimestamp() != nil || c.kind.isRemoved(p.owner, child)
 	c.ready = !c.going && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
 }
 
-// current tells whether an object's status speaks of its newest generation.
+// current reports whether the status of an object is about its newest generation.
 func current(object controller.Object) bool {
 	return *object.StatusObservedGeneration() == object.GetGeneration()
 }
 
-// look returns the components of a Platform by what the caches say: those of the spec,
-// in its order, and after them those that only the status lists, as long as a child is left.
-// What neither lists is none of the Platform's, whatever reference and record it bears:
-// whoever may write in the namespace can forge both, but not the status.
+// look returns the components of a Platform as the caches have them: first those in the spec, in its
+// order, then those that only the status lists, as long as a child exists. An object that neither lists
+// does not belong to the Platform, whatever owner reference and record it has: users who may write in the
+// namespace can forge both, but not the status.
 func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	platform, all := p.platform, []*component(nil)
 	known := map[string]bool{}
@@ -52,7 +52,7 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 		spec := &platform.Spec.Components[i]
 		k := r.kinds.named(kindOf(spec))
 		if k == nil {
-			continue // check says so; it never had a child
+			continue // check returns an error for it; it never had a child
 		}
 		c, err := listed(p, k, spec)
 		if err != nil {
@@ -69,8 +69,8 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 		known[k.name()+"/"+name] = true
 		child, err := k.get(platform.Spec.Namespace, childName(platform, name))
 		if err == nil && child == nil {
-			// A component leaves the status for good, and a creation that was answered with an
-			// error may have succeeded.
+			// A component that leaves the status is not found again, and a creation may have succeeded
+			// although its response was an error.
 			child, err = k.live(ctx, platform.Spec.Namespace, childName(platform, name))
 		}
 		if err != nil {
@@ -86,8 +86,8 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	return all, nil
 }
 
-// listed is a component of the spec. Of a Platform that is being deleted all that is not
-// Unmanaged is Removed.
+// listed returns a component of the spec. If the Platform is being deleted, all components that are not
+// Unmanaged are Removed.
 func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
 	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec), announced: isAnnounced(p.platform, k, spec)}}
 	if c.state == "" {
@@ -107,7 +107,7 @@ func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, err
 	return c, nil
 }
 
-// isAnnounced tells whether the status lists a component of the spec.
+// isAnnounced reports whether the status lists a component of the spec.
 func isAnnounced(platform *v1alpha1.Platform, k kind, spec *v1alpha1.PlatformComponent) bool {
 	return slices.ContainsFunc(platform.Status.Components, func(s v1alpha1.PlatformComponentStatus) bool {
 		return s.Name == spec.Name && s.Kind == k.name()

@@ -10,18 +10,18 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// maxMessage is how long the message of a component may be, so that those of all find
-// room in a status.
+// maxMessage limits the message of a component, in bytes, so that the messages of all components fit into
+// the status.
 const maxMessage = 1024
 
-// componentStatus is what users see of a component.
+// componentStatus returns the status of a component.
 func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentStatus {
 	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.name(), ManagementState: c.state}
 	switch {
 	case c.state == v1alpha1.Unmanaged && c.bound:
-		s.ManagementState = v1alpha1.Managed // as long as it is not let go
+		s.ManagementState = v1alpha1.Managed // until it is released
 	case c.spec != nil && c.spec.ManagementState != "":
-		s.ManagementState = c.spec.ManagementState // of a Platform that is being deleted too
+		s.ManagementState = c.spec.ManagementState // also while the Platform is being deleted
 	}
 	say := func(phase v1alpha1.PlatformComponentPhase, reason, message string) {
 		s.Phase, s.Reason, s.Message = phase, reason, message
@@ -66,7 +66,7 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	return s
 }
 
-// ofChild is what a child says of itself, once that is about what is wanted of it.
+// ofChild returns phase, reason and message of a child, once its status is about its newest generation.
 func ofChild(c *component) (phase v1alpha1.PlatformComponentPhase, reason, message string) {
 	phase = v1alpha1.PlatformComponentPhase(c.kind.phase(c.child))
 	ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready)
@@ -76,7 +76,7 @@ func ofChild(c *component) (phase v1alpha1.PlatformComponentPhase, reason, messa
 	return phase, ready.Reason, ready.Message
 }
 
-// removalMessage says for what a child waits that is being deleted.
+// removalMessage returns what the deletion of a child waits for.
 func removalMessage(c *component) string {
 	message := c.kind.name() + " " + c.child.GetName() + " is being deleted."
 	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil && ready.Status != "True" {
@@ -85,17 +85,17 @@ func removalMessage(c *component) string {
 	return message
 }
 
-// waitMessage says which components must be Ready first.
+// waitMessage returns which components must be Ready first.
 func waitMessage(names []string, all []*component) string {
 	return "Waiting for " + pointingOut(v1alpha1.Removed, names, all) + " to be Ready."
 }
 
-// holdMessage says which components must be gone first.
+// holdMessage returns which components must be gone first.
 func holdMessage(names []string, all []*component) string {
 	return "It stays until what depends on it is gone: " + pointingOut(v1alpha1.Managed, names, all) + "."
 }
 
-// pointingOut names components, and says of those that are in a state that they are.
+// pointingOut lists names of components, and adds the management state to those that have the given one.
 func pointingOut(state v1alpha1.ManagementState, names []string, all []*component) string {
 	said := slices.Clone(names)
 	for i, name := range names {
@@ -106,7 +106,7 @@ func pointingOut(state v1alpha1.ManagementState, names []string, all []*componen
 	return strings.Join(said, ", ")
 }
 
-// isIn tells whether the spec has a component in a state.
+// isIn reports whether the spec has a component with this name and management state.
 func isIn(state v1alpha1.ManagementState, name string, all []*component) bool {
 	return slices.ContainsFunc(all, func(c *component) bool { return c.listed && c.name == name && c.state == state })
 }

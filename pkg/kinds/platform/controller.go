@@ -1,6 +1,6 @@
-// Package platform composes the other kinds: it makes each component of a Platform an
-// App, a Database, an ExternalDatabase or an At, in the order in which they depend on
-// each other, lets go those that are Unmanaged, and removes what is Removed.
+// Package platform reconciles Platforms: for each component it creates an App, a Database, an
+// ExternalDatabase or an At, in the order of their dependencies. It releases the children of Unmanaged
+// components, and deletes those of Removed components.
 package platform
 
 import (
@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// resync is when a Platform is compared with its children without an event.
+	// resync is how often a Platform is reconciled without an event.
 	resync = 10 * time.Minute
-	// finalizerName holds a Platform until its components are removed.
+	// finalizerName is the finalizer that is removed after the children were deleted or released.
 	finalizerName = "windlass.dev/platform"
 )
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Platform")
 
-// Options are what the operator's flags say of Platforms.
+// Options configure the controller of Platform.
 type Options struct {
-	// OwnNamespaces are those of the operator itself, which no Platform may use.
+	// OwnNamespaces are the namespaces of the operator itself, which no Platform may use.
 	OwnNamespaces []string
 }
 
-// New returns the controller of Platform. Platforms are cluster-scoped: it needs the
-// caches of all namespaces.
+// New returns the controller of Platform. Platforms are cluster-scoped, so that c has to cache all
+// namespaces.
 func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
 	kind, err := declare(c, r, o)
 	if err != nil {
@@ -79,9 +79,9 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}
 	for _, k := range known {
-		// An event is about the Platforms for which the object's name is that of a child: it may
-		// be let go, or in the way. An owner reference alone, which anyone can forge who may
-		// make the object, tells nothing.
+		// An event concerns the Platforms that have a child of this name: the object may be a released
+		// child, or take the name of one. An owner reference is not sufficient, because anyone who may
+		// create the object can forge it.
 		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
 			return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
 		}})
@@ -89,7 +89,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	return kind, nil
 }
 
-// childrenOf returns the keys of a Platform's children, by its spec and its status.
+// childrenOf returns the keys of a Platform's children, from its spec and its status.
 func childrenOf(platform *v1alpha1.Platform) []string {
 	keys := make([]string, 0, 2*len(platform.Spec.Components))
 	for i := range platform.Spec.Components {

@@ -14,18 +14,18 @@ import (
 const (
 	partOfLabel    = "app.kubernetes.io/part-of"
 	componentLabel = "app.kubernetes.io/component"
-	// needsAnnotation on a child names the components that it depends on, for the time
-	// when the spec does not any more.
+	// needsAnnotation on a child names the components that it depends on. It is used when the spec no
+	// longer lists them.
 	needsAnnotation = "windlass.dev/depends-on"
 )
 
-// childName is the name of a component's child.
+// childName returns the name of a component's child.
 func childName(platform *v1alpha1.Platform, component string) string {
 	return platform.Name + "-" + component
 }
 
-// desiredMeta is the metadata of a component's child. What makes it the Platform's is
-// added by package children.
+// desiredMeta returns the metadata of a component's child. Package children adds the owner reference and
+// the managed-by label.
 func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) metav1.ObjectMeta {
 	labels := maps.Clone(platform.Labels)
 	if labels == nil {
@@ -39,7 +39,7 @@ func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) met
 	return meta
 }
 
-// needsOf are the names of the components that one depends on.
+// needsOf returns the names of the components that c depends on.
 func needsOf(c *v1alpha1.PlatformComponent) []string {
 	names := make([]string, len(c.DependsOn))
 	for i, name := range c.DependsOn {
@@ -48,8 +48,8 @@ func needsOf(c *v1alpha1.PlatformComponent) []string {
 	return names
 }
 
-// recordedNeeds are the names of the components that a child's component depended on when the
-// child was last written.
+// recordedNeeds returns the names of the components that a child's component depended on when the child
+// was last written.
 func recordedNeeds(child metav1.Object) []string {
 	names := child.GetAnnotations()[needsAnnotation]
 	if names == "" {
@@ -58,8 +58,8 @@ func recordedNeeds(child metav1.Object) []string {
 	return strings.Split(names, ",")
 }
 
-// desiredNamespace is the namespace of a Platform that has never had one. From then on it is
-// the user's.
+// desiredNamespace returns the namespace of a Platform that has never had one. The operator does not
+// change it after its creation.
 func desiredNamespace(platform *v1alpha1.Platform) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: platform.Spec.Namespace, Labels: map[string]string{partOfLabel: platform.Name},

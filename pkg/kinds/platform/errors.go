@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// terminatingRetry is when a namespace is looked at again that is being deleted, and
-// goneRecheck when one that is gone, should the event that tells of it be lost.
+// terminatingRetry is how often a Platform is reconciled while its namespace is being deleted,
+// goneRecheck after it was deleted, in case an event is lost.
 const (
 	terminatingRetry = 30 * time.Second
 	goneRecheck      = 30 * time.Second
@@ -24,7 +24,7 @@ func namespaceGoes(name string) error {
 		"Namespace %s is being deleted. It is not made again: when it is gone, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry)
 }
 
-// explainNamespace says what to do about a namespace that could not be made.
+// explainNamespace adds to the error of creating a namespace what to do about it.
 func explainNamespace(name string, err error) error {
 	if apierrors.IsForbidden(err) {
 		return forbidden(fmt.Errorf("creating Namespace %s: %w; create it yourself, or give the operator's account that right", name, err))
@@ -32,12 +32,12 @@ func explainNamespace(name string, err error) error {
 	return fmt.Errorf("creating Namespace %s: %w", name, err)
 }
 
-// explain turns the error of a component's step into one that says what to do.
+// explain adds to the error of a step which component it concerns, and what to do about it.
 func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	namespace := platform.Spec.Namespace
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return namespaceGoes(namespace) // which the cache does not know yet
+		return namespaceGoes(namespace) // the cache has not observed this yet
 	case ofNamespace(err):
 		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry)
 	case apierrors.IsForbidden(err):
@@ -46,12 +46,12 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	return fmt.Errorf("component %s: %w", c.name, err)
 }
 
-// forbidden is for what somebody must allow, of which no event tells.
+// forbidden returns the error for a request that somebody has to allow. No event tells when that happens.
 func forbidden(err error) error {
 	return controller.Stalled(controller.WithReason(reasonForbidden, err), forbiddenRetry)
 }
 
-// ofNamespace tells whether an error says that there is no such namespace.
+// ofNamespace reports whether an error says that the namespace does not exist.
 func ofNamespace(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

@@ -12,12 +12,12 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// deletionRecheck is how often a Platform is looked at that waits for its children to
-// go, should the event that tells of it be lost.
+// deletionRecheck is how often a Platform is reconciled while its children are being deleted, in case the
+// event of a deletion is lost.
 const deletionRecheck = 30 * time.Second
 
-// Finalize implements controller.Finalizer: it lets go what is Unmanaged, and removes
-// the rest in the order opposite to that in which it was started. The namespace stays.
+// Finalize implements controller.Finalizer: it releases the children of Unmanaged components, and deletes
+// the other children in reverse order of their dependencies. The namespace stays.
 func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if orphans(platform) {
 		return controller.Result{}, nil
@@ -41,8 +41,8 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 	return controller.Result{}, nil
 }
 
-// releaseUnseen lets go what is Unmanaged by what the API server says: with the Platform
-// goes all that bears its reference still, and a cache may be behind.
+// releaseUnseen releases the children of Unmanaged components that the API server has. The cache may be
+// outdated, and garbage collection deletes every child that still refers to the Platform.
 func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 	for _, c := range p.components {
 		if c.state != v1alpha1.Unmanaged {
@@ -60,7 +60,7 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 		}
 		_, err = c.kind.release(ctx, p.owner, child)
 		if apierrors.IsNotFound(err) {
-			return controller.AwaitDeletion() // it was there just now
+			return controller.AwaitDeletion() // the child existed just now
 		}
 		if err != nil {
 			return explain(p.platform, c, err)
@@ -69,8 +69,8 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// orphans tells whether a Platform is deleted without its children, which garbage
-// collection lets go.
+// orphans reports whether a Platform is deleted without its children, from which garbage collection
+// removes the owner reference.
 func orphans(platform *v1alpha1.Platform) bool {
 	return slices.Contains(platform.Finalizers, metav1.FinalizerOrphanDependents)
 }

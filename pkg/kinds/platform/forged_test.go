@@ -11,8 +11,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// forge makes objects that say that they are children of the Platform, as whoever may write
-// in its namespace can: with its reference, and with a record like that of a child.
+// forge creates objects with the owner reference and the record of a child of the Platform, as users who
+// may write in its namespace can.
 func (w *world) forge(n int) {
 	w.t.Helper()
 	said := w.platform().Status.Components
@@ -43,8 +43,8 @@ func TestForgedChildrenAreNobodys(t *testing.T) {
 	}
 }
 
-// TestTheStatusListsAComponentBeforeItsChildIsMade is of a process that dies between the two,
-// or whose status write fails: if the spec changes then, the child must be known still.
+// TestTheStatusListsAComponentBeforeItsChildIsMade matters if the process dies between the two, or the
+// status write fails: if the spec changes then, the child must still be known.
 func TestTheStatusListsAComponentBeforeItsChildIsMade(t *testing.T) {
 	w := newWorld(t, example(app("web"), database("db")))
 	w.house()
@@ -63,8 +63,8 @@ func TestTheStatusListsAComponentBeforeItsChildIsMade(t *testing.T) {
 	controllertest.Equal(t, "writes of the next pass", []string{"create apps shops/shop-web", status}, writes)
 }
 
-// TestAComponentOffTheListIsForgottenOnlyOnceItIsSurelyGone is of a child that was made by a
-// request that was answered with an error, and that no cache has yet.
+// TestAComponentOffTheListIsForgottenOnlyOnceItIsSurelyGone has a child that no cache has yet. The
+// response of its creation was an error.
 func TestAComponentOffTheListIsForgottenOnlyOnceItIsSurelyGone(t *testing.T) {
 	w := newWorld(t, example())
 	w.house()

@@ -49,7 +49,7 @@ type typed[T controller.Object] struct {
 	phaseOf func(T) string
 }
 
-// newKind returns the kind of a name, with the cache and the client of its objects.
+// newKind returns the kind with the given name. client and informer access its objects.
 func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
 ) kind {

@@ -14,7 +14,7 @@ import (
 // childKinds are the kinds of components.
 type childKinds []kind
 
-// named returns one of them.
+// named returns the kind of that name, or nil.
 func (k childKinds) named(name string) kind {
 	for _, kind := range k {
 		if kind.name() == name {
@@ -24,8 +24,8 @@ func (k childKinds) named(name string) kind {
 	return nil
 }
 
-// kindOf is the name of a component's kind. It is empty for a component that has none,
-// which the API server does not let through.
+// kindOf returns the name of a component's kind. It is empty for a component without a kind, which the
+// API server rejects.
 func kindOf(c *v1alpha1.PlatformComponent) string {
 	switch {
 	case c.App != nil:
@@ -40,7 +40,7 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 	return ""
 }
 
-// newKinds returns all that there are. This is the one place that lists them.
+// newKinds returns all kinds of components.
 func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) childKinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()

@@ -15,10 +15,10 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// kubernetesPrefix is what the names of Kubernetes' own namespaces begin with.
+// kubernetesPrefix begins the names of Kubernetes' own namespaces.
 const kubernetesPrefix = "kube-"
 
-// checkNamespace refuses the namespaces of Kubernetes and of the operator itself.
+// checkNamespace returns a Terminal error for the namespaces of Kubernetes and of the operator itself.
 func checkNamespace(name string, reserved []string) error {
 	whose := "the operator"
 	switch {
@@ -31,8 +31,8 @@ func checkNamespace(name string, reserved []string) error {
 		"namespace %s belongs to %s, and no Platform may use it; delete this Platform and make one with another namespace", name, whose)))
 }
 
-// hadNamespace tells whether the namespace of a Platform was ever there. A status of an
-// earlier version does not say: a Platform that was reconciled counts as one that had it.
+// hadNamespace reports whether the namespace of a Platform has ever existed. A status of an earlier
+// operator version has no NamespaceUID: then a namespace existed if the Platform was reconciled.
 func hadNamespace(platform *v1alpha1.Platform) bool {
 	if uid := platform.Status.NamespaceUID; uid != nil {
 		return *uid != ""
@@ -40,9 +40,10 @@ func hadNamespace(platform *v1alpha1.Platform) bool {
 	return platform.Status.ObservedGeneration > 0
 }
 
-// namespace makes the namespace if it was never there. One that was there and is gone is not
-// made again: it would lack what isolated it. A process that dies between the creation and
-// the status makes it once more only if somebody deletes it before the next process starts.
+// namespace creates the namespace if it has never existed. It does not create a deleted namespace again,
+// because the policies that isolated it are gone. If a process dies between the creation and the status
+// write, and somebody deletes the namespace before the next process starts, the namespace is created once
+// more.
 func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	name, status := p.platform.Spec.Namespace, &p.platform.Status
 	known, err := r.namespaces.Get("", name)
@@ -66,12 +67,12 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 		return err
 	}
 	if hadNamespace(p.live) {
-		return controller.Postpone(unconfirmedRetry) // which the cache does not know yet
+		return controller.Postpone(unconfirmedRetry) // the cache lacks this status
 	}
 	made, err := r.homes.Create(ctx, desiredNamespace(p.platform), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return nil // it, or its end, is about to be in the cache
+		return nil // the event of its creation or deletion follows
 	case err != nil:
 		r.noteRefusal(p.platform, noComponent, attempt{}, err)
 		return explainNamespace(name, err)
@@ -81,8 +82,8 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// namespaceGone returns what is wrong with a namespace that was there and is not in the
-// cache: nil if the API server has it all the same.
+// namespaceGone returns the error for a namespace that existed before and is not in the cache. It returns
+// nil if the API server has the namespace.
 func (r *reconciler) namespaceGone(ctx context.Context, p *scope) error {
 	name := p.platform.Spec.Namespace
 	live, err := r.homes.Get(ctx, name, metav1.GetOptions{})

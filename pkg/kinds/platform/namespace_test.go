@@ -23,7 +23,7 @@ func TestANamespaceThatIsGoneIsNotMadeAgain(t *testing.T) {
 	create := []string{"create namespaces shops", "create apps shops/shop-web", status}
 	for name, c := range map[string]struct {
 		before func(*v1alpha1.Platform)
-		// since is what has changed on the server, of which the cache does not know.
+		// since is a change on the server that the cache has not observed.
 		since  func(*v1alpha1.Platform)
 		live   bool
 		writes []string
@@ -65,7 +65,7 @@ func TestANamespaceThatIsGoneIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatComesBackIsFilled is of one that somebody has made again.
+// TestANamespaceThatComesBackIsFilled has a namespace that somebody has created again.
 func TestANamespaceThatComesBackIsFilled(t *testing.T) {
 	w := newWorld(t, example(app("web")))
 	w.change(func(p *v1alpha1.Platform) {

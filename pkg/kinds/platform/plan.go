@@ -6,16 +6,15 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// fact is the observed state of a component. The functions in this file decide by facts alone what
-// to do next.
+// fact is the desired and observed state of a component. The functions in this file decide by facts alone
+// what to do next.
 type fact struct {
 	name string
 	// listed is false for a component that is no longer in the spec, or has another kind there. Its
 	// state is Removed.
 	listed bool
 	state  v1alpha1.ManagementState
-	// needs are the components that it depends on. had are its dependencies when its child was last
-	// written.
+	// needs are its dependencies. had are its dependencies when its child was last written.
 	needs, had []string
 
 	// there says that an object with the name of the child exists.
@@ -33,7 +32,7 @@ type fact struct {
 	announced bool
 }
 
-// verb is what to do with a component.
+// verb names what to do with a component.
 type verb string
 
 const (
@@ -172,9 +171,9 @@ func (p *plan) unmet(f *fact) []string {
 	})
 }
 
-// holders returns the components that must be gone before this one is removed, because they depend on
-// it: those that are removed too and, unless this one is only replaced by another kind, those that
-// are Managed. Components that depend on each other, as after several edits, do not hold each other.
+// holders returns the components that must be gone before this one is removed, because they depend on it:
+// Removed components and, unless this one is only replaced by another kind, Managed components.
+// Components that depend on each other, as after several edits, do not hold each other.
 func (p *plan) holders(f *fact) (names []string) {
 	for _, g := range p.needing[f.name] {
 		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && p.rings[g] != p.rings[f]

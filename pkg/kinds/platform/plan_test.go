@@ -9,11 +9,11 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// parse reads facts, one to a line: name, what is known, and what it needs.
+// parse parses facts, one in a line: name, management state, observed state and dependencies.
 //
 //	web Managed ready -> db, cache
 //
-// A child that is there is ours and bound unless it says "foreign" or "released".
+// A child that exists is ours and bound, unless the line has "foreign" or "released".
 func parse(t *testing.T, text string) *plan {
 	t.Helper()
 	var facts []*fact
@@ -29,7 +29,7 @@ func parse(t *testing.T, text string) *plan {
 				f.had = words[2+i+1:]
 				break
 			}
-			if word == "unlisted" { // by the status
+			if word == "unlisted" { // in the status
 				f.announced = false
 				continue
 			}
@@ -55,8 +55,8 @@ func parse(t *testing.T, text string) *plan {
 	return newPlan(facts)
 }
 
-// TestNothingIsStartedWhileMuchIsLeft is of a spec whose components are renamed again and again,
-// while something holds their children.
+// TestNothingIsStartedWhileMuchIsLeft has a spec whose components were renamed again and again while
+// something blocks the deletion of their children.
 func TestNothingIsStartedWhileMuchIsLeft(t *testing.T) {
 	for left, want := range map[int]verb{maxLeft: keep, maxLeft + 1: crowded} {
 		p := parse(t, "web Managed\n"+strings.Repeat("old Dropped going\n", left))
@@ -64,7 +64,7 @@ func TestNothingIsStartedWhileMuchIsLeft(t *testing.T) {
 	}
 }
 
-// TestNext tells what comes next for the first component of each list.
+// TestNext checks the next step of the first component of each list.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct{ facts, want string }{
 		"a component is started":                                          {"web Managed", "keep"},
@@ -156,8 +156,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// FuzzEveryPlanEnds carries out the removal of random graphs, cycles and all: each comes
-// to its end, and nothing is removed before what needs it unless they need each other.
+// FuzzEveryPlanEnds carries out the removal of random graphs, also with cycles. Every component is
+// removed in the end, and none before a dependent, unless the two depend on each other.
 func FuzzEveryPlanEnds(f *testing.F) {
 	f.Add([]byte{0x12, 0x23, 0x31, 0x14})
 	f.Fuzz(func(t *testing.T, edges []byte) {
@@ -170,7 +170,7 @@ func FuzzEveryPlanEnds(f *testing.F) {
 			from, to := facts[e>>4%n], facts[e&0xf%n]
 			from.needs = append(from.needs, to.name)
 		}
-		var reaches [n][n]bool // by way of others too
+		var reaches [n][n]bool // also indirectly
 		for i, f := range facts {
 			for j, g := range facts {
 				reaches[i][j] = slices.Contains(f.needs, g.name)

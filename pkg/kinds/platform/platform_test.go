@@ -18,8 +18,7 @@ import (
 
 const status = "update platforms/status shop"
 
-// there is a child that is there before a pass, of a component that the spec may have no
-// more.
+// there is a child that exists before a reconcile. Its component may no longer be in the spec.
 type there struct {
 	v1alpha1.PlatformComponent
 	state string
@@ -32,7 +31,7 @@ func TestAPass(t *testing.T) {
 		writes []string
 		says   []string
 		phase  v1alpha1.PlatformPhase
-		ready  string // how the condition begins
+		ready  string // a prefix of the condition
 	}{
 		"makes a component of each kind": {
 			spec:   []v1alpha1.PlatformComponent{app("web"), database("db"), outside("ext"), at("job")},
@@ -57,7 +56,7 @@ func TestAPass(t *testing.T) {
 			spec:   []v1alpha1.PlatformComponent{app("web")},
 			there:  []there{{v1alpha1.PlatformComponent{Name: "web", App: &v1alpha1.AppSpec{Image: "web:0"}}, "ready"}},
 			writes: []string{"patch apps shops/shop-web", status},
-			says:   []string{"web App Managed Available"}, phase: "Ready", ready: "True", // the fake server counts no generations
+			says:   []string{"web App Managed Available"}, phase: "Ready", ready: "True", // the fake server does not set generations
 		},
 		"does not start what needs something that was Ready, and has changed": {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
@@ -87,7 +86,7 @@ func TestAPass(t *testing.T) {
 			spec:   []v1alpha1.PlatformComponent{app("web", "db"), in(v1alpha1.Removed, database("db"))},
 			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
 			writes: []string{status},
-			says:   []string{"web App Managed Available", "db Database Removed Waiting NeededByComponents"}, phase: "Failed", // which no time will mend
+			says:   []string{"web App Managed Available", "db Database Removed Waiting NeededByComponents"}, phase: "Failed", // this does not resolve itself
 			ready: "False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: It stays until what depends on it is gone: web (which is Managed).",
 		},
 		"is Ready when what is Removed is gone": {
@@ -159,7 +158,7 @@ func TestAPass(t *testing.T) {
 				t.Errorf("Ready is %s, and not %s", ready, c.ready)
 			}
 			if strings.Contains(strings.Join(writes, " "), "delete") {
-				return // which the fake server does at once
+				return // the fake server deletes at once
 			}
 			if writes, _ = w.pass(); strings.Contains(strings.Join(writes, " "), status) {
 				t.Errorf("without a change the next pass wrote %v", writes)

@@ -20,43 +20,43 @@ import (
 	"windlass.dev/windlass/pkg/controller/references"
 )
 
-// reconciler is the kind Platform.
+// reconciler reconciles Platforms.
 type reconciler struct {
 	kinds      childKinds
 	namespaces references.Known
 	tracker    *controller.Tracker
 	refusals   *controller.Refusals[attempt]
 	clock      clock.PassiveClock
-	// homes makes and reads namespaces.
+	// homes creates and reads namespaces.
 	homes coreclient.NamespaceInterface
-	// reserved are the namespaces of the operator itself.
+	// reserved are the namespaces of the operator itself, which no Platform may use.
 	reserved []string
 	// live reads a Platform from the API server.
 	live func(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.Platform, error)
 }
 
-// scope is what the steps of one reconcile share.
+// scope holds the state that the steps of one reconcile share.
 type scope struct {
 	platform   *v1alpha1.Platform
 	owner      children.Owner
 	components []*component
 	plan       *plan
-	// cycle are components for which there is no order.
+	// cycle names components that depend on each other. It is nil if there is no such cycle.
 	cycle []string
-	// homeless is what is wrong with the namespace.
+	// homeless is the error of the namespace, or nil.
 	homeless error
-	// ordered are the components so that each comes after those that it needs.
+	// ordered are the components, each after its dependencies.
 	ordered []*component
-	// confirmedUntil is how long it counts that the API server has told that the Platform
-	// is as it is here, and unconfirmed why it has not.
+	// confirmedUntil is when the last successful confirm expires. unconfirmed is the error of a failed
+	// one.
 	confirmedUntil time.Time
 	unconfirmed    error
-	// live is the Platform as the API server has told it last.
+	// live is the Platform that confirm last read from the API server.
 	live *v1alpha1.Platform
 }
 
-// newScope looks at what there is. All that is there is changed only once it is confirmed
-// that the Platform says so still.
+// newScope reads the observed state of all components and plans their order. Existing children are
+// changed or deleted only after confirm.
 func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) (*scope, error) {
 	p := &scope{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
 	p.owner.Confirm = func(ctx context.Context) error { return r.confirm(ctx, p) }
@@ -71,7 +71,7 @@ func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) 
 	p.plan = newPlan(facts)
 	sorted, cycle := p.plan.inOrder()
 	if cycle != nil {
-		p.cycle, sorted = cycle, facts // of no matter, since nothing is started
+		p.cycle, sorted = cycle, facts // the order does not matter, because no component is created
 	}
 	for _, f := range sorted {
 		p.ordered = append(p.ordered, of[f])
@@ -81,9 +81,9 @@ func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) 
 
 func keyOf(platform *v1alpha1.Platform) controller.Key { return controller.Key{Name: platform.Name} }
 
-// Reconcile implements controller.Reconciler. A component that fails holds up only those
-// that depend on it. The status lists a component before its child is made: a process that
-// dies in between, or whose status write fails, leaves no child that nobody knows of.
+// Reconcile implements controller.Reconciler. A component that fails delays only the components that
+// depend on it. The status lists a component before its child is created, so that no child is forgotten
+// if the process dies in between or the status write fails.
 func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if platform.Status.NamespaceUID == nil && platform.Status.ObservedGeneration == 0 {
 		platform.Status.NamespaceUID = ptr.To[types.UID]("")
@@ -104,19 +104,19 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 	}
 	err = controller.Worst(p.homeless, r.carryOut(ctx, p))
 	if setStatus(platform, p.components, p.homeless, err) {
-		err = controller.Unstalled(err) // the rest goes on
+		err = controller.Unstalled(err) // other components make progress
 	}
 	if err == nil && slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb == announce }) {
-		return controller.Result{RequeueAfter: announcedRetry}, nil // what it waited for has become Ready
+		return controller.Result{RequeueAfter: announcedRetry}, nil // its dependencies have become Ready
 	}
 	return controller.Result{}, err
 }
 
-// announcedRetry is when a Platform is looked at again whose status lists new components.
+// announcedRetry is the delay before a Platform with newly listed components is reconciled again.
 const announcedRetry = time.Millisecond
 
-// announces decides what comes next for each component, and tells whether one must be listed
-// in the status before its child is made.
+// announces decides the next step of each component, and reports whether one must be listed in the status
+// before its child is created.
 func (p *scope) announces() (any bool) {
 	for _, c := range p.components {
 		c.step = p.plan.next(&c.fact)
@@ -125,7 +125,8 @@ func (p *scope) announces() (any bool) {
 	return any
 }
 
-// check refuses a namespace that no Platform may use, and what no order can be found for.
+// check returns a Terminal error for a namespace that no Platform may use, a component without a kind, an
+// unknown dependency, or a dependency cycle.
 func (r *reconciler) check(p *scope) error {
 	if err := checkNamespace(p.platform.Spec.Namespace, r.reserved); err != nil {
 		return err
@@ -149,8 +150,7 @@ func (r *reconciler) check(p *scope) error {
 	return nil
 }
 
-// carryOut does with each component what comes next, and returns the worst of what went
-// wrong.
+// carryOut takes the next step of each component, and returns the worst error.
 func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	var errs []error
 	for _, c := range p.ordered {
@@ -159,7 +159,7 @@ func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 		if err == nil {
 			continue
 		}
-		c.failed, c.ready = true, false // it is not what is written
+		c.failed, c.ready = true, false // the child is not in its desired state
 		err = explain(p.platform, c, err)
 		if !controller.Quiet(err) {
 			c.err = err
@@ -169,7 +169,7 @@ func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	return controller.Worst(errs...)
 }
 
-// do takes one step, unless the API server has just refused that.
+// do takes the step of a component, unless the API server has refused it recently.
 func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	if !c.step.verb.acts() {
 		return nil
@@ -181,7 +181,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	child, err := r.act(ctx, p, c)
 	switch {
 	case apierrors.IsNotFound(err) && c.step.verb == release:
-		child = nil // it has gone by itself
+		child = nil // somebody else has deleted it
 	case err != nil:
 		r.noteRefusal(p.platform, of, tries, err)
 		return err
@@ -190,7 +190,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	return nil
 }
 
-// act does what a step says, and returns the child as it is then.
+// act sends the write of a step, and returns the resulting child.
 func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controller.Object, error) {
 	switch c.step.verb {
 	case release:
@@ -198,28 +198,28 @@ func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controlle
 	case reclaim:
 		return c.kind.reclaim(ctx, p.owner, c.child)
 	case remove:
-		p.confirmedUntil = time.Time{} // each is confirmed, since what is deleted is gone
+		p.confirmedUntil = time.Time{} // each deletion is confirmed, because it cannot be undone
 		return c.child, c.kind.remove(ctx, p.owner, c.child)
 	}
 	if c.there {
 		return c.kind.update(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 	}
-	// What is made by an old list may outlive the Platform, and an At runs a command.
+	// A child that is created from an outdated spec may outlive the Platform, and an At runs a command.
 	if err := r.confirm(ctx, p); err != nil {
 		return nil, err
 	}
 	return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 }
 
-// unconfirmedRetry is when a Platform is looked at again of which the cache is behind.
+// unconfirmedRetry is the delay before a Platform is reconciled again if the cache was outdated.
 const unconfirmedRetry = time.Second
 
-// confirmedFor is how long a confirmation counts.
+// confirmedFor is how long a successful confirm is valid.
 const confirmedFor = time.Second
 
-// confirm asks the API server whether the Platform says still what the cache knows: once
-// a second before a child is made or changed, and before each deletion and the creation of
-// the namespace. Once it has changed, every further call in the same reconcile fails.
+// confirm returns an error unless the API server has the Platform with the cached spec. It sends a
+// request at most once a second before children are created or changed, and one before each deletion and
+// before the creation of the namespace. After an error, every further call in the same reconcile fails.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed
@@ -236,7 +236,7 @@ func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	return p.unconfirmed
 }
 
-// sameSpec tells whether two versions of a Platform ask for the same.
+// sameSpec reports whether two versions of a Platform have the same desired state.
 func sameSpec(a, b *v1alpha1.Platform) bool {
 	type asks struct {
 		uid                        types.UID

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// invalidRetry is when a child is sent again that the API server refused for what it
-	// says, and forbiddenRetry when one that may not be written, as for want of quota. A
-	// change of the Platform or of the child comes at once.
+	// invalidRetry is the delay before a request is repeated that the API server refused as invalid.
+	// forbiddenRetry is the delay if it was forbidden, for example by a quota. There is no delay if the
+	// Platform or the child has changed.
 	invalidRetry   = 5 * time.Minute
 	forbiddenRetry = 30 * time.Second
 )
 
-// noComponent stands for the namespace.
+// noComponent stands for the namespace, which belongs to no component.
 const noComponent = ""
 
-// attempt is what was tried: a step, with what the Platform and the child say. There is
-// none for the namespace.
+// attempt identifies a step and the versions of Platform and child for which it was tried. It is empty
+// for the namespace.
 type attempt struct {
 	verb            verb
 	platform, child string
 }
 
-// attemptOf is the step that a component is at. The labels of the Platform are its
-// children's too, and count in no generation.
+// attemptOf returns the attempt of a component's current step. It includes the labels of the Platform,
+// which its children have too, because a change of labels does not change the generation.
 func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
 	a := attempt{verb: c.step.verb, platform: fmt.Sprint(platform.Generation, platform.Labels)}
 	if c.child != nil {
@@ -43,7 +43,7 @@ func (r *reconciler) noteRefusal(platform *v1alpha1.Platform, component string, 
 	var retry time.Duration
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return // the end of that is an event
+		return // the deletion of the namespace causes an event
 	case apierrors.IsInvalid(err):
 		retry = invalidRetry
 	case apierrors.IsForbidden(err):

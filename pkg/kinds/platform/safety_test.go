@@ -22,7 +22,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// reads are how often Platforms were read from the server.
+// reads returns how often a Platform was read from the server.
 func (w *world) reads() int { return controllertest.Reads(w.windlass.Actions(), "platforms") }
 
 func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
@@ -71,8 +71,8 @@ func TestACommandIsNotRunByASpecThatIsNotTheNewest(t *testing.T) {
 	controllertest.Equal(t, "writes of a pass that knows the newest", []string{"create ats shops/shop-job", "create apps shops/shop-web", status}, writes)
 }
 
-// TestWhatGoesDuringAPassIsNotMadeAgainByIt is of an At that somebody deletes while a component
-// before it is made: whether it is still wanted then was not asked.
+// TestWhatGoesDuringAPassIsNotMadeAgainByIt has an At that somebody deletes while an earlier component is
+// created. The reconcile has not confirmed that the At is still desired.
 func TestWhatGoesDuringAPassIsNotMadeAgainByIt(t *testing.T) {
 	w := newWorld(t, example(app("web"), at("job")))
 	w.house()
@@ -92,8 +92,8 @@ func TestWhatGoesDuringAPassIsNotMadeAgainByIt(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web"}, w.journal.Writes()[before:])
 }
 
-// TestNothingIsMadeAgainForAPlatformThatIsGone is of a process that has just started and is
-// served an old list: what it makes could outlive the Platform.
+// TestNothingIsMadeAgainForAPlatformThatIsGone has an outdated cache, as a process that has just started
+// can have. Objects that it creates could outlive the Platform.
 func TestNothingIsMadeAgainForAPlatformThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen  bool
@@ -164,7 +164,7 @@ func TestAChildIsDeletedOnceThoughTheCacheHasItStill(t *testing.T) {
 	deletions := 0
 	w.windlass.PrependReactor("delete", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		deletions++
-		return true, nil, nil // and the cache hears nothing of it
+		return true, nil, nil // the cache gets no event
 	})
 	for range 3 {
 		if _, err := w.pass(); err != nil {
@@ -175,8 +175,8 @@ func TestAChildIsDeletedOnceThoughTheCacheHasItStill(t *testing.T) {
 	controllertest.Equal(t, "components", []string{"web App Removed Removing Removing"}, says(w.platform()))
 }
 
-// TestWhatCouldNotBeChangedIsNotReady is of an App that needs a Database which is Ready as
-// it was, and could not be made what it shall be.
+// TestWhatCouldNotBeChangedIsNotReady has an App that depends on a Database. The Database is Ready in its
+// former state, and could not be updated to its desired state.
 func TestWhatCouldNotBeChangedIsNotReady(t *testing.T) {
 	databases := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "databases"}
 	for name, err := range map[string]error{
@@ -199,7 +199,7 @@ func TestWhatCouldNotBeChangedIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAConflictIsNotTold is of one component that was out of date beside one that failed.
+// TestAConflictIsNotTold has one component with an outdated state, and one that fails.
 func TestAConflictIsNotTold(t *testing.T) {
 	w := newWorld(t, example(app("web"), app("docs")))
 	w.house()
@@ -259,7 +259,7 @@ func TestADeletionSaysWhatAUserMustLookAt(t *testing.T) {
 	}
 }
 
-// TestTwoThatAreRefusedUnderOneName is of a component whose kind has changed.
+// TestTwoThatAreRefusedUnderOneName has a component whose kind has changed.
 func TestTwoThatAreRefusedUnderOneName(t *testing.T) {
 	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
 	w.house()

@@ -30,7 +30,7 @@ const (
 	reasonNew         = "NotObserved"
 )
 
-// settled tells whether a component is what it shall be.
+// settled reports whether a component is in its desired state.
 func settled(c *component) bool {
 	switch {
 	case c.failed:
@@ -43,7 +43,7 @@ func settled(c *component) bool {
 }
 
 // setStatus sets the status after a reconcile that ended with err. It reports whether some component
-// still progresses.
+// still makes progress.
 func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err error) (moving bool) {
 	setComponents(platform, all)
 	open := slices.DeleteFunc(slices.Clone(all), settled)
@@ -70,7 +70,7 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 	return moving
 }
 
-// summarize returns the summary of a Platform that is not Ready, for the reason of a note.
+// summarize returns the summary of a Platform that is not Ready, which note explains.
 func summarize(degraded []string, moving bool, note controller.Note) controller.Summary {
 	s := controller.Summary{State: controller.StateProgressing, Note: note}
 	if len(degraded) == 0 {
@@ -83,9 +83,9 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 	return s
 }
 
-// judge returns the components that a user must look at, and whether others are under
-// way. As long as one is, it says nothing of those that wait for what the spec rules
-// out: what the user will change next may be just that.
+// judge returns the components that a user must look at, and reports whether others make progress.
+// Components that wait for a state that the spec rules out count only if none makes progress: the user
+// may be about to change the spec.
 func judge(open, all []*component) (degraded []string, moving bool) {
 	var ruledOut []string
 	for _, c := range open {
@@ -108,14 +108,14 @@ func judge(open, all []*component) (degraded []string, moving bool) {
 	return degraded, moving
 }
 
-// isRuledOut tells whether a component waits for what the spec says will not be: that
-// one is Ready which is Removed, or one gone which is Managed.
+// isRuledOut reports whether a component waits for a state that the spec rules out: until a Removed
+// component is Ready, or until a Managed component is gone.
 func isRuledOut(c *component, all []*component) bool {
 	bar := map[verb]v1alpha1.ManagementState{queue: v1alpha1.Removed, hold: v1alpha1.Managed}[c.step.verb]
 	return bar != "" && slices.ContainsFunc(c.step.others, func(name string) bool { return isIn(bar, name, all) })
 }
 
-// setDeleting is for a Platform that waits for its components to go.
+// setDeleting sets the status of a Platform that waits for the deletion of its components.
 func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformDeleting
@@ -123,7 +123,7 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
 }
 
-// setRefused is for a spec that cannot be carried out. All stays as it is.
+// setRefused sets the status of a Platform whose spec is refused. Its children stay unchanged.
 func setRefused(platform *v1alpha1.Platform, all []*component) {
 	for _, c := range all {
 		c.step = step{verb: refused}
@@ -151,8 +151,8 @@ func setComponents(platform *v1alpha1.Platform, all []*component) {
 // maxNamed is how many components a message names.
 const maxNamed = 5
 
-// openMessage says of components that are not what they shall be why: first those for
-// which others wait.
+// openMessage says why components are not in their desired state. It begins with those that wait for no
+// others.
 func openMessage(open, all []*component) string {
 	slices.SortStableFunc(open, func(a, b *component) int { return rank(a) - rank(b) })
 	said := make([]string, 0, maxNamed)
@@ -167,7 +167,7 @@ func openMessage(open, all []*component) string {
 	return message + "."
 }
 
-// rank is the lower, the less a component waits for others.
+// rank returns the position of a component in openMessage. A component that waits for others comes last.
 func rank(c *component) int {
 	switch {
 	case c.err != nil:
@@ -179,7 +179,7 @@ func rank(c *component) int {
 	}
 }
 
-// deletionMessage says for what the deletion of a Platform waits.
+// deletionMessage returns what the deletion of a Platform waits for.
 func deletionMessage(left []*component) string {
 	return fmt.Sprintf("Removing components: %d left. %s", len(left), openMessage(left, left))
 }

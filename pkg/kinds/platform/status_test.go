@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestStalled tells when nothing will happen until somebody changes something, and when
-// a user must look at something though the rest goes on.
+// TestStalled checks when a Platform is Stalled, because nothing happens until somebody changes
+// something, and when it is only Degraded, because other components make progress.
 func TestStalled(t *testing.T) {
 	removedDB := in(v1alpha1.Removed, database("db"))
 	for name, c := range map[string]struct {
@@ -149,7 +149,7 @@ func TestWhatIsUnmanagedIsLetGoThoughTheCacheIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fill()
-	w.has(app("web"), "ready") // which the cache does not know
+	w.has(app("web"), "ready") // the cache has not observed it
 	before := len(w.journal.Writes())
 	_, err := w.pipeline.Sync(t.Context(), key)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestNew runs the controller, which hears of children and of names that are taken.
+// TestNew runs the controller, which gets events of children and of objects with the names of children.
 func TestNew(t *testing.T) {
 	platform := example(app("web", "db"), database("db"))
 	platform.Finalizers = nil

@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is a Platform with some components.
+// example returns a Platform with some components.
 func example(components ...v1alpha1.PlatformComponent) *v1alpha1.Platform {
 	return &v1alpha1.Platform{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
@@ -42,7 +42,7 @@ func example(components ...v1alpha1.PlatformComponent) *v1alpha1.Platform {
 	}
 }
 
-// app is a component that is an App, and so on.
+// app returns a component that is an App. The functions below do the same for the other kinds.
 func app(name string, needs ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
 	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: needs, App: &v1alpha1.AppSpec{Image: name + ":1", Port: 8080}}
 }
@@ -64,7 +64,7 @@ func in(state v1alpha1.ManagementState, c v1alpha1.PlatformComponent) v1alpha1.P
 	return c
 }
 
-// world is a fake server and its caches.
+// world has a fake server and its caches.
 type world struct {
 	t        *testing.T
 	kube     *kubefake.Clientset
@@ -76,14 +76,14 @@ type world struct {
 	clock    *clocktesting.FakeClock
 }
 
-// key is the example's.
+// key is the key of example.
 var key = controller.Key{Name: "shop"}
 
 func ownerOfExample() children.Owner {
 	return children.Owner{Object: example(), Kind: groupVersionKind}
 }
 
-// newBareWorld is a world without a pipeline.
+// newBareWorld returns a world without a pipeline.
 func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	t.Helper()
 	meta := fake.NewTestScheme()
@@ -99,7 +99,7 @@ func newBareWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	return w
 }
 
-// newWorld is one in which the status lists the components, as the first pass leaves it.
+// newWorld returns a world whose status lists the components, as after a first reconcile.
 func newWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	t.Helper()
 	for i := range platform.Spec.Components {
@@ -114,12 +114,12 @@ func newWorld(t *testing.T, platform *v1alpha1.Platform) *world {
 	return w
 }
 
-// runtime is what the controller of Platform shares with others.
+// runtime returns the runtime of the controller of Platform.
 func (w *world) runtime() controller.Runtime {
 	return controller.Runtime{Events: w.events, Clock: w.clock}
 }
 
-// announced has the status list a component.
+// announced lists a component in the status.
 func announced(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) {
 	said := v1alpha1.PlatformComponentStatus{Name: c.Name, Kind: kindOf(c), ManagementState: c.ManagementState}
 	if said.Kind != "" && !slices.Contains(platform.Status.Components, said) {
@@ -127,7 +127,7 @@ func announced(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) {
 	}
 }
 
-// house makes the namespace.
+// house puts the namespace into the cache.
 func (w *world) house(changes ...func(*metav1.PartialObjectMetadata)) {
 	w.t.Helper()
 	namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shops", ResourceVersion: "1"}}
@@ -137,8 +137,8 @@ func (w *world) house(changes ...func(*metav1.PartialObjectMetadata)) {
 	controllertest.Load(w.t, w.cluster.All.ForResource(corev1.SchemeGroupVersion.WithResource("namespaces")).Informer().GetStore(), namespace)
 }
 
-// has makes the child of a component as an earlier pass has left it, and puts it into a
-// state: ready, pending, failed, stalled, old, going, released, shared, copied, foreign.
+// has creates the child of a component as an earlier reconcile has left it, in one of the states ready,
+// pending, failed, stalled, old, going, released, shared, copied and foreign.
 func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 	w.t.Helper()
 	platform := w.platform()
@@ -163,7 +163,7 @@ func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 		fallthrough
 	case "failed":
 		conditions.True(list, conditions.Degraded, "Broken", string(c.Name)+" is broken.")
-	case "old": // it was Ready, and has changed
+	case "old": // it was Ready before its spec changed
 		conditions.True(list, conditions.Ready, "Available", string(c.Name)+" is there.")
 		child.SetGeneration(2)
 	case "going":
@@ -193,7 +193,7 @@ func (w *world) has(c v1alpha1.PlatformComponent, state string) {
 	}
 }
 
-// change changes the Platform.
+// change changes the Platform on the server.
 func (w *world) change(change func(*v1alpha1.Platform)) {
 	w.t.Helper()
 	platform := w.platform()
@@ -203,7 +203,7 @@ func (w *world) change(change func(*v1alpha1.Platform)) {
 	}
 }
 
-// pass does one pass, with caches that hold what the server has, and returns the writes.
+// pass reconciles once, with caches that hold the objects of the server, and returns the writes.
 func (w *world) pass() (writes []string, err error) {
 	w.t.Helper()
 	w.fill()
@@ -212,7 +212,7 @@ func (w *world) pass() (writes []string, err error) {
 	return w.journal.Writes()[before:], err
 }
 
-// fill fills the caches with what the server has.
+// fill fills the caches with the objects of the server.
 func (w *world) fill() {
 	w.t.Helper()
 	ctx, own := context.Background(), w.windlass.WindlassV1alpha1()
@@ -245,7 +245,7 @@ func refill(w *world, informer cache.SharedIndexInformer, objects []any, err err
 	}
 }
 
-// platform is the Platform as the server has it, or nil.
+// platform returns the Platform on the server, or nil.
 func (w *world) platform() *v1alpha1.Platform {
 	w.t.Helper()
 	platform, err := w.windlass.WindlassV1alpha1().Platforms().Get(context.Background(), "shop", metav1.GetOptions{})
@@ -258,7 +258,7 @@ func (w *world) platform() *v1alpha1.Platform {
 	return platform
 }
 
-// says are the lines of the status: a component's name, kind, state, phase and reason.
+// says returns a line for each component in the status: name, kind, state, phase and reason.
 func says(platform *v1alpha1.Platform) (lines []string) {
 	for _, c := range platform.Status.Components {
 		fields := []string{string(c.Name), c.Kind, string(c.ManagementState), string(c.Phase), c.Reason}
@@ -267,7 +267,7 @@ func says(platform *v1alpha1.Platform) (lines []string) {
 	return lines
 }
 
-// condition is one of a Platform as a line: its status, reason and message.
+// condition returns a condition of a Platform in one line: its status, reason and message.
 func condition(platform *v1alpha1.Platform, kind string) string {
 	lines := controllertest.Conditions(platform)
 	if i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, kind+"=") }); i >= 0 {

@@ -11,25 +11,25 @@ import (
 
 // Keys of the Secret beside tls.crt and tls.key.
 const (
-	bundleKey       = corev1.ServiceAccountRootCAKey // ca.crt: CAs that the API server shall trust
-	authorityKeyKey = "ca.key"                       // the key of the CA that signs, whose certificate is in ca.crt
+	bundleKey       = corev1.ServiceAccountRootCAKey // ca.crt: the CAs that the API server must trust
+	authorityKeyKey = "ca.key"                       // the key of the signing CA, whose certificate is in ca.crt
 )
 
-// content is what the Secret says. What cannot be read, does not fit together or
-// has expired is nil.
+// content is the decoded content of the Secret. It omits certificates and keys that cannot be decoded, do not
+// match, or have expired.
 type content struct {
-	// serving is the certificate with which the webhook serves.
+	// serving is the serving certificate of the webhook.
 	serving *tls.Certificate
-	// bundle are the CAs that the API server shall trust.
+	// bundle holds the CAs that the API server must trust.
 	bundle []*x509.Certificate
-	// signer is the one CA of the bundle whose key is known.
+	// signer is the signing CA: the CA in bundle that belongs to the key in the Secret.
 	signer *pair
 }
 
-// parseContent reads the data of the Secret.
+// parseContent decodes the data of the Secret.
 func parseContent(data map[string][]byte, now time.Time) content {
 	c := content{bundle: parseBundle(data[bundleKey], now)}
-	// Whatever is wrong with a certificate, the cure is a new one.
+	// Errors do not matter: every invalid certificate is replaced with a new one.
 	if key, err := parseKey(data[authorityKeyKey]); err == nil {
 		i := slices.IndexFunc(c.bundle, func(ca *x509.Certificate) bool { return key.PublicKey.Equal(ca.PublicKey) })
 		if i >= 0 {
@@ -44,27 +44,28 @@ func parseContent(data map[string][]byte, now time.Time) content {
 	return c
 }
 
-// trusts is whether a client that knows these CAs accepts a serving certificate.
+// trusts reports whether a client that trusts the CAs in bundle accepts a serving certificate.
 func trusts(bundle []*x509.Certificate, serving *x509.Certificate, now time.Time) bool {
 	roots := x509.NewCertPool()
 	for _, ca := range bundle {
 		roots.AddCert(ca)
 	}
-	_, err := serving.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now}) // for servers, by default
+	// KeyUsages defaults to server authentication.
+	_, err := serving.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
 	return err == nil
 }
 
-// signed is whether the serving certificate comes from the CA that signs now.
+// signed reports whether the signing CA issued the serving certificate.
 func (c content) signed() bool {
 	return c.serving != nil && c.signer != nil && c.serving.Leaf.CheckSignatureFrom(c.signer.certificate) == nil
 }
 
-// covers is whether the serving certificate is good for all hosts.
+// covers reports whether the serving certificate is valid for all hosts.
 func (c content) covers(hosts []string) bool {
 	return !slices.ContainsFunc(hosts, func(host string) bool { return c.serving.Leaf.VerifyHostname(host) != nil })
 }
 
-// hosts are those that the serving certificate is good for.
+// hosts returns the hosts that the serving certificate is valid for.
 func (c content) hosts() []string {
 	hosts := slices.Clone(c.serving.Leaf.DNSNames)
 	for _, ip := range c.serving.Leaf.IPAddresses {

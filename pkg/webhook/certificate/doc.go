@@ -1,22 +1,21 @@
-// Package certificate makes the webhook's serving certificate, and keeps the
-// CustomResourceDefinition's caBundle such that the API server trusts it.
+// Package certificate creates the serving certificate of the webhook, and writes the caBundle of the
+// CustomResourceDefinition so that the API server trusts the certificate.
 //
-// Both the certificate and the CA that signed it live in one Secret. Every
-// replica watches that Secret and the CustomResourceDefinition, and any of them
-// puts right what is not, without a leader: each looks at both objects as they
-// are, takes one step, and is refused if somebody was faster. No step makes a
-// request of the API server fail. So a new CA comes in like this:
+// One Secret has both the certificate and the CA that signed it. Every replica watches this Secret and the
+// CustomResourceDefinition, and reconciles them without a leader. Each reconcile reads both objects and takes
+// at most one step. A precondition of the write makes it fail if another replica was faster. No step makes a
+// request of the API server fail. For example, these are the steps to a new CA:
 //
 //	Secret: ca.key, ca.crt = new + old
 //	CustomResourceDefinition: caBundle = new + old
-//	                              ... the API servers notice (Options.Settle)
+//	                              ... wait for the API servers (Options.Settle)
 //	Secret: tls.crt, tls.key signed by the new CA; the replicas serve them
-//	                              ... the replicas notice (Options.Settle)
+//	                              ... wait for the replicas (Options.Settle)
 //	Secret: ca.crt = new
 //	CustomResourceDefinition: caBundle = new
 //
-// Of several installations in one cluster one converts, and the others leave the
-// CustomResourceDefinition alone: owner.go.
+// If a cluster has several installations, one converts, and the others do not change the
+// CustomResourceDefinition: see owner.go.
 //
-// plan.go decides on the step, and is the place to start reading.
+// plan.go chooses the step. Start reading there.
 package certificate

@@ -39,7 +39,7 @@ func newHouse(t *testing.T) *house {
 	return &house{t: t, ctx: ctx, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(start), names: map[string]string{}}
 }
 
-// replica is a Source that looks at the API server when the test says so.
+// replica is a Source whose caches the test updates.
 type replica struct {
 	*Source
 	house *house
@@ -56,7 +56,7 @@ func (h *house) replica(options Options) *replica {
 	return &replica{Source: source, house: h}
 }
 
-// watch brings what the watches of a replica have seen up to date.
+// watch updates the caches of a replica from the API server.
 func (r *replica) watch() {
 	r.house.t.Helper()
 	var seen []any
@@ -72,7 +72,7 @@ func (r *replica) watch() {
 	}
 }
 
-// pass makes one pass on what is true now.
+// pass runs one reconcile with current caches.
 func (r *replica) pass() error {
 	r.house.t.Helper()
 	r.watch()
@@ -80,7 +80,7 @@ func (r *replica) pass() error {
 	return err
 }
 
-// rest passes until there is nothing left to do, and returns what was written.
+// rest reconciles until there is nothing left to write, and describes the writes.
 func (r *replica) rest() []string {
 	r.house.t.Helper()
 	r.house.api.Forget()
@@ -97,7 +97,7 @@ func (r *replica) rest() []string {
 	return nil
 }
 
-// served says what a replica serves with.
+// served returns the name of the certificate that a replica serves with.
 func (r *replica) served() string {
 	certificate, err := r.GetCertificate(nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *replica) served() string {
 
 func (h *house) secret() *corev1.Secret { return h.api.Secret(namespace, DefaultSecretName) }
 
-// written describes what was written.
+// written describes the writes that the API server recorded.
 func (h *house) written() []string {
 	h.t.Helper()
 	var lines []string
@@ -118,8 +118,8 @@ func (h *house) written() []string {
 	return lines
 }
 
-// describe says who is trusted, and who serves: "Secret: CA 2, CA 1; certificate 1
-// by CA 1".
+// describe names the CAs and the serving certificate in an object, as in
+// "Secret: CA 2, CA 1; certificate 1 by CA 1".
 func (h *house) describe(obj runtime.Object) string {
 	h.t.Helper()
 	switch obj := obj.(type) {
@@ -164,7 +164,7 @@ func (h *house) name(kind string, c *x509.Certificate) string {
 	return h.names[key]
 }
 
-// want compares what was written with what should have been.
+// want compares descriptions of writes.
 func (h *house) want(got []string, want ...string) {
 	h.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -172,7 +172,7 @@ func (h *house) want(got []string, want ...string) {
 	}
 }
 
-// wantIdle checks that a replica that finds everything in order sends nothing.
+// wantIdle checks that the reconcile of a replica is a no-op that sends no request.
 func (h *house) wantIdle(r *replica) {
 	h.t.Helper()
 	h.api.Forget()
@@ -184,7 +184,7 @@ func (h *house) wantIdle(r *replica) {
 	}
 }
 
-// wantServed checks what a replica serves with, and that the API server trusts it.
+// wantServed checks which certificate a replica serves with, and that the API server trusts it.
 func (h *house) wantServed(r *replica, want string) {
 	h.t.Helper()
 	if got := r.served(); got != want {

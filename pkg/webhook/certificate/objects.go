@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The label of everything that Windlass makes.
+// The label of all objects that Windlass creates.
 const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "windlass"
 )
 
-// ours is whether Windlass made the Secret.
+// ours reports whether Windlass created the Secret.
 func ours(secret *corev1.Secret) bool { return secret.Labels[managedByLabel] == managedBy }
 
-// newSecret is the Secret that holds data.
+// newSecret returns the Secret with data.
 func (o *Options) newSecret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,8 +33,8 @@ func (o *Options) newSecret(data map[string][]byte) *corev1.Secret {
 	}
 }
 
-// withData is the secret with some of its data changed. It keeps the resource
-// version, so that the write fails if anybody else wrote meanwhile.
+// withData returns a copy of the Secret with some of its data changed. The copy keeps the resource version as
+// the precondition of the write.
 func withData(secret *corev1.Secret, update map[string][]byte) *corev1.Secret {
 	secret = secret.DeepCopy()
 	if secret.Data == nil {
@@ -44,7 +44,8 @@ func withData(secret *corev1.Secret, update map[string][]byte) *corev1.Secret {
 	return secret
 }
 
-// clientConfig is where a CustomResourceDefinition says how its webhook is called.
+// clientConfig returns the configuration with which the API server calls the webhook of a
+// CustomResourceDefinition. It fails if a webhook does not convert its objects.
 func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv1.WebhookClientConfig, error) {
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil {
@@ -57,8 +58,7 @@ func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv
 	return *conversion.Webhook.ClientConfig, nil
 }
 
-// patch is what has to be changed in a clientConfig. It is nil if that is as it
-// should be.
+// patch returns the changes that a clientConfig needs, or nil if it needs none.
 func (o *Options) patch(config apiextensionsv1.WebhookClientConfig, bundle []byte) map[string]any {
 	patch := map[string]any{}
 	if !bytes.Equal(config.CABundle, bundle) {
@@ -90,8 +90,8 @@ func (o *Options) isService(service *apiextensionsv1.ServiceReference) bool {
 		service.Path != nil && *service.Path == Path
 }
 
-// mergePatch is the patch as it is sent. It fails with a conflict if anybody else
-// changed the CustomResourceDefinition meanwhile.
+// mergePatch returns the patch to send. Its preconditions are the UID and the resource version of the
+// CustomResourceDefinition.
 func mergePatch(crd *apiextensionsv1.CustomResourceDefinition, clientConfig map[string]any) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion},

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/cnat"
 )
 
-// Path is where the API server calls the webhook.
+// Path is the path of the webhook's URL.
 const Path = "/convert"
 
 // Defaults of Options.
@@ -24,41 +24,38 @@ const (
 	DefaultSettle            = 5 * time.Minute
 )
 
-// Options say where the API server finds the webhook, and how long certificates
-// live.
+// Options configures the address of the webhook and the lifetimes of certificates.
 type Options struct {
-	// Namespace is where the operator, its Secret and its Service are. Required.
+	// Namespace is the namespace of the operator, its Secret and its Service. It is required.
 	Namespace string
-	// SecretName is the Secret with the certificate. Defaults to
-	// DefaultSecretName.
+	// SecretName is the name of the Secret with the certificate. Defaults to DefaultSecretName.
 	SecretName string
-	// ServiceName is the Service through which the API server calls the webhook.
-	// Defaults to DefaultServiceName.
+	// ServiceName is the name of the Service through which the API server calls the webhook. Defaults to
+	// DefaultServiceName.
 	ServiceName string
-	// URL is what the API server calls instead of a Service, for a controller that
-	// runs out of cluster: https://HOST[:PORT]. A path of Path is added if it has
-	// none. The host, a DNS name or an IP address, is what the certificate is for.
+	// URL is the URL that the API server calls instead of a Service if the controller runs out of cluster:
+	// https://HOST[:PORT]. If it has no path, Path is added. The certificate is issued for the host, which
+	// is a DNS name or an IP address.
 	URL string
-	// CRDName is the CustomResourceDefinition whose conversion this is. Defaults
-	// to DefaultCRDName.
+	// CRDName is the name of the CustomResourceDefinition whose objects the webhook converts. Defaults to
+	// DefaultCRDName.
 	CRDName string
 
-	// ServingLifetime and AuthorityLifetime are how long the serving certificate
-	// and the CA are valid. Each is renewed after two thirds of it. They default to
-	// DefaultServingLifetime and DefaultAuthorityLifetime.
+	// ServingLifetime and AuthorityLifetime are the lifetimes of the serving certificate and of the CA. Each
+	// is renewed after two thirds of its lifetime. They default to DefaultServingLifetime and
+	// DefaultAuthorityLifetime.
 	ServingLifetime   time.Duration
 	AuthorityLifetime time.Duration
-	// Settle is how long the renewal of a CA waits, twice, until all API servers
-	// and all replicas of the controller have seen the step before. It should be
-	// longer than a Service keeps Pods whose node cannot be reached. Defaults to
-	// DefaultSettle.
+	// Settle is how long the renewal of a CA waits, twice, until all API servers and all replicas of the
+	// controller have observed the previous step. It should be longer than a Service keeps Pods on an
+	// unreachable node. Defaults to DefaultSettle.
 	Settle time.Duration
 
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithTicker
 }
 
-// complete fills in the defaults, and refuses what cannot work.
+// complete fills in the defaults. It returns an error if the options are invalid.
 func (o *Options) complete() error {
 	if o.Namespace == "" {
 		return errors.New("the webhook's certificate needs a namespace for its Secret")
@@ -79,8 +76,8 @@ func (o *Options) complete() error {
 	return o.completeURL()
 }
 
-// completeURL refuses what the API server would refuse as well: see
-// ValidateWebhookURL in k8s.io/apiserver/pkg/util/webhook.
+// completeURL adds Path to a URL without a path. It returns an error for a URL that the API server would
+// refuse as well: see ValidateWebhookURL in k8s.io/apiserver/pkg/util/webhook.
 func (o *Options) completeURL() error {
 	if o.URL == "" {
 		return nil
@@ -101,7 +98,7 @@ func (o *Options) completeURL() error {
 	return nil
 }
 
-// hosts are what the API server takes the webhook for.
+// hosts returns the hosts that the serving certificate must be valid for.
 func (o *Options) hosts() []string {
 	if u, err := url.Parse(o.URL); err == nil && o.URL != "" {
 		return []string{u.Hostname()}

@@ -15,26 +15,26 @@ import (
 // ErrForeign is the error of Ready while another installation of Windlass converts.
 var ErrForeign = errors.New("another installation of Windlass converts")
 
-// Lead tells the Source that its installation is the one that works in this cluster. From
-// then on it may take the conversion over from another installation.
+// Lead tells the Source that its installation leads in this cluster. From then on it may take over the
+// conversion from another installation.
 func (s *Source) Lead() {
 	s.leads.Store(true)
 	select {
 	case s.led <- struct{}{}:
-	default: // it was told before
+	default: // Lead was called before
 	}
 }
 
-// foreign reports whether another installation converts, so that only the one that leads may
-// change the clientConfig. Whoever writes makes the whole clientConfig its own, so that the
-// others see a foreign one from then on, and no two take it from each other in turn.
+// foreign reports whether another installation converts. Then only the installation that leads may change the
+// clientConfig. A write replaces the whole clientConfig, so that it is foreign to all other installations
+// from then on, and no two installations overwrite each other in turn.
 func (o *Options) foreign(config apiextensionsv1.WebhookClientConfig, c content, trusted []*x509.Certificate) bool {
 	if len(config.CABundle) == 0 || config.URL == nil && config.Service == nil || o.addressed(config) {
 		return false
 	}
-	// A CustomResourceDefinition that is applied anew names the Service that it was shipped
-	// with, and keeps our CAs. A certificate for that very address is shared with somebody
-	// who serves there.
+	// If the CustomResourceDefinition is applied again, it names the Service in its manifest and keeps our
+	// CAs: it is not foreign. It is foreign if our certificate is valid for the host that it names: then a
+	// replica with other options shares the Secret and serves there.
 	if c.signer == nil || c.serving == nil || c.serving.Leaf.VerifyHostname(hostOf(config)) == nil {
 		return true
 	}
@@ -50,7 +50,7 @@ func (o *Options) addressed(config apiextensionsv1.WebhookClientConfig) bool {
 	return config.Service != nil && config.Service.Namespace == o.Namespace && config.Service.Name == o.ServiceName
 }
 
-// hostOf returns the host that the API server takes the webhook for.
+// hostOf returns the host for which the API server requires a certificate.
 func hostOf(config apiextensionsv1.WebhookClientConfig) string {
 	if config.Service != nil {
 		return config.Service.Name + "." + config.Service.Namespace + ".svc"
@@ -61,7 +61,7 @@ func hostOf(config apiextensionsv1.WebhookClientConfig) string {
 	return ""
 }
 
-// note keeps for Ready whether another installation converts, and logs it once.
+// note records for Ready whether another installation converts. It logs each new host once.
 func (s *Source) note(ctx context.Context, foreign bool, crd *apiextensionsv1.CustomResourceDefinition) {
 	if !foreign {
 		s.elsewhere.Store(nil)

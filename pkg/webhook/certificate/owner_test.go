@@ -7,10 +7,10 @@ import (
 	"windlass.dev/windlass/pkg/webhook/internal/webhooktest"
 )
 
-// elsewhere are the options of a second installation.
+// elsewhere configures a second installation.
 var elsewhere = Options{Namespace: "elsewhere"}
 
-// wantForeign checks that a replica converts nothing and says so.
+// wantForeign checks that a replica is not ready because another installation converts, and sends no request.
 func (h *house) wantForeign(r *replica) {
 	h.t.Helper()
 	if err := r.Ready(); !errors.Is(err, ErrForeign) {
@@ -36,7 +36,7 @@ func TestOnlyAnInstallationThatLeadsTakesTheConversionOver(t *testing.T) {
 	h.wantForeign(first)
 	h.wantIdle(second)
 
-	// The second one has ended without a word.
+	// The second installation has ended, and its address is still in the CustomResourceDefinition.
 	first.Lead()
 	h.want(first.rest(), "CRD: CA 1")
 	if err := first.Ready(); err != nil {
@@ -54,7 +54,8 @@ func TestInstallationsDoNotTakeTheConversionFromEachOtherInTurn(t *testing.T) {
 			}
 			second.rest()
 			first.rest()
-			// Applied anew, it names the first one's Service and keeps the second one's CA.
+			// If the CustomResourceDefinition is applied again, it names the Service of the first
+			// installation and keeps the CA of the second.
 			crd := webhooktest.NewCRD()
 			crd.Spec.Conversion.Webhook.ClientConfig.CABundle = h.api.Definition().Spec.Conversion.Webhook.ClientConfig.CABundle
 			h.api.Put(crd)
@@ -62,7 +63,7 @@ func TestInstallationsDoNotTakeTheConversionFromEachOtherInTurn(t *testing.T) {
 			for range 5 {
 				writes += len(first.rest()) + len(second.rest())
 			}
-			if writes > 3 { // the Secret and the definition by the first one, the definition by the second one
+			if writes > 3 { // the first writes the Secret and the definition, the second writes the definition
 				t.Errorf("they wrote %d times", writes)
 			}
 			h.wantIdle(first)

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// backdate is how long before it is made a certificate starts to be valid, for
-// machines whose clocks are behind ours. kubeadm allows for as much.
+// backdate is the offset of NotBefore from the creation of a certificate, for machines whose clocks are
+// behind ours. kubeadm uses the same offset (CertificateBackdate in
+// k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
 // Types of PEM blocks.
@@ -29,10 +30,10 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// newAuthority makes a CA that signs itself.
+// newAuthority creates a self-signed CA.
 func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
 	return sign(&x509.Certificate{
-		// The name tells CAs apart, for readers and for the search of a chain.
+		// The name distinguishes CAs, both for readers and for the verification of chains.
 		Subject:               pkix.Name{CommonName: "windlass-webhook-ca@" + now.UTC().Format(time.RFC3339)},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(lifetime),
@@ -43,8 +44,8 @@ func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
 	}, nil)
 }
 
-// issue makes a serving certificate for hosts, which are DNS names or IP
-// addresses. It ends no later than the CA.
+// issue creates a serving certificate for hosts, which are DNS names or IP addresses. It expires no later
+// than the CA.
 func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pair, error) {
 	end := now.Add(lifetime)
 	if p.certificate.NotAfter.Before(end) {
@@ -68,7 +69,7 @@ func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pa
 	return sign(template, p)
 }
 
-// sign makes a key, and a certificate for it. Without a CA it signs itself.
+// sign creates a key and a certificate for it. Without a CA, the certificate is self-signed.
 func sign(template *x509.Certificate, ca *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -106,8 +107,8 @@ func encodeBundle(certificates []*x509.Certificate) []byte {
 	return bundle
 }
 
-// parseBundle returns the CAs in a PEM bundle that are valid now, each once. It
-// passes over what it cannot read.
+// parseBundle returns the CAs in a PEM bundle that have not expired, each once. It skips blocks that it
+// cannot decode.
 func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 	var authorities []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
@@ -119,7 +120,7 @@ func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 	return authorities
 }
 
-// parseKey reads the first key of a PEM file.
+// parseKey decodes the first block of a PEM text as an ECDSA key.
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -135,10 +136,10 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return nil, fmt.Errorf("key is a %T, not ECDSA", key)
 }
 
-// issuedAt is when we made a certificate.
+// issuedAt returns when Windlass created a certificate.
 func issuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(backdate) }
 
-// renewAt is when two thirds of a certificate's life are over.
+// renewAt returns when two thirds of the lifetime of a certificate are over.
 func renewAt(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(issuedAt(c)) / 3)
 }

@@ -9,49 +9,48 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// view is what a replica knows when it decides what to do.
+// view is the state from which plan chooses the step.
 type view struct {
-	secret    *corev1.Secret // nil: there is none
+	secret    *corev1.Secret // nil if it does not exist
 	crd       *apiextensionsv1.CustomResourceDefinition
 	announced announcement
-	leads     bool // whether this installation is the one that works in this cluster
+	leads     bool // whether this installation leads in this cluster
 	now       time.Time
 }
 
-// recheck is how long a replica waits for a deadline at most: its clock may be set
-// in the meantime. Looking at what is cached costs no request.
+// recheck is the longest time between two reconciles, since the clock may be set in the meantime. A reconcile
+// from the caches needs no request.
 const recheck = time.Hour
 
-// announcement is since when this replica has seen the CustomResourceDefinition
-// hold the CA that signs. It is not written down: a replica that starts anew
-// waits anew, which does no harm.
+// announcement records since when this replica has observed the signing CA in the CustomResourceDefinition.
+// It is not stored: a replica that restarts waits again, which does no harm.
 type announcement struct {
 	ca    *x509.Certificate
 	since time.Time
 }
 
-// step is one write that brings the Secret and the CustomResourceDefinition
-// closer to what they shall be. At most one of create, update and patch is set.
+// step is one write that brings the Secret and the CustomResourceDefinition closer to their desired state. At
+// most one of create, update and patch is set.
 type step struct {
-	// what is logged when it is done.
+	// what is the message to log after the write.
 	what string
-	// create is the data of a Secret that is not there yet.
+	// create is the data of a new Secret.
 	create map[string][]byte
-	// update is data to be changed in the Secret.
+	// update holds the data to change in the Secret.
 	update map[string][]byte
 	// patch is a merge patch of the CustomResourceDefinition's clientConfig.
 	patch map[string]any
-	// next is when to look again if there is nothing to write.
+	// next is the time of the next reconcile if there is nothing to write.
 	next time.Time
-	// foreign is whether nothing is written since another installation converts.
+	// foreign reports that nothing is written because another installation converts.
 	foreign bool
 }
 
-// writes is whether there is anything to do.
+// writes reports whether there is anything to write.
 func (s step) writes() bool { return s.create != nil || s.update != nil || s.patch != nil }
 
-// plan decides what to do. Each case relies on those before it: a certificate is
-// only issued by a CA that the CustomResourceDefinition holds already.
+// plan chooses the next step. Each case relies on the cases before it. For example, a certificate in an
+// existing Secret is only renewed by a CA that is already in the CustomResourceDefinition.
 func (o *Options) plan(v view) (step, error) {
 	config, err := clientConfig(v.crd)
 	if err != nil {
@@ -70,7 +69,7 @@ func (o *Options) plan(v view) (step, error) {
 		return step{foreign: true, next: v.now.Add(recheck)}, nil
 	}
 	if !o.addressed(config) {
-		trusted = nil // those are the CAs of whoever is called until now
+		trusted = nil // these CAs belong to the installation that the API server calls now
 	}
 	if v.secret == nil {
 		return o.create(trusted, v.now)
@@ -85,7 +84,7 @@ func (o *Options) plan(v view) (step, error) {
 		return step{what: "Put the CA into the CustomResourceDefinition", patch: patch}, nil
 	case reached(due.serving, v.now):
 		return o.renewServing(c, v.now)
-	case patch != nil: // after the certificate is good for the new address
+	case patch != nil: // after the certificate is valid for the new address
 		return step{what: "Put the webhook's address into the CustomResourceDefinition", patch: patch}, nil
 	case reached(due.cleanup, v.now):
 		return step{
@@ -96,11 +95,11 @@ func (o *Options) plan(v view) (step, error) {
 	return step{next: due.next(v.now)}, nil
 }
 
-// deadlines are when something has to be done. The zero time means never.
+// deadlines holds the times of renewals. The zero time means never.
 type deadlines struct {
 	authority time.Time // a new CA
 	serving   time.Time // a new serving certificate
-	cleanup   time.Time // CAs other than the one that signs are dropped
+	cleanup   time.Time // the removal of all CAs but the signing CA
 }
 
 func (o *Options) due(c content, v view) deadlines {
@@ -108,11 +107,10 @@ func (o *Options) due(c content, v view) deadlines {
 	case c.signer == nil:
 		return deadlines{authority: v.now}
 	case c.serving == nil:
-		// There is nothing that works which had to be spared.
+		// No working certificate has to be preserved.
 		return deadlines{serving: v.now}
 	case !c.signed():
-		// A CA is being renewed. The old certificate works until the API servers
-		// know the new CA.
+		// A CA is being renewed. The old certificate stays until the API servers know the new CA.
 		if !c.signer.certificate.Equal(v.announced.ca) {
 			return deadlines{}
 		}
@@ -130,7 +128,7 @@ func (o *Options) due(c content, v view) deadlines {
 
 func reached(deadline, now time.Time) bool { return !deadline.IsZero() && !deadline.After(now) }
 
-// next is the earliest deadline, and within recheck: the clock may be set.
+// next returns the earliest deadline, but no later than after recheck.
 func (d deadlines) next(now time.Time) time.Time {
 	earliest := now.Add(recheck)
 	for _, t := range []time.Time{d.authority, d.serving, d.cleanup} {

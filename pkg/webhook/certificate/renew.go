@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// create makes everything anew. What the API servers trust now stays trusted for
-// a while: replicas may still serve a certificate whose Secret was deleted.
+// create creates a CA and a serving certificate. The CAs that the API servers trust now stay in the bundle
+// for a while: replicas may still serve the certificate of a Secret that was deleted.
 func (o *Options) create(trusted []*x509.Certificate, now time.Time) (step, error) {
 	s, err := o.renewAuthority(content{}, trusted, now)
 	if err != nil {
@@ -24,7 +24,7 @@ func (o *Options) create(trusted []*x509.Certificate, now time.Time) (step, erro
 	return step{what: "Made a CA and a serving certificate", create: s.update}, nil
 }
 
-// renewAuthority makes a new CA, which signs nothing yet.
+// renewAuthority creates a new CA and puts it first in the bundle. The CA has not signed anything yet.
 func (o *Options) renewAuthority(c content, trusted []*x509.Certificate, now time.Time) (step, error) {
 	ca, err := newAuthority(now, o.AuthorityLifetime)
 	if err != nil {
@@ -46,9 +46,8 @@ func (o *Options) renewAuthority(c content, trusted []*x509.Certificate, now tim
 	}, nil
 }
 
-// renewServing makes a new serving certificate. Before its time it is only
-// renewed for hosts that it lacks; then it keeps those it has, since replicas
-// that were started with other options might want them.
+// renewServing creates a new serving certificate. If the current certificate is not yet due for renewal, the
+// new one keeps its hosts, since replicas with other options might need them.
 func (o *Options) renewServing(c content, now time.Time) (step, error) {
 	hosts := o.hosts()
 	if c.serving != nil && now.Before(renewAt(c.serving.Leaf)) {

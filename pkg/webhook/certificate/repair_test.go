@@ -98,12 +98,12 @@ func TestWhatIsWrongInOurSecretIsMadeAnew(t *testing.T) {
 			h := newHouse(t)
 			r := h.replica(Options{})
 			r.rest()
-			h.describe(h.secret()) // names what is there
+			h.describe(h.secret()) // gives the first CA and certificate their names
 			secret := h.secret()
 			tt.spoil(h, secret.Data)
 			h.api.Put(secret)
 			h.want(r.rest(), tt.want...)
-			for range 2 { // a renewal that has been started ends well
+			for range 2 { // a renewal that has begun completes
 				h.wantServed(r, r.served())
 				h.clock.Step(DefaultSettle)
 				r.rest()
@@ -262,12 +262,12 @@ func TestReplicasWithOtherHostsShareACertificate(t *testing.T) {
 	h := newHouse(t)
 	inside, outside := h.replica(Options{}), h.replica(Options{URL: "https://192.0.2.1:9443"})
 	inside.rest()
-	h.want(outside.rest()) // the API server calls the other one
+	h.want(outside.rest()) // the API server calls the replica inside
 	outside.Lead()
 	h.want(outside.rest(), "Secret: CA 1; certificate 2 by CA 1", "CRD: CA 1")
 	h.want(inside.rest())
 	inside.Lead()
-	h.want(inside.rest(), "CRD: CA 1") // the Service again
+	h.want(inside.rest(), "CRD: CA 1") // writes the Service again
 	h.clock.Step(61 * day)
 	h.want(inside.rest(), "Secret: CA 1; certificate 3 by CA 1")
 	certificate, _ := inside.GetCertificate(nil)

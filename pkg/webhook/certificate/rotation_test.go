@@ -166,7 +166,7 @@ func TestWhoeverIsLateLooksAgain(t *testing.T) {
 	}
 }
 
-// newSecretOf is the Secret that a replica would make.
+// newSecretOf returns the Secret that a replica would create.
 func newSecretOf(h *house, r *replica) *corev1.Secret {
 	step, err := r.options.create(nil, h.clock.Now())
 	if err != nil {

@@ -25,21 +25,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Writes are limited for the case that somebody else keeps changing what this
-// keeps putting right. The burst is more than a renewal of everything takes.
+// Limits of writes, in case another client keeps undoing them. A renewal of everything takes fewer writes
+// than the burst.
 const (
 	writesPerSecond = 1
 	writesAtOnce    = 10
 )
 
-// Backoff of a pass that failed.
+// Backoff after a failed reconcile.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute
 )
 
-// Source keeps the serving certificate, its CA and the CustomResourceDefinition
-// in order, and hands out the certificate to serve with.
+// Source reconciles the serving certificate, its CA and the CustomResourceDefinition, and provides the
+// certificate to the webhook.
 type Source struct {
 	options Options
 	kube    kubernetes.Interface
@@ -55,12 +55,11 @@ type Source struct {
 	serving   atomic.Pointer[tls.Certificate]
 
 	leads     atomic.Bool
-	led       chan struct{}          // has an item when leads has become true
+	led       chan struct{}          // has an item after leads has become true
 	elsewhere atomic.Pointer[string] // the host of another installation that converts, or nil
 }
 
-// New returns a Source that has no certificate until it runs. It fails if the
-// options cannot work.
+// New returns a Source that has no certificate until it runs. It fails if the options are invalid.
 func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Source, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	s.writes = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesAtOnce, options.Clock)
 	s.kubeInformers = informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithNamespace(options.Namespace),
-		// A Secret of that name that is not ours never gets into the cache.
+		// The cache does not hold a Secret of this name without our label.
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.SecretName).String()
 			o.LabelSelector = managedByLabel + "=" + managedBy
@@ -84,7 +83,7 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	return s, nil
 }
 
-// dropSchema keeps the large part of a CustomResourceDefinition out of the cache.
+// dropSchema removes the large fields of a CustomResourceDefinition before it is cached.
 func dropSchema(obj any) (any, error) {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -95,8 +94,8 @@ func dropSchema(obj any) (any, error) {
 	return &lean, nil
 }
 
-// GetCertificate returns the certificate to serve with, for a tls.Config. It
-// fails as long as there is none that the API server trusts.
+// GetCertificate returns the serving certificate, for a tls.Config. It fails until there is a certificate
+// that the API server trusts.
 func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if certificate := s.serving.Load(); certificate != nil {
 		return certificate, nil
@@ -104,8 +103,8 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("there is no serving certificate yet that the API server trusts")
 }
 
-// Ready fails as long as there is no valid certificate to serve with, and with ErrForeign
-// while another installation converts.
+// Ready returns an error while there is no valid serving certificate. It returns ErrForeign while another
+// installation converts.
 func (s *Source) Ready() error {
 	if err := s.elsewhereError(); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (s *Source) Ready() error {
 	return nil
 }
 
-// Run keeps everything in order until ctx ends. It is called once.
+// Run reconciles until ctx ends. It must be called only once.
 func (s *Source) Run(ctx context.Context) error {
 	defer s.crdInformers.Shutdown()
 	defer s.kubeInformers.Shutdown()
@@ -154,7 +153,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch wants a pass whenever the Secret or the CustomResourceDefinition changes.
+// watch queues a reconcile for every change of the Secret or the CustomResourceDefinition.
 func (s *Source) watch(queue workqueue.TypedInterface[string]) error {
 	add := func(any) { queue.Add(s.options.SecretName) }
 	for _, informer := range []cache.SharedIndexInformer{
@@ -169,7 +168,7 @@ func (s *Source) watch(queue workqueue.TypedInterface[string]) error {
 	return nil
 }
 
-// work makes one pass. It returns false when the queue has been shut down.
+// work runs one reconcile. It returns false after the queue was shut down.
 func (s *Source) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
 	key, shutdown := queue.Get()
 	if shutdown {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// sync takes at most one step. What it writes comes back through the watches, and
-// brings the next. It returns how long to wait if nothing happens.
+// sync takes at most one step. The watch event of its write queues the next reconcile. It returns the time
+// to wait before a reconcile without an event.
 func (s *Source) sync(ctx context.Context) (time.Duration, error) {
 	v, err := s.cached()
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Source) sync(ctx context.Context) (time.Duration, error) {
 	return step.next.Sub(v.now), nil
 }
 
-// cached is what the watches have seen.
+// cached returns the state in the caches.
 func (s *Source) cached() (view, error) {
 	crd, err := s.crds.Get(s.options.CRDName)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Source) cached() (view, error) {
 	return v, nil
 }
 
-// follow is the announcement after a look at v.
+// follow returns the announcement that follows from a and v.
 func (a announcement) follow(v view) announcement {
 	config, err := clientConfig(v.crd)
 	if err != nil || v.secret == nil {
@@ -63,8 +63,8 @@ func (a announcement) follow(v view) announcement {
 	return announcement{ca: signer.certificate, since: v.now}
 }
 
-// serve serves the certificate of the Secret from now on, if the API server
-// trusts it. Otherwise it goes on with what it has.
+// serve switches to the certificate in the Secret if the API server trusts it. Otherwise it keeps the current
+// certificate.
 func (s *Source) serve(ctx context.Context, v view) {
 	config, err := clientConfig(v.crd)
 	if err != nil || v.secret == nil {
@@ -80,7 +80,7 @@ func (s *Source) serve(ctx context.Context, v view) {
 	}
 }
 
-// write decides again, on what the API server holds now, and writes that.
+// write plans again with the live objects, and applies the step.
 func (s *Source) write(ctx context.Context) error {
 	v, err := s.live(ctx)
 	if err != nil {
@@ -101,9 +101,9 @@ func (s *Source) write(ctx context.Context) error {
 	return nil
 }
 
-// live is what the API server holds. The CustomResourceDefinition is read first:
-// a CA is in the Secret before it is in there, so that one that is read from it
-// but not from the Secret afterwards is really gone.
+// live reads the state from the API server. It reads the CustomResourceDefinition before the Secret, since a
+// new CA is written to the Secret first. So a CA that only the CustomResourceDefinition has was removed from
+// the Secret.
 func (s *Source) live(ctx context.Context) (view, error) {
 	crd, err := s.crd.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, s.options.CRDName, metav1.GetOptions{})
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Source) live(ctx context.Context) (view, error) {
 	return view{secret: secret, crd: crd, announced: s.announced, leads: s.leads.Load(), now: s.options.Clock.Now()}, nil
 }
 
-// apply writes what a step says.
+// apply sends the write of a step.
 func (s *Source) apply(ctx context.Context, v view, step step) error {
 	secrets := s.kube.CoreV1().Secrets(s.options.Namespace)
 	switch {

@@ -9,11 +9,11 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// errTooLarge refuses a write that would lose what could not be carried.
+// errTooLarge refuses a conversion to v1 that would lose fields, since the annotation could not carry them.
 var errTooLarge = errors.New("its v1 fields do not fit into an annotation: it can be read as v1alpha1, but changed or deleted only as v1")
 
-// renamed are the phases of each version in terms of the other. It is its own
-// inverse, so that no phase is lost, not even one that its version does not know.
+// renamed maps the phases of each version to the phases of the other. It is its own inverse, so that a round
+// trip keeps every phase, even a phase that its version does not define.
 var renamed = map[string]string{
 	cnatv1alpha1.PhasePending: string(cnatv1.AtPending),
 	cnatv1alpha1.PhaseRunning: string(cnatv1.AtRunning),
@@ -33,9 +33,9 @@ type at struct {
 	status      object // nil if absent
 }
 
-// toV1alpha1 puts what v1alpha1 cannot say of the spec into the annotation. What it
-// cannot say of the status stays there: of a write through v1alpha1 the API server
-// takes the annotations from the request, but the status from what is stored.
+// toV1alpha1 converts from v1. It moves spec fields that v1alpha1 does not have into the annotation. Status
+// fields that v1alpha1 does not have stay in the status: for a write as v1alpha1, the API server takes the
+// annotations from the request, but the status from the stored object.
 func (a *at) toV1alpha1() error {
 	line, err := lineOf(a.spec)
 	if err != nil {
@@ -57,8 +57,8 @@ func (a *at) toV1alpha1() error {
 	return a.carry(c)
 }
 
-// toV1 restores what the annotation carries, except where the fields of v1alpha1
-// say otherwise: they are what a user edits.
+// toV1 converts from v1alpha1. It restores the fields that the annotation carries. Fields of v1alpha1 take
+// precedence, since users edit them.
 func (a *at) toV1() error {
 	c := a.unpack()
 	if c.TooLarge {
@@ -102,16 +102,16 @@ func (a *at) renamePhase() error {
 	return a.status.set("phase", renamed[*phase])
 }
 
-// line is how v1alpha1 says what v1 says in command and args.
+// line is the command of v1alpha1 for command and args of v1.
 type line struct {
 	text string
-	// found is whether there is a command, or are args, at all.
+	// found reports whether the spec of v1 has command or args.
 	found bool
-	// exact is whether the text alone gives back command and args.
+	// exact reports whether the text alone restores command and args.
 	exact bool
 }
 
-// lineOf makes the line of a spec of v1.
+// lineOf returns the line for a spec of v1.
 func lineOf(spec object) (line, error) {
 	command, err := field[[]string](spec, "command")
 	if err != nil {

@@ -10,33 +10,32 @@ import (
 	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
-// Annotation is where an At of v1alpha1 carries what v1 says beyond it, as JSON.
-// It is absent if there is no such thing, and always from an At of v1, unless
-// somebody put it there by hand; then it is left as it is.
+// Annotation is the annotation in which an At of v1alpha1 carries the fields of v1 that v1alpha1 does not
+// have, as JSON. It is absent if there are no such fields. An At of v1 does not have it, unless a user has
+// added it: then it is kept unchanged.
 const Annotation = cnat.GroupName + "/v1"
 
 // carried is the content of the annotation.
 type carried struct {
-	// Spec is spec without schedule. It has command and args only if the line of
-	// v1alpha1 does not already say all about them.
+	// Spec is the spec of v1 without schedule. It has command and args only if the line of v1alpha1 alone
+	// does not restore them.
 	Spec object `json:"spec,omitempty"`
-	// Annotation is the annotation of that name which the At itself bears in v1.
+	// Annotation is the annotation of the same name that the At has in v1.
 	Annotation *string `json:"annotation,omitempty"`
-	// TooLarge stands in place of all else if that does not fit into an
-	// annotation, or would not be taken out of it again. Such an At can be read as
-	// v1alpha1, but changed and deleted only as v1: the API server converts for both.
+	// TooLarge replaces all other fields if they do not fit into an annotation, or could not be restored
+	// from it. Such an At can be read as v1alpha1, but changed and deleted only as v1, since the API server
+	// converts it to v1 for both.
 	TooLarge bool `json:"tooLarge,omitempty"`
 }
 
-// says is whether there is anything to carry.
+// says reports whether there is anything to carry.
 func (c carried) says() bool {
 	return len(c.Spec) > 0 || c.Annotation != nil || c.TooLarge
 }
 
-// parseCarried reads the annotation. It is not ok for a text that carry would
-// not have written, in other than its layout: such a text is somebody else's,
-// and stays where it is. Nothing that would make an At unreadable as v1 gets
-// through, since the API server does not validate what a webhook returns.
+// parseCarried reads the annotation. It returns false for a text that carry does not write, in any layout:
+// such a text belongs to somebody else and stays unchanged. It also returns false for values that would make
+// an At unreadable as v1, since the API server does not validate what a webhook returns.
 func parseCarried(text string) (c carried, ok bool) {
 	var parts object
 	if json.Unmarshal([]byte(text), &parts) != nil {
@@ -58,7 +57,7 @@ func parseCarried(text string) (c carried, ok bool) {
 	return c, true
 }
 
-// belongs is whether carry could have put each part of c where it is.
+// belongs reports whether carry could have written every part of c.
 func (c carried) belongs() bool {
 	if _, schedule := c.Spec["schedule"]; schedule {
 		return false
@@ -77,9 +76,8 @@ func (c carried) belongs() bool {
 	return nested
 }
 
-// carry puts c into the annotation. An annotation that is there already goes
-// along in it if it must: to make room, or because it would be taken for ours
-// on the way back.
+// carry writes c into the annotation. It carries an annotation of the same name in c in two cases: if c needs
+// its place, or if the conversion back to v1 would mistake it for ours.
 func (a *at) carry(c carried) error {
 	if old, taken := a.annotations[Annotation]; taken {
 		if _, ours := parseCarried(old); ours || c.says() {
@@ -95,12 +93,12 @@ func (a *at) carry(c carried) error {
 	if a.annotate(carried{TooLarge: true}) == nil {
 		return nil
 	}
-	// One At must not fail a list. Nothing is lost: it cannot be written as v1alpha1.
+	// One At must not fail a list. Nothing is lost, since this At cannot be written as v1alpha1.
 	a.annotations = nil
 	return a.annotate(carried{TooLarge: true})
 }
 
-// annotate fails if c makes the annotations larger than the API server admits.
+// annotate writes c into the annotation. It fails if the annotations are larger than the API server admits.
 func (a *at) annotate(c carried) error {
 	text, err := encode(c)
 	if err != nil {
@@ -113,8 +111,8 @@ func (a *at) annotate(c carried) error {
 	return validation.ValidateAnnotationsSize(a.annotations)
 }
 
-// unpack takes what the annotation carries out of it. An annotation that cannot
-// be read carries nothing, and stays.
+// unpack returns the content of the annotation, and restores the annotation of v1. It leaves an annotation
+// that parseCarried rejects unchanged.
 func (a *at) unpack() carried {
 	c, ok := parseCarried(a.annotations[Annotation])
 	switch {

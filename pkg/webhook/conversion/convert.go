@@ -20,10 +20,9 @@ var (
 	versionV1alpha1 = cnatv1alpha1.GroupVersion.String()
 )
 
-// Convert turns an At, as JSON, into the version that desired names, such as
-// cnat.programming-kubernetes.info/v1. An At that is of that version already is
-// returned as it is. The errors speak of what is wrong within the object; the
-// caller adds which object it is.
+// Convert converts an At, as JSON, to the apiVersion desired, such as cnat.programming-kubernetes.info/v1. It
+// returns an At that already has this version unchanged. Its errors do not name the object: the caller adds
+// the name.
 func Convert(raw []byte, desired string) ([]byte, error) {
 	if err := CheckDesired(desired); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func Convert(raw []byte, desired string) ([]byte, error) {
 	return a.encode(desired)
 }
 
-// parse takes an At of either version apart.
+// parse decodes an At of either version.
 func parse(raw []byte) (a *at, version string, err error) {
 	a = &at{}
 	if json.Unmarshal(raw, &a.whole) != nil || a.whole == nil {
@@ -80,8 +79,7 @@ func parse(raw []byte) (a *at, version string, err error) {
 	return a, version, nil
 }
 
-// encode puts an At together again. Of the metadata only one annotation is ever
-// different.
+// encode returns an At as JSON. Of the metadata, it changes only the annotations.
 func (a *at) encode(version string) ([]byte, error) {
 	if err := a.encodeAnnotations(); err != nil {
 		return nil, err
@@ -113,7 +111,7 @@ func (a *at) encodeAnnotations() error {
 	return a.metadata.set("annotations", a.annotations)
 }
 
-// CheckDesired refuses a version that nothing is converted to.
+// CheckDesired returns an error unless Convert can convert to version.
 func CheckDesired(version string) error {
 	if err := checkVersion(version); err != nil {
 		return fmt.Errorf("desired %w", err)
@@ -121,7 +119,7 @@ func CheckDesired(version string) error {
 	return nil
 }
 
-// checkVersion refuses an apiVersion that is not converted here.
+// checkVersion returns an error unless version is an apiVersion of At.
 func checkVersion(version string) error {
 	if !slices.Contains([]string{versionV1, versionV1alpha1}, version) {
 		return fmt.Errorf("apiVersion %q is neither %s nor %s", version, versionV1, versionV1alpha1)

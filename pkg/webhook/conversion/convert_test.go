@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// foreign are annotations that are not ours, though some come close.
+// foreign lists values of the annotation that the conversion does not write, though some are similar.
 var foreign = []string{
 	"", "not JSON", "null", "[]", "{}", `"spec"`, `{"spec":{}}`, `{"spec":[]}`, `{"status":7}`,
 	`{"spec":{"image":"a"}} and more`,
@@ -26,7 +26,7 @@ var foreign = []string{
 	`{"tooLarge":false}`,
 }
 
-// document is an At whose metadata holds more than the code knows.
+// document returns an At with an unknown field in its metadata.
 func document(version, annotations, spec, status string) []byte {
 	if annotations != "" {
 		annotations = fmt.Sprintf(`"annotations":{%s},`, annotations)

@@ -1,8 +1,7 @@
-// Package conversion turns an At of one version of the cnat API into another,
-// without loss in either direction, and answers the API server's
-// ConversionReviews with it. It does no I/O.
+// Package conversion converts an At from one version of the cnat API to another, without loss in either
+// direction. It does no I/O.
 //
-// What both versions say is translated:
+// Fields of both versions are translated:
 //
 //	v1alpha1                     v1
 //	spec.schedule                spec.schedule, as it is
@@ -10,7 +9,6 @@
 //	status.phase: PENDING …      status.phase: Pending …
 //	all other fields of status   the same, as they are
 //
-// What else v1 says in its spec rides through v1alpha1 in one annotation; see
-// Annotation. Values that are not translated keep the bytes they came in, so
-// that a field which this code has never heard of survives as well.
+// In v1alpha1, one annotation carries the other fields of a v1 spec: see Annotation. Values that are not
+// translated keep their bytes, so that unknown fields survive too.
 package conversion

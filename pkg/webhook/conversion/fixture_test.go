@@ -16,11 +16,11 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// seeds start every fuzz target, and are what plain `go test` runs of it.
+// seeds are the first inputs of every fuzz target. Plain `go test` runs only these.
 var seeds = []string{"", "a", "windlass", "\x00\x01\x02\x03\x04\x05\x06\x07", "0123456789abcdef0123456789abcdef", strings.Repeat("\xff\x00", 200)}
 
-// fillV1 makes an At of v1 out of arbitrary bytes: any content that its types
-// admit, valid or not, and the special cases oftener than chance would.
+// fillV1 returns an At of v1 made from arbitrary bytes. It can have any content that its types allow, valid
+// or not. Special cases are more frequent than at random.
 func fillV1(data []byte) *cnatv1.At {
 	at := &cnatv1.At{}
 	filler(data).Fill(at)
@@ -28,7 +28,7 @@ func fillV1(data []byte) *cnatv1.At {
 	return at
 }
 
-// fillV1alpha1 makes an At of v1alpha1 out of arbitrary bytes.
+// fillV1alpha1 returns an At of v1alpha1 made from arbitrary bytes.
 func fillV1alpha1(data []byte) *cnatv1alpha1.At {
 	at := &cnatv1alpha1.At{}
 	filler(data).Fill(at)
@@ -98,7 +98,7 @@ func mustConvert(t testing.TB, raw []byte, desired string) []byte {
 	return converted
 }
 
-// annotationOf is the annotation with which an At of v1 becomes one of v1alpha1.
+// annotationOf returns the annotation that the conversion of at to v1alpha1 writes.
 func annotationOf(t testing.TB, at *cnatv1.At) string {
 	t.Helper()
 	old := mustConvert(t, mustMarshal(t, at), versionV1alpha1)

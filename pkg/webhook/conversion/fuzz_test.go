@@ -12,8 +12,8 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// FuzzV1RoundTrip shows that v1 → v1alpha1 → v1 gives back what went in, and
-// that what is edited in between, and nothing else, is different afterwards.
+// FuzzV1RoundTrip checks that v1 → v1alpha1 → v1 returns the same object, and that an edit of the v1alpha1
+// object changes nothing but the edited fields.
 func FuzzV1RoundTrip(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed), "2026-02-10T20:30:00Z", "echo edited")
@@ -35,8 +35,7 @@ func FuzzV1RoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzV1alpha1RoundTrip shows that v1alpha1 → v1 → v1alpha1 gives back what went
-// in, whatever its annotation says.
+// FuzzV1alpha1RoundTrip checks that v1alpha1 → v1 → v1alpha1 returns the same object for any annotation.
 func FuzzV1alpha1RoundTrip(f *testing.F) {
 	for i, seed := range seeds {
 		for _, text := range append(slices.Clone(foreign), annotationOf(f, fillV1([]byte(seed)))) {
@@ -51,7 +50,7 @@ func FuzzV1alpha1RoundTrip(f *testing.F) {
 		raw := mustMarshal(t, at)
 		converted, err := Convert(raw, versionV1)
 		if errors.Is(err, errTooLarge) {
-			return // it is refused, which loses nothing
+			return // a refused conversion loses nothing
 		}
 		if err != nil {
 			t.Fatalf("converting to v1: %v\n%s", err, raw)
@@ -61,8 +60,8 @@ func FuzzV1alpha1RoundTrip(f *testing.F) {
 	})
 }
 
-// normalize does to an At what the round trip does: the annotation is written
-// without needless white space, and without a command that was edited since.
+// normalize changes an At as the round trip does: it writes the annotation without unnecessary white space,
+// and without a command that was edited since.
 func normalize(t *testing.T, at *cnatv1alpha1.At) {
 	c, ours := parseCarried(at.Annotations[Annotation])
 	if !ours {

@@ -7,10 +7,10 @@ import (
 	"maps"
 )
 
-// object is a JSON object whose values keep the bytes they came in.
+// object is a JSON object whose values keep their bytes.
 type object map[string]json.RawMessage
 
-// field decodes one value of o. It is the zero value of T if o has none.
+// field decodes one value of o. It returns the zero value of T if o does not have the field.
 func field[T any](o object, name string) (value T, err error) {
 	raw, found := o[name]
 	if !found {
@@ -32,8 +32,7 @@ func (o object) set(name string, value any) error {
 	return nil
 }
 
-// take moves values out of o into an object of their own. What is taken from no
-// object is no object.
+// take moves values out of o into a new object. It returns nil if o is nil.
 func (o object) take(names ...string) object {
 	if o == nil {
 		return nil
@@ -48,7 +47,7 @@ func (o object) take(names ...string) object {
 	return taken
 }
 
-// merge returns the values of both. Those of over win.
+// merge returns the values of both objects. The values of over take precedence.
 func merge(under, over object) object {
 	if under == nil {
 		return over
@@ -58,13 +57,13 @@ func merge(under, over object) object {
 	return merged
 }
 
-// typed is what Go clients read of an At.
+// typed has the fields of an At as Go clients decode them, without metadata.
 type typed[Spec, Status any] struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status"`
 }
 
-// encode writes JSON in which && and > in a shell line stay readable.
+// encode returns JSON that does not escape &, < and >, so that shell lines stay readable.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

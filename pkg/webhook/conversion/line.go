@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// shell runs a line: v1's way to say a command of v1alpha1.
+// shell is the start of a command of v1 that runs a command of v1alpha1, which is a line.
 var shell = []string{"/bin/sh", "-c"}
 
-// plain are the characters that mean nothing to a shell, wherever they stand in
-// a word. See "Token Recognition" and "Quoting" in POSIX, Shell Command Language.
+// plain is the set of characters that have no special meaning to a shell at any position in a word. See
+// "Token Recognition" and "Quoting" in POSIX, Shell Command Language.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 
-// reserved are words that a shell does not take for a command unless they are
-// quoted. Those with a special character in them are quoted anyway.
+// reserved lists words that a shell does not take for a command unless they are quoted. It omits words with a
+// special character, which are always quoted.
 var reserved = []string{
 	"case", "do", "done", "elif", "else", "esac", "fi", "for", "function",
 	"if", "in", "select", "then", "time", "until", "while",
 }
 
-// quote writes words as a line that a POSIX shell takes apart into the same
-// words again. A word stands in single quotes only where it has to.
+// quote joins words into a line that a POSIX shell splits into the same words. It puts a word in single
+// quotes only if necessary.
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -33,7 +33,7 @@ func quote(words []string) string {
 }
 
 func needsQuotes(word string, first bool) bool {
-	// The first word would be an assignment, or the start of a loop.
+	// Without quotes the first word would be an assignment or a reserved word.
 	if first && (strings.Contains(word, "=") || slices.Contains(reserved, word)) {
 		return true
 	}

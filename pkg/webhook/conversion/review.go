@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// ConvertAt is Convert for the i-th object of a ConversionReview. Its error says which object
-// it is. One that cannot be converted fails the whole review: the API server has no use for a
-// part.
+// ConvertAt converts the object with index i in a ConversionReview. Its error names the object. One error
+// fails the whole review, since the API server cannot use a part of the result.
 func ConvertAt(i int, raw []byte, desired string) ([]byte, error) {
 	converted, err := Convert(raw, desired)
 	if err != nil {
@@ -16,7 +15,8 @@ func ConvertAt(i int, raw []byte, desired string) ([]byte, error) {
 	return converted, nil
 }
 
-// nameOf says which object it is, as far as can be told.
+// nameOf returns the kind, namespace and name of an object for an error. It returns "" for an object without
+// a name.
 func nameOf(raw []byte) string {
 	var named struct {
 		Kind     string

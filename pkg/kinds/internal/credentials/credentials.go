@@ -1,5 +1,5 @@
-// Package credentials is the contract of a connection Secret, by which a client connects to a
-// PostgreSQL database: its name and keys, how one is made, and how one is read.
+// Package credentials defines the connection Secret with which a client connects to a PostgreSQL
+// database. It has the keys of the Secret, creates it and parses it.
 package credentials
 
 import (
@@ -20,20 +20,20 @@ const (
 	KeyHost     = "host"
 	KeyPort     = "port"
 	KeyDatabase = "dbname"
-	KeyTLSMode  = "sslmode" // one of libpq's
+	KeyTLSMode  = "sslmode" // one of libpq's values
 	KeyCA       = "ca"      // in PEM form; absent if none is known
 	KeyURI      = "uri"
 	KeyPgpass   = "pgpass"
 )
 
-// Connection is what a Secret says, but for the password.
+// Connection is the content of a connection Secret without the password.
 type Connection struct {
 	Username, Host, Port, Database, TLSMode string
 	CA                                      []byte
 }
 
-// Variables are the environment variables by which clients find a database, each with its key.
-// The first is by convention; libpq documents the others
+// Variables are the environment variables that clients read, each with the key that has its value. The
+// first is a convention; libpq documents the others
 // (https://www.postgresql.org/docs/current/libpq-envars.html).
 var Variables = []struct{ Name, Key string }{
 	{"DATABASE_URL", KeyURI}, {"PGHOST", KeyHost}, {"PGPORT", KeyPort}, {"PGDATABASE", KeyDatabase},
@@ -43,17 +43,17 @@ var Variables = []struct{ Name, Key string }{
 // Name returns the name of the connection Secret of a database.
 func Name(database string) string { return database + "-credentials" }
 
-// randomBytes become a password of 32 characters.
+// randomBytes are encoded as a password of 32 characters.
 const randomBytes = 24
 
-// NewPassword is a password that was never used: 32 letters, digits, '-' and '_'.
+// NewPassword returns a new random password: 32 letters, digits, '-' and '_'.
 func NewPassword() string {
 	random := make([]byte, randomBytes)
-	_, _ = rand.Read(random) // it never fails, says its documentation
+	_, _ = rand.Read(random) // it never returns an error, according to its documentation
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 
-// Secret has a password that holds only if there is none yet: see KeepPassword.
+// Secret returns a connection Secret. An existing Secret keeps its own password: see KeepPassword.
 func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
 		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port), KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
@@ -65,14 +65,14 @@ func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secre
 	return s
 }
 
-// KeepPassword takes over the password of a Secret that is there, whoever has set it.
+// KeepPassword copies the password of an existing Secret to want, whoever has set it.
 func KeepPassword(want, live *corev1.Secret) {
 	if password := live.Data[KeyPassword]; len(password) > 0 {
 		setPassword(want, string(password))
 	}
 }
 
-// setPassword sets the password and all that is made of it.
+// setPassword sets the password and the keys that contain it.
 func setPassword(s *corev1.Secret, password string) {
 	get := func(key string) string { return string(s.Data[key]) }
 	s.Data[KeyPassword] = []byte(password)

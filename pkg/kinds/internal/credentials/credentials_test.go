@@ -23,7 +23,7 @@ func TestAPasswordIsOfItsOwn(t *testing.T) {
 	}
 }
 
-// FuzzConnection reads back what is written into the Secret.
+// FuzzConnection parses the keys of a Secret that contain the connection.
 func FuzzConnection(f *testing.F) {
 	for _, text := range []string{"app", `a"b'c`, `a:b\c`, "a/b?c#d@e", "ä %41", "$(HOME)", "::", `\`} {
 		f.Add(text, text, text)
@@ -41,7 +41,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// pgpassFields reads a line as libpq does.
+// pgpassFields parses a line as libpq does.
 func pgpassFields(line string) []string {
 	fields, escaped := []string{""}, false
 	for _, c := range []byte(strings.TrimSuffix(line, "\n")) {

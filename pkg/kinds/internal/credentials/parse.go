@@ -18,10 +18,10 @@ const defaultPort = "5432"
 // their regions in 165 KiB.
 const maxSetting, maxCA = 4 << 10, 192 << 10
 
-// Parse reads the data of a connection Secret: the key uri, or else host, port, username,
-// password and dbname. The keys sslmode, which uri may have as a parameter, and ca add to both.
-// Unlike libpq it reads no file and no environment variable. Its errors say what to change,
-// without the password.
+// Parse reads the data of a connection Secret: either the key uri, or the keys host, port, username,
+// password and dbname. In both cases it also reads the keys sslmode, which can be a parameter of uri
+// instead, and ca. Unlike libpq, it reads no file and no environment variable. Its errors say what to
+// change, and do not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	if err := checkSizes(data); err != nil {
 		return postgresql.Settings{}, err
@@ -72,7 +72,7 @@ func checkSizes(data map[string][]byte) error {
 
 // readURI overwrites values with the parts of a URI.
 func readURI(text string, values map[string]string) error {
-	// The error of url.Parse has the whole URI in it.
+	// The error of url.Parse contains the whole URI.
 	uri, err := url.Parse(text)
 	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" || strings.Contains(text, "#") {
 		return errors.New("uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it")
@@ -96,9 +96,10 @@ func readURI(text string, values map[string]string) error {
 		switch name {
 		case KeyTLSMode:
 			set(KeyTLSMode, parameters.Get(name))
-		case "application_name", "channel_binding", "connect_timeout": // the controller has its own
+		case "application_name", "channel_binding", "connect_timeout": // the operator has its own values
 		default:
-			// Which one is not told: it may be a part of a password that is not escaped.
+			// The error does not name the parameter, which may be a part of a password that is not
+			// escaped.
 			return errors.New("uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert")
 		}
 	}

@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a panic, and for the password in an error.
+// FuzzParse searches for panics, and for errors that contain the password.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"postgresql://a:b@c/d?sslmode=require", "postgres://", "://", "postgresql://a:%zz@c", "postgresql://[::1", "\x00"} {
 		f.Add(text, "canary-password")

@@ -15,12 +15,12 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// ownDomains are those of the annotations that kinds put on their Pods: the groups of
-// Windlass' APIs.
+// ownDomains are the API groups of Windlass, with which the names of the annotations begin that kinds set
+// on their Pods.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// Watched is the informer of Pods that all kinds share, with a cache of what Trim
-// leaves. It is asked for before the informers are started.
+// Watched returns the informer of Pods that all kinds share, whose cache holds the results of Trim. It
+// must be called before the informers are started.
 func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer, error) {
 	watched := factory.Core().V1().Pods()
 	if err := watched.Informer().SetTransform(Trim); err != nil {
@@ -29,9 +29,9 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 	return watched, nil
 }
 
-// Trim keeps of a Pod what kinds read: whose it is, how its containers fare and since
-// when, and whether it is placed, ready, or about to be taken away. It is a
-// cache.TransformFunc.
+// Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
+// owner, some labels and annotations, its phase, and the states of its containers. It also keeps the
+// conditions Ready, PodScheduled and DisruptionTarget.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -65,14 +65,14 @@ func Trim(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// maxNames is how many labels or annotations are cached of a Pod, and maxValue how many bytes
-// of each: anyone may make a Pod that looks like one of ours.
+// maxNames limits the cached labels and annotations of a Pod, each, and maxValue their values, in bytes.
+// Anyone can create a Pod that looks like one of the operator's.
 const (
 	maxNames = 16
 	maxValue = 256
 )
 
-// bounded are the entries whose names begin with one of the prefixes.
+// bounded returns the entries whose names begin with one of the prefixes, within maxNames and maxValue.
 func bounded(all map[string]string, prefixes ...string) map[string]string {
 	var kept map[string]string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -88,7 +88,7 @@ func bounded(all map[string]string, prefixes ...string) map[string]string {
 	return kept
 }
 
-// controllerOf is the owner that decides whose a Pod is.
+// controllerOf returns the controller reference of a Pod.
 func controllerOf(pod *corev1.Pod) []metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		return budget.Owners([]metav1.OwnerReference{*owner})

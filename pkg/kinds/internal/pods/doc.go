@@ -1,3 +1,3 @@
-// Package pods is what the Pods of all kinds have in common: how they are cached,
-// what is wrong with them, and how they are confined.
+// Package pods has what the Pods of all kinds have in common: how they are cached and restricted, and why
+// a container does not start.
 package pods

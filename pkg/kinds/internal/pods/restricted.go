@@ -6,8 +6,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Restricted is how all containers of a Pod are confined that passes Pod Security
-// "restricted", together with RestrictedContainer
+// Restricted returns the security context of a Pod that complies with the Pod Security Standard
+// restricted, if its containers have RestrictedContainer
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards).
 func Restricted() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
@@ -16,7 +16,7 @@ func Restricted() *corev1.PodSecurityContext {
 	}
 }
 
-// RestrictedContainer is how each of them is.
+// RestrictedContainer returns the security context of each container of such a Pod.
 func RestrictedContainer() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
@@ -24,8 +24,8 @@ func RestrictedContainer() *corev1.SecurityContext {
 	}
 }
 
-// Rounded is what the API server makes of quantities below a thousandth, so that
-// they are what is there.
+// Rounded rounds quantities up to thousandths, as the API server does, so that the desired state equals
+// the observed state.
 func Rounded(resources corev1.ResourceRequirements) corev1.ResourceRequirements {
 	resources = *resources.DeepCopy()
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {

@@ -2,7 +2,7 @@ package pods
 
 import corev1 "k8s.io/api/core/v1"
 
-// StatusOf is what the kubelet says of a container, or an empty status.
+// StatusOf returns the status of a container. It is empty if the kubelet has not reported one.
 func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == container {
@@ -12,8 +12,8 @@ func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// BlockedStart is why a container cannot start, or empty. The kubelet swings between
-// two words for the same trouble with an image; one is enough.
+// BlockedStart returns the reason why a container cannot start, or "". The kubelet alternates between two
+// reasons if it cannot pull an image. BlockedStart returns the same one for both.
 func BlockedStart(status corev1.ContainerStatus) string {
 	if status.State.Waiting == nil {
 		return ""

@@ -1,4 +1,4 @@
-// Package webhooktest is a stand-in for the API server, for tests of the webhook.
+// Package webhooktest fakes the API server for tests of the webhook.
 package webhooktest
 
 import (
@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// CRDName is the CustomResourceDefinition that NewCRD makes.
+// CRDName is the name of the CustomResourceDefinition that NewCRD returns.
 const CRDName = "ats.cnat.programming-kubernetes.info"
 
 var (
@@ -27,8 +27,8 @@ var (
 	crds    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 )
 
-// API is two fake clientsets that, unlike the bare ones, give objects resource
-// versions and hold writers to them.
+// API has two fake clientsets that, unlike plain fake clientsets, set resource versions and check them as
+// preconditions of writes.
 type API struct {
 	Kube *fake.Clientset
 	CRD  *crdfake.Clientset
@@ -49,7 +49,7 @@ func NewAPI(t testing.TB) *API {
 	return a
 }
 
-// NewCRD is the CustomResourceDefinition as it is when it has just been applied.
+// NewCRD returns the CustomResourceDefinition as it is right after it was applied.
 func NewCRD() *apiextensionsv1.CustomResourceDefinition {
 	path, port := "/convert", int32(443)
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -70,7 +70,7 @@ func NewCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// Put makes or replaces an object as somebody else would, without a precondition.
+// Put creates or replaces an object as another client would, without a precondition.
 func (a *API) Put(obj runtime.Object) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -82,12 +82,12 @@ func (a *API) Put(obj runtime.Object) {
 	}
 }
 
-// Delete deletes a Secret as somebody else would.
+// Delete deletes a Secret as another client would.
 func (a *API) Delete(secret *corev1.Secret) {
 	a.check(a.Kube.Tracker().Delete(secrets, secret.Namespace, secret.Name))
 }
 
-// Secret returns a Secret as it is now, or nil.
+// Secret returns the current version of a Secret, or nil.
 func (a *API) Secret(namespace, name string) *corev1.Secret {
 	obj, err := a.Kube.Tracker().Get(secrets, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -97,22 +97,21 @@ func (a *API) Secret(namespace, name string) *corev1.Secret {
 	return obj.(*corev1.Secret)
 }
 
-// Definition returns the CustomResourceDefinition as it is now.
+// Definition returns the current version of the CustomResourceDefinition.
 func (a *API) Definition() *apiextensionsv1.CustomResourceDefinition {
 	obj, err := a.CRD.Tracker().Get(crds, "", CRDName)
 	a.check(err)
 	return obj.(*apiextensionsv1.CustomResourceDefinition)
 }
 
-// Writes are the objects that were written through the clientsets, as they were
-// right after it, in order.
+// Writes returns the result of each write through the clientsets, in order.
 func (a *API) Writes() []runtime.Object {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	return append([]runtime.Object(nil), a.writes...)
 }
 
-// Forget forgets the writes and requests up to now.
+// Forget clears the recorded writes and requests.
 func (a *API) Forget() {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -121,15 +120,14 @@ func (a *API) Forget() {
 	a.CRD.ClearActions()
 }
 
-// BeforeNextWrite calls f right before the next write is carried out. It may use
-// Put and Delete.
+// BeforeNextWrite calls f right before the next write through the clientsets. f may use Put and Delete.
 func (a *API) BeforeNextWrite(f func()) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	a.beforeWrite = f
 }
 
-// react carries out writes as an API server does.
+// react returns a reaction that executes writes as an API server does.
 func (a *API) react(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action.GetVerb() {
@@ -194,7 +192,7 @@ func (a *API) write(tracker clienttesting.ObjectTracker, action clienttesting.Ac
 	return nil, fmt.Errorf("unexpected %T", action)
 }
 
-// current refuses a write that is not about the newest version, or does not say.
+// current returns a conflict unless version is the newest resource version of the object.
 func current(tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, namespace, name, version string) error {
 	old, err := tracker.Get(resource, namespace, name)
 	if err != nil {
@@ -206,7 +204,7 @@ func current(tracker clienttesting.ObjectTracker, resource schema.GroupVersionRe
 	return nil
 }
 
-// next is obj with the next resource version.
+// next returns a copy of obj with the next resource version.
 func (a *API) next(obj runtime.Object) runtime.Object {
 	obj = obj.DeepCopyObject()
 	a.version++
@@ -223,7 +221,7 @@ func (a *API) where(obj runtime.Object) (clienttesting.ObjectTracker, schema.Gro
 
 func accessor(obj runtime.Object) metav1.Object { return obj.(metav1.Object) }
 
-// check fails the test for what only a broken test can cause.
+// check fails the test for an error that only a broken test can cause.
 func (a *API) check(err error) {
 	if err != nil {
 		a.t.Errorf("the stand-in for the API server: %v", err)
