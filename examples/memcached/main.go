@@ -3,6 +3,7 @@ package main
 
 import (
 	"k8s.io/client-go/rest"
+
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/controller/process"
