@@ -46,10 +46,9 @@ type Reconciler[T Object] interface {
 	// Reconcile must not depend on state in memory, which a restart loses. It must not block: to wait,
 	// it returns a RequeueAfter or relies on an event.
 	//
-	// When Reconcile is called, Degraded is False, Stalled is absent, and the other conditions are
-	// those of the last reconcile. Reconcile sets the conditions by a Summary. The engine sets
-	// their times and generations, and overwrites the Summary with the error that Reconcile
-	// returns; see Outcome.
+	// When Reconcile is called, Degraded is False, Stalled is absent, and the last reconcile set the other
+	// conditions. Reconcile sets the conditions by a Summary. The engine sets their times and generations,
+	// and overwrites the Summary with the error that Reconcile returns; see Outcome.
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 

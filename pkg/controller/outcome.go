@@ -78,7 +78,7 @@ type outcome struct {
 	err error
 	// quiet outcomes say nothing about the object, whose status stays as it is.
 	quiet bool
-	// reason and message are those of Ready=False and, if degraded or stalled is set, of
+	// reason and message are the reason and message of Ready=False and, if degraded or stalled is set, of
 	// Degraded=True and Stalled=True. Without a reason the conditions of the kind's Summary stay.
 	reason, message   string
 	degraded, stalled bool

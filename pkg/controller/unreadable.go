@@ -43,7 +43,7 @@ type Unreadable struct {
 	Size int `json:"size,omitempty"`
 }
 
-// unreadableRecheck is how often an object is reconciled that exceeds the budget of its namespace.
+// unreadableRecheck is how often an object that exceeds the budget of its namespace is reconciled.
 const unreadableRecheck = time.Minute
 
 // Room reports whether the budget of a namespace has room for an object of a size in bytes, as

@@ -12,9 +12,10 @@
 // the desired state and the observed state. It repairs drift in fields that are desired, removes fields
 // that are no longer desired, and keeps fields that others set. It also keeps items that others add to a
 // list. It does not keep a desired item whose merge key was changed, a duplicate of a desired item, or a
-// port with the name of a desired port. The data of ConfigMaps and Secrets belongs to the owner as a
-// whole: it is compared with the observed data, and never recorded. So does the spec of custom resources,
-// which are written by merge patches, because the API server supports no strategic merge patch of them.
+// port with the name of a desired port. The data of ConfigMaps and Secrets, and the spec of custom
+// resources, belong to the owner as a whole: they are compared with the observed values, and never recorded.
+// Custom resources are written by merge patches, because the API server supports no strategic merge patch
+// of them.
 //
 // Garbage collection deletes children with their owner, except those of a Type that Outlives the owner.
 package children

@@ -37,7 +37,7 @@ type ConfigMaps[T controller.Object, V any] struct {
 	memo    *Memo[parsed[V]]
 }
 
-// parsed is what parse returned for a version of a ConfigMap.
+// parsed is the result of parse for a version of a ConfigMap.
 type parsed[V any] struct {
 	result V
 	err    error
@@ -45,7 +45,8 @@ type parsed[V any] struct {
 
 // NewConfigMaps returns the ConfigMaps that the objects of an informer name. The informer must not have
 // started. names returns the names in the spec of an object. parse returns the values that a kind needs
-// from a ConfigMap. Up to 4096 results are kept in memory, so parse must limit their size by an error.
+// from a ConfigMap. Up to 4096 results are kept in memory, so parse must return an error for a
+// result that is too large.
 func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string, parse func(*corev1.ConfigMap) (V, error)) (*ConfigMaps[T, V], error) {
 	known, err := New(c.All, corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if err != nil {
