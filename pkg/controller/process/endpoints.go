@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
+	// These packages register the metrics of client-go and of the version.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/version"
