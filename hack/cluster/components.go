@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cluster is one cluster: a directory with all that it has, and its ports.
+// cluster is a local cluster. All its files are in dir.
 type cluster struct {
 	dir   string
 	audit bool
-	// reserved are ports of 127.0.0.1 that are bound here without listening, so
-	// that no other cluster gets them, and that the components share.
+	// apiPort and etcdPort are ports of 127.0.0.1. This process binds them without listening, so that no other
+	// cluster gets them. The components bind them too.
 	apiPort, etcdPort int
 }
 
-// components are what a cluster is made of, in the order in which they start.
+// components returns the components of a cluster, in the order in which they start.
 func (c *cluster) components() []component {
 	kubeconfig := "--kubeconfig=" + c.path("kubeconfig")
 	return []component{
@@ -49,7 +49,7 @@ func (c *cluster) apiserver() []string {
 	}
 	if c.audit {
 		args = append(args, "--audit-policy-file="+c.path("audit.yaml"), "--audit-log-path="+c.path("audit.log"), "--audit-log-mode=blocking",
-			"--audit-log-maxsize=0") // whoever counts requests needs the first of them, too
+			"--audit-log-maxsize=0") // the log keeps all requests, for tests that count them
 	}
 	return args
 }
@@ -57,9 +57,8 @@ func (c *cluster) apiserver() []string {
 func (c *cluster) url() string     { return fmt.Sprintf("https://127.0.0.1:%d", c.apiPort) }
 func (c *cluster) etcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort) }
 
-// reservePort binds a free port of 127.0.0.1 for as long as this process lives.
-// With SO_REUSEPORT others of the same user may bind it too, and those that listen
-// get the connections.
+// reservePort binds a free port of 127.0.0.1 until this process ends. With SO_REUSEPORT, other processes of the same
+// user can bind the port too. Only processes that listen get connections.
 func reservePort() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -78,7 +77,8 @@ func reservePort() (int, error) {
 	return address.(*unix.SockaddrInet4).Port, nil
 }
 
-// processAttributes let a component die with the supervisor, however that ends.
+// processAttributes returns attributes with which the kernel kills a component when the supervisor ends, for whatever
+// reason.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// stages say how the simulated node and its Pods live.
+// stages is the configuration of kwok: how the status of the simulated node and of its Pods changes.
 //
 //go:embed stages.yaml
 var stages []byte
 
 // kwok runs the simulated kubelet.
 func kwok() {
-	// cobra takes the global flags in, of which Kubernetes' --version is not kwok's.
+	// Cobra adds the global flags to the flags of kwok. Kubernetes has a global flag --version, which is not for kwok.
 	pflag.CommandLine = pflag.NewFlagSet("kubernetes", pflag.ContinueOnError)
 	flags := pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true

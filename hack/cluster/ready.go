@@ -25,7 +25,7 @@ func (c *cluster) client() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// serving tells whether the API server is ready.
+// serving returns an error unless the API server is ready.
 func (c *cluster) serving(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -34,8 +34,7 @@ func (c *cluster) serving(ctx context.Context) error {
 	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// usable makes the simulated node and the StorageClasses, and tells whether Pods can
-// be made and run.
+// usable creates the simulated node and the StorageClasses. It returns an error unless Pods can be created and run.
 func (c *cluster) usable(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -67,8 +66,7 @@ func (c *cluster) usable(ctx context.Context) error {
 	return fmt.Errorf("the node is not Ready")
 }
 
-// compact forgets etcd's history, so that watches of older versions are refused
-// with 410.
+// compact removes the history of etcd, so that watches of older versions get a 410.
 func (c *cluster) compact(ctx context.Context) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.etcdURL()}})
 	if err != nil {
@@ -81,7 +79,7 @@ func (c *cluster) compact(ctx context.Context) error {
 	}
 	_, err = client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		return nil // nothing was written since the last time
+		return nil // nothing was written since the last compaction
 	}
 	return err
 }

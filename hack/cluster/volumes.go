@@ -21,14 +21,14 @@ const (
 	provisioner   = "windlass.dev/simulated"
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 	madeBy        = "volume.kubernetes.io/storage-provisioner"
-	// volumesAgain is how often what failed is tried again.
+	// volumesAgain is the time between resyncs, which retry failed requests.
 	volumesAgain = time.Second
 )
 
-// classes are the StorageClasses, and whether their volumes can grow.
+// classes maps the name of each StorageClass to whether its volumes can grow.
 var classes = map[string]bool{"standard": true, "fixed": false}
 
-// ensureClasses makes the StorageClasses; standard is the default.
+// ensureClasses creates the StorageClasses. The default class is standard.
 func ensureClasses(ctx context.Context, client kubernetes.Interface) error {
 	for name, grows := range classes {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, AllowVolumeExpansion: &grows}
@@ -42,9 +42,9 @@ func ensureClasses(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// simulateVolumes gives each claim of the classes a volume, in name alone, lets it
-// grow, and takes it away when it is released, until ctx ends. What fails is tried
-// again with the next resync.
+// simulateVolumes starts handlers that run until ctx ends. They create a volume without storage for each claim of the
+// classes, resize the volume when the claim grows, and delete the volume when it is released. A resync retries failed
+// requests.
 func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
 	factory := informers.NewSharedInformerFactory(client, volumesAgain)
 	keep := func(try func(obj any) error) cache.ResourceEventHandler {
@@ -65,7 +65,7 @@ func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
 	return errors.Join(err1, err2)
 }
 
-// fill makes the volume of a claim, or makes it as large as the claim asks for.
+// fill creates the volume of a claim, or resizes it to the size that the claim requests.
 func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) error {
 	class := claim.Spec.StorageClassName
 	if class == nil || claim.DeletionTimestamp != nil {
@@ -76,7 +76,7 @@ func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.Persis
 	}
 	wanted := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if claim.Spec.VolumeName == "" {
-		// Before a volume may be made the volume controller says who shall make it.
+		// The volume controller names the provisioner that has to create the volume.
 		if claim.Annotations[madeBy] != provisioner {
 			return nil
 		}
@@ -108,7 +108,7 @@ func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.Persis
 	return unless(err, apierrors.IsConflict, apierrors.IsNotFound)
 }
 
-// release takes a volume away whose claim is gone.
+// release deletes a volume whose claim was deleted.
 func release(ctx context.Context, client kubernetes.Interface, volume *corev1.PersistentVolume) error {
 	if volume.Annotations[provisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased || volume.DeletionTimestamp != nil {
 		return nil
@@ -116,7 +116,7 @@ func release(ctx context.Context, client kubernetes.Interface, volume *corev1.Pe
 	return unless(client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{}), apierrors.IsNotFound)
 }
 
-// unless is err, but for what may happen.
+// unless returns err, or nil if one of the functions reports that err is expected.
 func unless(err error, expected ...func(error) bool) error {
 	if slices.ContainsFunc(expected, func(is func(error) bool) bool { return is(err) }) {
 		return nil

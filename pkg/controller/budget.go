@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	// writeBurst is how many reconciles of one object that write something may follow each other
+	// writeBurst is how many reconciles of one object that send a write may follow each other
 	// without a delay, and writeInterval is how often one more may follow after that.
 	//
-	// An object needs 3 of them in its life, a Platform with many components needs some for each
+	// Most objects need 3 such reconciles in all, a Platform with many components needs some for each
 	// component, and a test that changes every field of every child of one object needs 150. More
-	// than that is a loop: somebody reverts the writes of the operator, or the operator reverts its
-	// own.
+	// than that is a loop: another client reverts the writes of the operator, or the operator reverts
+	// its own writes.
 	writeBurst    = 250
 	writeInterval = time.Second
 
-	// sweepInterval is how often a budget drops the keys that have not used it lately.
+	// sweepInterval is the shortest time between two sweeps of a budget, which drop the keys that have all
+	// their turns again.
 	sweepInterval = time.Minute
 )
 
@@ -28,7 +29,7 @@ type budget[K comparable] struct {
 	interval time.Duration
 
 	mu    sync.Mutex
-	whole map[K]time.Time // when the budget of a key is whole again
+	whole map[K]time.Time // when a key has all its turns again
 	swept time.Time
 }
 
@@ -68,7 +69,7 @@ func (b *budget[K]) spend(key K, now time.Time) {
 	}
 }
 
-// sweep drops the keys whose budget is whole again. The caller holds the lock.
+// sweep drops the keys that have all their turns again. The caller holds the lock.
 func (b *budget[K]) sweep(now time.Time) {
 	if now.Sub(b.swept) < sweepInterval {
 		return

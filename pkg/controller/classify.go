@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// invalidRetry is the time until a retry if the API server refused a write as invalid. A change of the
-// object is reconciled at once.
+// invalidRetry is the time until a retry if the API server refused a write as invalid. If the object
+// changes, it is reconciled at once.
 const invalidRetry = 5 * time.Minute
 
-// classify returns the outcome of a reconcile. No other function decides it.
+// classify returns the outcome of a reconcile. No other function decides the outcome.
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
@@ -67,7 +67,7 @@ func classify(result Result, err error) outcome {
 	case apierrors.IsConflict(err):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Nothing can be created in this namespace any more, and the object itself is deleted soon.
+		// Nothing can be created in this namespace any more. The namespace controller soon deletes the object itself.
 		return outcome{name: OutcomeTerminating, retry: backoff, quiet: true}
 	case apierrors.IsInvalid(err):
 		return outcome{name: OutcomeInvalid, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
@@ -76,10 +76,10 @@ func classify(result Result, err error) outcome {
 	}
 }
 
-// Worst returns the error that a reconcile should return if several of its parts failed. An error that
-// is retried at once or with backoff comes first, then an error that degrades the object, then an error
-// of WaitFor. Among equals, the error with the earliest retry comes first. Worst returns nil if all
-// errors are nil.
+// Worst returns the error that a reconcile should return if several of its parts failed. It prefers an
+// error that is retried quickly, then an error that is retried with backoff, then an invalid or terminal
+// error, then any other error that sets Ready=False, such as an error of WaitFor, then any other error.
+// Among equals, it prefers the error with the earliest retry. It returns nil if all errors are nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {
@@ -91,7 +91,7 @@ func Worst(errs ...error) error {
 	})
 }
 
-// urgency orders outcomes: the lowest decides when the next reconcile starts.
+// urgency orders outcomes: the outcome with the lowest urgency decides when the next reconcile starts.
 func (o outcome) urgency() int {
 	switch {
 	case o.retry == quickly:
@@ -116,7 +116,7 @@ func (o outcome) wait() time.Duration {
 	return o.after
 }
 
-// Quiet reports whether an error says nothing about the object, so that its status stays.
+// Quiet reports whether an error says nothing about the object. The engine then does not write the status.
 func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
 // Degrades reports whether the engine sets Degraded for an error. Kinds derive their phase from it.

@@ -9,7 +9,7 @@ import (
 )
 
 // AnnotationDomain is the domain of the annotations by which the engine marks objects and their
-// children. It is the same for every operator.
+// children. It is the same for every operator that uses the engine.
 const AnnotationDomain = "windlass.dev"
 
 // PausedAnnotation with the value "true" stops all writes for an object: to its status, its finalizers
@@ -23,8 +23,8 @@ const (
 	ManagedByWindlass = "windlass"
 )
 
-// Object is implemented by the API types that the engine reconciles. A generated type has all
-// methods but the last two, which take one line each.
+// Object is implemented by the API types that the engine reconciles. Embedded types and generated code
+// provide all methods but the last two, which take one line each.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -37,25 +37,25 @@ type Object interface {
 // Reconciler is implemented by each kind.
 type Reconciler[T Object] interface {
 	// Reconcile brings the observed state closer to the desired state in the spec of obj. obj is a
-	// private copy of the cached object. It includes every write of this process, is not being
-	// deleted, and has its finalizer. Reconcile may write the objects that obj owns. In obj it
-	// changes only the status, in memory. The engine then writes the status if it has changed, even
-	// if Reconcile returned an error. Only after an error that says nothing about the object, such as
-	// a conflict, does the engine not write the status.
+	// private copy of the cached object. It includes every write of this process to the object, is not
+	// being deleted, and has the finalizer of a kind with a Finalizer. Reconcile may write the objects
+	// that obj owns. In obj it changes only the status, in memory. The engine then writes the status if
+	// it has changed, even if Reconcile returned an error. It does not write the status after an error
+	// that says nothing about the object, such as a conflict.
 	//
 	// Reconcile must not depend on state in memory, which a restart loses. It must not block: to wait,
 	// it returns a RequeueAfter or relies on an event.
 	//
-	// When Reconcile is called, Degraded is False, Stalled is absent, and the last reconcile set the other
-	// conditions. Reconcile sets the conditions by a Summary. The engine sets their times and generations,
-	// and overwrites the Summary with the error that Reconcile returns; see Outcome.
+	// When Reconcile is called, Degraded is False, Stalled is absent, and the other conditions are as the
+	// last reconcile set them. Reconcile sets the conditions with Summary.SetOn. The engine sets their times
+	// and generations. If Reconcile returns an error, the engine overwrites conditions; see Outcome.
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 
-// Finalizer is implemented by the Reconcilers of kinds that have more to clean up than garbage
-// collection does.
+// Finalizer is implemented by the Reconcilers of kinds for which garbage collection does not delete
+// everything.
 type Finalizer[T Object] interface {
-	// Finalize deletes what garbage collection does not. obj is a private copy. Finalize is called
+	// Finalize deletes what garbage collection does not delete. obj is a private copy. Finalize is called
 	// until it returns neither an error nor a RequeueAfter. The engine then removes the finalizer,
 	// without another write of the status. Finalize may be called again after it succeeded.
 	Finalize(ctx context.Context, obj T) (Result, error)
@@ -77,16 +77,16 @@ type Deterministic[T Object] interface {
 	Inputs(obj T, seen *Versions)
 }
 
-// Client is the part of a generated client with which the engine reads and writes the objects of
-// its kind, in one namespace or cluster-scoped.
+// Client is the part of a generated client that the engine uses to read and write the objects of a
+// kind.
 type Client[T Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	UpdateStatus(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// ClientOf converts a method of a generated clientset to the field Client of a Kind, for example
-// ClientOf(clientset.WindlassV1alpha1().Apps).
+// ClientOf converts a method of a generated clientset to a value for the field Client of a Kind, for
+// example ClientOf(clientset.WindlassV1alpha1().Apps).
 func ClientOf[T Object, C Client[T]](generated func(namespace string) C) func(namespace string) Client[T] {
 	return func(namespace string) Client[T] { return generated(namespace) }
 }

@@ -1,5 +1,5 @@
-// Package controller is the engine that reconciles the objects of every kind. It imports no
-// kind.
+// Package controller is the engine that reconciles the objects of every kind. It imports the package
+// of no kind.
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
 //	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache has observed our own writes
@@ -13,6 +13,6 @@
 // Start reading at Controller.Run and its worker loop (controller.go). Then read Pipeline.Sync
 // (pipeline.go), and the contract with a kind (contract.go).
 //
-// At the end of a reconcile, classify (classify.go) returns its Outcome. The constants of Outcome
-// (outcome.go) describe what the engine does next.
+// When a reconcile ends, classify (classify.go) decides its outcome. The constants of type Outcome
+// (outcome.go) describe what the engine does after each outcome.
 package controller

@@ -7,9 +7,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// eventQueue holds the Events that wait to be written. Namespaces take turns. Beyond the limit, the
-// namespace with the most Events loses its newest, so that no namespace loses Events to another one that
-// has more.
+// eventQueue holds the Events that wait to be written. Namespaces take turns. If more than limit Events
+// wait, the queue drops the newest Event of the namespace that has the most. A namespace with many Events
+// thus displaces no Events of a namespace with fewer.
 type eventQueue struct {
 	limit int
 	// added has a value when an Event may be waiting.
@@ -17,7 +17,7 @@ type eventQueue struct {
 
 	mu    sync.Mutex
 	count int
-	turns []string // namespaces with waiting Events, the next first
+	turns []string // namespaces with waiting Events, in the order of their turns
 	of    map[string][]*eventsv1.Event
 }
 
@@ -45,7 +45,8 @@ func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	return dropped
 }
 
-// longest returns the namespace with the most Events. Among equals it prefers the given one.
+// longest returns the namespace with the most Events. It returns the given namespace if no other has
+// more.
 func (q *eventQueue) longest(namespace string) string {
 	for _, other := range q.turns {
 		if len(q.of[other]) > len(q.of[namespace]) {
@@ -55,7 +56,7 @@ func (q *eventQueue) longest(namespace string) string {
 	return namespace
 }
 
-// dropNewest drops the last Event of a namespace.
+// dropNewest drops the newest Event of a namespace.
 func (q *eventQueue) dropNewest(namespace string) {
 	last := len(q.of[namespace]) - 1
 	q.of[namespace][last] = nil

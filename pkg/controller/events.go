@@ -21,24 +21,25 @@ import (
 const (
 	// maxNote is how many bytes the note of an Event may have (k8s.io/kubernetes, validation of Event).
 	maxNote = 1024
-	// maxEventNamePrefix is how many bytes of an object's name go into the name of an Event, which
-	// also has a time. An object's name may have the maximum length of a name.
+	// maxEventNamePrefix is how many bytes of an object's name go into the name of an Event. That name
+	// also contains a time, and may have at most 253 bytes.
 	maxEventNamePrefix = 230
-	// eventsWaiting is how many Events of all namespaces may wait to be written.
+	// eventsWaiting is how many Events of all namespaces together may wait to be written.
 	eventsWaiting = 4096
-	// eventBurst is how many Events of one object are written without a delay, and
-	// eventInterval is how often one more is written after that, as in client-go's recorder.
+	// eventBurst is how many Events about one object may follow each other at once, and eventInterval
+	// is how often one more may follow after that, as in client-go's recorder. Further Events are dropped.
 	eventBurst    = 25
 	eventInterval = 5 * time.Minute
-	// eventTimeout limits the write of one Event with its retries. At the end of the process it
+	// eventTimeout limits the write of one Event, including retries. At the end of the process it
 	// limits the writes of all waiting Events together.
 	eventTimeout = 5 * time.Second
 )
 
-// Events is an EventRecorder that writes events.k8s.io/v1.
+// Events is an EventRecorder that creates Events of events.k8s.io/v1.
 //
-// The recorder of client-go cannot be waited for: at the end of a process it drops the last Events, and
-// with them the reasons. It also counts repetitions, which do not occur here.
+// It replaces the recorder of client-go, which drops the last Events when a process ends, because
+// nothing can wait for that recorder. Events does not count repetitions, because each Event is about
+// a transition.
 type Events struct {
 	client     eventsclient.EventsV1Interface
 	scheme     *runtime.Scheme
@@ -49,7 +50,7 @@ type Events struct {
 	objects    *budget[source]
 }
 
-// source is an object that Events are about.
+// source identifies an object that Events are about.
 type source struct{ kind, namespace, name string }
 
 // NewEvents returns a recorder for the types in scheme. controller names the operator in its Events, for
@@ -62,8 +63,8 @@ func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, co
 }
 
 // Event implements EventRecorder. It drops and counts Events beyond two limits. One object may have 25
-// Events at once, and one more every 5 minutes. If more than 4096 Events wait, the namespace with the
-// most loses its newest.
+// Events at once, and one more every 5 minutes. If more than 4096 Events wait, Event drops the newest
+// Event of the namespace that has the most.
 func (e *Events) Event(regarding Object, eventType, reason, note string) {
 	ref, err := reference.GetReference(e.scheme, regarding)
 	if err != nil {
@@ -103,8 +104,8 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 	}
 }
 
-// Run writes Events until ctx ends. It then finishes the write in flight within 5 s, and writes the
-// waiting Events within 5 s.
+// Run writes Events until ctx ends. It then finishes the write in flight, and writes the waiting Events
+// within 5 s. The write in flight takes at most 5 s, too.
 func (e *Events) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if event := e.waiting.take(); event != nil {
@@ -127,8 +128,8 @@ func (e *Events) flush(ctx context.Context) {
 	}
 }
 
-// write creates the Event. It retries if it gets no response or a temporary error. The name is fixed, so
-// that a retry after a lost response creates no second Event.
+// write creates event. It retries if it gets no response or a temporary error. All attempts use the same
+// name, so that a retry after a lost response creates no second Event.
 func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
@@ -148,7 +149,7 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	}
 }
 
-// passing reports whether a request may succeed if it is sent again unchanged.
+// passing reports whether a request that failed with err may succeed if it is sent again unchanged.
 func passing(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,
@@ -164,5 +165,5 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return strings.ToValidUTF8(s[:n], "") // removes half a character at the end
+	return strings.ToValidUTF8(s[:n], "") // removes an incomplete character at the end
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // A write of an object's status comes back as an event. If that event added the key to the queue,
-// each status write would cause a reconcile at once, whatever delay the last one asked for, and an
-// object whose status alternates would be reconciled in a hot loop. The shipped roles allow only the
-// operator to write a status (artifacts/rbac/users.yaml). An event that changes nothing but the
-// status therefore adds no key. A reconcile that has to go on once its status is stored returns
+// each status write would cause a reconcile at once, whatever delay the last reconcile asked for, and an
+// object whose status alternates would be reconciled in a hot loop. The event of a status that this
+// process wrote therefore adds no key. A reconcile that has to go on once its status is stored returns
 // Continue or StoreFirst.
 //
-// flights knows the versions that this process wrote. A status that another process or an
-// administrator wrote is reconciled in the background.
+// flights records the versions of the statuses that this process wrote. If another process or an
+// administrator writes a status, the object is reconciled in the background lane. The shipped roles do not
+// allow other users to write a status (artifacts/rbac/users.yaml).
 
 // sameButStatus reports whether two versions of an object differ only in their status and in the
 // metadata that the API server sets at each write. It returns false for an object without a generation,
@@ -46,21 +46,20 @@ type flights struct {
 type flight struct {
 	version string // of the object that it fetched
 	writes  bool   // whether it has sent a write
-	// arrived is the version of the last status that an informer has delivered meanwhile, and
-	// wake adds the key to the queue.
+	// arrived is the version of the last status that an informer delivered during this reconcile and
+	// that was not known to be written by this process. wake adds the key to the queue.
 	arrived string
 	wake    func()
 }
 
-// begin records that a reconcile of key begins, and that it fetched this version.
+// begin records that a reconcile of key begins, and that it fetched this version of the object.
 func (f *flights) begin(key Key, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all[key] = &flight{version: version}
 }
 
-// Sends records that the reconcile of key that is in flight sends a write, whether that succeeds or
-// not.
+// Sends records that the reconcile of key that is in flight sends a write. The write may fail.
 func (f *flights) Sends(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,9 +76,9 @@ func (f *flights) hasSent(key Key) bool {
 	return current != nil && current.writes
 }
 
-// end records that the reconcile of key has ended, and reports whether it has sent a write. A status
-// that has arrived meanwhile may be its own, since the event may come before the response. A status
-// of somebody else is reconciled now.
+// end records that the reconcile of key has ended, and reports whether it has sent a write. If another
+// client wrote a status that an informer delivered during the reconcile, end adds key to the queue. Only now is it
+// certain who wrote that status, because the event of a write may come before the response.
 func (f *flights) end(key Key) (sent bool) {
 	f.mu.Lock()
 	ended := f.all[key]
@@ -92,9 +91,9 @@ func (f *flights) end(key Key) (sent bool) {
 	return ended != nil && ended.writes
 }
 
-// noteStatus records that an informer has delivered a version of key that differs from the former
-// one in its status alone. If this process has not written that version, noteStatus calls wake: now,
-// or when the reconcile of key that is in flight has ended.
+// noteStatus records that an informer has delivered a version of key that differs from the previous
+// version only in its status. If this process has not written the new version, wake is called: at once,
+// or by end if a reconcile of key is in flight.
 func (f *flights) noteStatus(key Key, version string, wake func()) {
 	f.mu.Lock()
 	own, current := f.isOwn(key, version), f.all[key]
@@ -114,9 +113,9 @@ func (f *flights) WroteStatus(key Key, version string) {
 	f.statuses[key] = version
 }
 
-// isOwn reports whether this process wrote the status in this version of key, or has written a later
-// status, for which it has read this version. The cache cannot answer this, because it may have a
-// version before the event is handled. The caller holds the lock.
+// isOwn reports whether this process wrote the status in this version of key, or wrote a later status,
+// for which it must have read this version. The version in the cache does not show this, because the
+// cache may have a version before a handler gets the event. The caller holds the lock.
 func (f *flights) isOwn(key Key, version string) bool {
 	last := f.statuses[key]
 	if version == last {
@@ -132,8 +131,8 @@ func (f *flights) forget(key Key) {
 	delete(f.statuses, key)
 }
 
-// isNewer reports whether one version is newer than another. Versions that cannot be compared
-// count as newer.
+// isNewer reports whether a version is newer than another version. It returns true if the versions cannot
+// be compared.
 func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order > 0

@@ -2,12 +2,12 @@ package controller
 
 import "sync"
 
-// starvation is how many urgent keys in a row are taken while a background key waits.
+// starvation is how many urgent keys in a row workers take at most while a background key waits.
 const starvation = 10
 
 // lanes decides the order of a Queue: urgent keys first, and in each lane the namespaces in turn. The
-// workqueue around it calls Push, Pop, Touch and Len under its own lock. markUrgent and done are called
-// without that lock, so lanes has its own.
+// workqueue that has lanes as its queue calls Push, Pop, Touch and Len while it holds the lock of the
+// workqueue. markUrgent and done are called without that lock, so lanes has a lock of its own.
 //
 // A worker may take a key between markUrgent and the Add that follows. The key is then added to the
 // background lane and reconciled once more than needed. Nothing is delayed, because the change that
@@ -20,10 +20,10 @@ type lanes struct {
 	marked map[Key]struct{}
 	// working is how many workers each tenant has.
 	working map[tenant]int
-	streak  int // urgent keys since the last background one
+	streak  int // urgent keys taken since the last background key
 }
 
-// tenant is the unit that shares the workers with others: all objects of a namespace, or one
+// tenant is one of the parties that share the workers: all objects of a namespace, or one
 // cluster-scoped object.
 type tenant Key
 
@@ -80,9 +80,9 @@ func (l *lanes) Len() int {
 	return len(l.queued)
 }
 
-// Pop returns the next key. It takes it from a tenant with the fewest workers. A tenant whose
-// reconciles are slow has all workers only while no other tenant has a queued key. Pop is called
-// only when Len is not 0.
+// Pop removes and returns the next key. Of the tenants with keys in the lane, a tenant with the fewest
+// workers is next, so a tenant whose reconciles are slow gets all workers only while no other tenant has a
+// key in that lane. Pop must not be called when Len is 0.
 func (l *lanes) Pop() Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ func (n *noOps) RecordNoOp(key Key, name string, token uint64) {
 	all[i].token = token
 }
 
-// IsNoOp reports whether the last RecordNoOp for the name had the same token.
+// IsNoOp reports whether the last RecordNoOp for key and name had the same token.
 func (n *noOps) IsNoOp(key Key, name string, token uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

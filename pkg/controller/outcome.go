@@ -8,50 +8,52 @@ type Outcome string
 
 const (
 	// OutcomeSuccess is Result{} without an error: the backoff is reset, and the next reconcile
-	// starts with an event or with the resync.
+	// starts with an event.
 	OutcomeSuccess Outcome = "success"
 	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is reset, and the
-	// next reconcile starts after that time, with Check behind the changes of users.
+	// next reconcile starts after that time. With Check, it waits in the background lane.
 	OutcomeRequeueAfter Outcome = "requeue_after"
-	// OutcomeError is any error that has no outcome of its own: it is logged once, sets Ready=False
-	// and is retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
+	// OutcomeError is any error that has no outcome of its own: it is logged, sets Ready=False and is
+	// retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
 	OutcomeError Outcome = "error"
 	// OutcomePanic is a panic, which is recovered, counted and then treated as an error.
 	OutcomePanic Outcome = "panic"
-	// OutcomeConflict is a write that the API server refused with 409, since the object had
-	// changed: it is retried within milliseconds. The status stays.
+	// OutcomeConflict is a write that the API server refused with 409, because the object had changed:
+	// it is retried after 5 ms, 10 ms … 1 s. The status is not written.
 	OutcomeConflict Outcome = "conflict"
 	// OutcomeBehind is a reconcile that was not started, because the cache lacks a write of this
-	// process: it is retried within milliseconds. The status stays.
+	// process: it is retried like OutcomeConflict. The status is not written.
 	OutcomeBehind Outcome = "behind"
-	// OutcomeCanceled is a reconcile that the end of the process interrupted. The status stays.
+	// OutcomeCanceled is a reconcile that the end of the process interrupted. The status is not written.
 	OutcomeCanceled Outcome = "canceled"
-	// OutcomePostponed is an error of Postpone: it is retried after its time. The status stays.
+	// OutcomePostponed is an error of Postpone: it is retried after the given time. The status is not
+	// written.
 	OutcomePostponed Outcome = "postponed"
 	// OutcomeThrottled is a reconcile that was not started, because its object has used up its budget
-	// of writes: it is retried once the budget allows a write. The status stays.
+	// of writes: it is retried once the budget allows a write. The status is not written.
 	OutcomeThrottled Outcome = "throttled"
-	// OutcomeTerminating is a write into a namespace that is being deleted. The status stays.
+	// OutcomeTerminating is a write into a namespace that is being deleted: it is retried like
+	// OutcomeError. The status is not written.
 	OutcomeTerminating Outcome = "terminating"
-	// OutcomeWait is an error of WaitFor or StoreFirst: it sets Ready=False and is retried after its
-	// time, and when something changes.
+	// OutcomeWait is an error of WaitFor or StoreFirst: it sets Ready=False and is retried after the
+	// given time, and when something changes.
 	OutcomeWait Outcome = "wait"
-	// OutcomeInvalid is a write that the API server refused with 422: it sets Degraded=True and is
+	// OutcomeInvalid is a write that the API server refused with 422: it sets Degraded=True, and is
 	// retried after 5 minutes, and when something changes.
 	OutcomeInvalid Outcome = "invalid"
-	// OutcomeUnreadable is an object that the cache does not have as it is stored: it sets
-	// Degraded=True and Stalled=True, is logged once for each version, and is retried when it
+	// OutcomeUnreadable is an object whose cached version differs from the stored object: it sets
+	// Degraded=True and Stalled=True, is logged once for each version, and is retried when the object
 	// changes. An object that exceeds the budget of its namespace is also retried each minute.
 	OutcomeUnreadable Outcome = "unreadable"
 	// OutcomeTerminal is an error of Terminal or Stalled: it sets Degraded=True and Stalled=True and
-	// is retried when something changes. An error of Stalled is also retried after its time.
+	// is retried when something changes. An error of Stalled is also retried after the given time.
 	OutcomeTerminal Outcome = "terminal"
 	// OutcomeDegraded is a terminal error that Unstalled wraps: only a part of the object cannot
 	// progress, and Stalled is not set. It is retried like OutcomeTerminal.
 	OutcomeDegraded Outcome = "degraded"
 )
 
-// outcomes are all Outcomes.
+// outcomes lists every Outcome, for the help text of the metric.
 var outcomes = []Outcome{
 	OutcomeSuccess, OutcomeRequeueAfter, OutcomeError, OutcomePanic, OutcomeConflict, OutcomeBehind, OutcomeCanceled,
 	OutcomePostponed, OutcomeThrottled, OutcomeTerminating, OutcomeWait, OutcomeInvalid, OutcomeUnreadable,
@@ -65,10 +67,10 @@ const (
 	onChange retry = iota // when something changes
 	after                 // after outcome.after
 	backoff               // after 1 s, 2 s, 4 s … 5 min
-	quickly               // after milliseconds
+	quickly               // after 5 ms, 10 ms … 1 s
 )
 
-// outcome is the end of a reconcile, and everything that follows from it.
+// outcome says how a reconcile ended and what the engine does next.
 type outcome struct {
 	name  Outcome
 	retry retry
@@ -76,10 +78,10 @@ type outcome struct {
 	lane  Lane
 	// err is set if the reconcile failed in a way that is logged and counted.
 	err error
-	// quiet outcomes say nothing about the object, whose status stays as it is.
+	// quiet is true if the outcome says nothing about the object. Its status is then not written.
 	quiet bool
 	// reason and message are the reason and message of Ready=False and, if degraded or stalled is set, of
-	// Degraded=True and Stalled=True. Without a reason the conditions of the kind's Summary stay.
+	// Degraded=True and Stalled=True. Without a reason, the conditions that the kind set stay.
 	reason, message   string
 	degraded, stalled bool
 }

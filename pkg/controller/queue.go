@@ -15,10 +15,11 @@ type Key = cache.ObjectName
 type Lane int
 
 const (
-	// Background is for initial lists, resyncs, periodic checks and retries.
+	// Background is for initial lists, resyncs, periodic checks, status changes by other clients, and
+	// retries after most errors.
 	Background Lane = iota
-	// Urgent is for the changes of users, also those from before the start of the process, and
-	// for promised times. It goes first.
+	// Urgent is for changes, including spec changes that no process has reconciled yet, for a
+	// RequeueAfter without Check, and for retries of AddQuickly. Workers take urgent keys first.
 	Urgent
 )
 
@@ -31,17 +32,17 @@ const (
 	quickLimit   = time.Second
 )
 
-// Queue is a rate-limited workqueue with two lanes. A key is in it at most once, is processed by
-// one worker at a time, and stays urgent once it was added as urgent. In each lane namespaces
-// take turns, starting with the namespaces that have the fewest workers.
+// Queue is a rate-limited workqueue with two lanes. A key is queued at most once, and is processed by
+// one worker at a time. A key that was added as urgent stays urgent until a worker takes it. In each
+// lane, namespaces take turns, and a namespace with the fewest workers goes first.
 //
-// A Queue consists of typed queues of client-go: one queue of keys, whose order lanes decides, and
-// two delaying queues in front of it, one for each lane.
+// A Queue consists of typed queues of client-go: one queue of keys, in the order that lanes decides,
+// and two delaying queues in front of it, one for each lane.
 type Queue struct {
 	keys    workqueue.TypedInterface[Key]
 	lanes   *lanes
-	retries workqueue.TypedRateLimitingInterface[Key] // timers that end in the background lane
-	timers  workqueue.TypedDelayingInterface[Key]     // timers that end in the urgent lane
+	retries workqueue.TypedRateLimitingInterface[Key] // adds keys to the background lane
+	timers  workqueue.TypedDelayingInterface[Key]     // adds keys to the urgent lane
 	quick   workqueue.TypedRateLimiter[Key]
 }
 
@@ -68,7 +69,7 @@ func NewQueue(name string, clk clock.WithTicker) *Queue {
 	return q
 }
 
-// Add adds key, which is processed as soon as a worker is free.
+// Add adds key to lane. A queued key that is urgent stays urgent.
 func (q *Queue) Add(key Key, lane Lane) {
 	if lane == Urgent {
 		q.lanes.markUrgent(key)
@@ -76,7 +77,8 @@ func (q *Queue) Add(key Key, lane Lane) {
 	q.keys.Add(key)
 }
 
-// AddAfter adds key after d. Of several timers for a key in one lane the earliest counts.
+// AddAfter adds key to lane after d. If it is called several times for a key and a lane, the earliest
+// time counts.
 func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
 	if lane == Urgent {
 		q.timers.AddAfter(key, d)
@@ -85,14 +87,14 @@ func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
 	q.retries.AddAfter(key, d)
 }
 
-// AddWithBackoff adds key after 1 s, and after 2 s, 4 s … 5 min if it is called again before
-// Forget.
+// AddWithBackoff adds key to the background lane after 1 s. Each further call before Forget doubles the
+// delay, up to 5 minutes.
 func (q *Queue) AddWithBackoff(key Key) {
 	q.retries.AddRateLimited(key)
 }
 
-// AddQuickly adds key after 5 ms, and after up to 1 s if it is called again before Forget. It is
-// for reconciles that started from an outdated object.
+// AddQuickly adds key to the urgent lane after 5 ms. Each further call before Forget doubles the delay,
+// up to 1 s. It is for reconciles that failed because a cached object was outdated.
 func (q *Queue) AddQuickly(key Key) {
 	q.timers.AddAfter(key, q.quick.When(key))
 }
@@ -116,13 +118,14 @@ func (q *Queue) Done(key Key) {
 // Len returns the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }
 
-// ShutDown makes the queue ignore new keys and ends the timers. Get returns the keys that are left.
+// ShutDown makes the queue ignore new keys and stops the timers. Get returns the keys that are left,
+// and then reports shutdown.
 func (q *Queue) ShutDown() {
 	q.timers.ShutDown()
 	q.retries.ShutDown()
 }
 
-// urgentKeys is the queue that urgent timers add their keys to.
+// urgentKeys is the queue of keys, with an Add that adds to the urgent lane.
 type urgentKeys struct {
 	workqueue.TypedInterface[Key]
 	lanes *lanes

@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Refusals remembers the requests that the API server refused, so that no event leads to another attempt
-// before its time. A identifies an attempt by its input, such as the generation of the object: an
-// attempt with another input is not delayed. Refusals are lost with the process, which costs one request
-// for each of them.
+// Refusals remembers the requests that the API server refused, so that no event causes another attempt
+// before it is due. A value of type A identifies the input of an attempt, such as the generation of the
+// object. An attempt with another input is not delayed. A restart loses the refusals: the
+// new process sends each refused request once more.
 type Refusals[A comparable] struct {
 	clock clock.PassiveClock
 
@@ -39,7 +39,7 @@ type refusal[A comparable] struct {
 	Refusal
 	attempt   A
 	first     time.Time
-	forgotten time.Time // when the next refusal counts as the first again
+	forgotten time.Time // a refusal after this time counts as the first again
 }
 
 // NewRefusals returns Refusals that remember nothing yet.
@@ -47,8 +47,8 @@ func NewRefusals[A comparable](clk clock.PassiveClock) *Refusals[A] {
 	return &Refusals[A]{clock: clk, last: map[refused]refusal[A]{}}
 }
 
-// Note records that an attempt for a part of an object was refused. The next attempt is due after the
-// time for which it has been refused so far, but not before shortest or after longest.
+// Note records that an attempt for a part of an object was refused. The next attempt is due after a delay
+// as long as the time since the first refusal, but at least shortest and at most longest.
 func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, shortest, longest time.Duration) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,14 +66,14 @@ func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, 
 }
 
 // Recent returns the refusal of an attempt for a part of an object. found is false if the attempt was
-// not refused, or is due again.
+// not refused, or is due again. Recent forgets the refusal of an attempt with another input for this part.
 func (r *Refusals[A]) Recent(object types.UID, part string, attempt A) (last Refusal, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := refused{object, part}
 	known, found := r.last[of]
 	if found && known.attempt != attempt {
-		delete(r.last, of) // a later attempt like this one is not delayed
+		delete(r.last, of) // so that a later attempt with the old input is not delayed
 		return Refusal{}, false
 	}
 	if !found || !r.clock.Now().Before(known.Until) {

@@ -11,23 +11,22 @@ import (
 
 // Result says when the next reconcile starts after a reconcile without an error.
 type Result struct {
-	// RequeueAfter is the longest time until the next reconcile. Zero means that it starts
-	// when something changes.
+	// RequeueAfter is the longest time until the next reconcile. Zero means that the next reconcile
+	// starts when something changes, or after the Resync of the kind.
 	RequeueAfter time.Duration
 
 	// Check marks the next reconcile as a periodic check, which waits in the background lane,
-	// behind the changes of users. Without it, RequeueAfter is a promise and ends in the urgent
-	// lane.
+	// behind the changes of users. If Check is false, the next reconcile waits in the urgent lane.
 	Check bool
 }
 
-// Continue returns the Result of a reconcile that goes on once its status is stored. The next
-// reconcile starts when the cache has the status, some milliseconds later. The kind has to ask for it,
-// because the event of a status that this process wrote adds no key.
+// Continue returns the Result of a reconcile that goes on once the status of the object is stored. The next
+// reconcile starts when the cache has the status, some milliseconds later. Without Continue, the next
+// reconcile would not start, because the event of a status that this process wrote adds no key.
 func Continue() Result { return Result{RequeueAfter: quickBase} }
 
-// StoreFirst returns the error of a reconcile that must not go on before its status is stored. It
-// sets Ready to False. The next reconcile starts as after Continue.
+// StoreFirst returns the error of a reconcile that must not go on before the status of the object is stored. The
+// engine sets Ready to False with this reason and message. The next reconcile starts as after Continue.
 func StoreFirst(reason, message string) error {
 	return &waitError{reason: reason, message: message, after: quickBase, lane: Urgent}
 }
@@ -53,9 +52,9 @@ func (e *waitError) Error() string { return e.message }
 // reconcile starts after the given time.
 func Postpone(after time.Duration) error { return &postponeError{after} }
 
-// AwaitDeletion returns the error of a reconcile that got a 404 for an object which the cache
-// has. Most likely the cache is about to receive the event of the deletion. The cache alone decides
-// whether an object is gone, so the reconcile is postponed by 5 s.
+// AwaitDeletion returns the error of a reconcile that got a 404 response for an object that is in the
+// cache. Most likely the cache is about to receive the event of the deletion. The cache alone decides
+// whether an object exists, so the reconcile is postponed by 5 s.
 func AwaitDeletion() error { return Postpone(deletionRecheck) }
 
 // deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
@@ -72,7 +71,7 @@ func (e *postponeError) Is(other error) bool {
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
 
 // throttle returns the error of a reconcile that was not started, because its object has used up
-// its budget of reconciles that write something. The next one starts after the given time.
+// its budget of reconciles that send a write. The next reconcile starts after the given time.
 func throttle(after time.Duration) error { return &throttledError{after} }
 
 type throttledError struct{ after time.Duration }
@@ -92,7 +91,8 @@ func Stalled(err error, after time.Duration) error {
 }
 
 // Unstalled wraps a Terminal or Stalled error that affects only a part of an object. The object becomes
-// Degraded, but not Stalled, and is retried as the error says. Other errors are not affected.
+// Degraded, but not Stalled, and is retried as the error says. An error that would not set Stalled keeps
+// its outcome.
 func Unstalled(err error) error {
 	if err == nil {
 		return nil
@@ -113,8 +113,9 @@ type stalledError struct {
 func (e *stalledError) Error() string { return e.err.Error() }
 func (e *stalledError) Unwrap() error { return e.err }
 
-// WithReason sets the reason that conditions and events show for an error, an identifier in
-// CamelCase. By default that is the reason of the API server, and ReasonError for any other error.
+// WithReason sets the reason that conditions and Events show for an error. reason is an identifier in
+// CamelCase. By default, an error of the API server has the reason in its Status, and any other error has
+// ReasonError.
 func WithReason(reason string, err error) error {
 	return &reasonError{reason: reason, err: err}
 }
@@ -134,11 +135,11 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// validReason matches the reasons that the API server accepts in a condition. An admission webhook
-// may deny a request with any reason.
+// validReason matches the reasons that the API server accepts in a condition. An error may have a
+// reason that does not match, for example if an admission webhook denied the request.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// ReasonOf returns the reason that conditions and events show for an error. It is always valid.
+// ReasonOf returns the reason that conditions and Events show for an error. It always returns a valid reason.
 func ReasonOf(err error) string {
 	var (
 		named   *reasonError

@@ -6,7 +6,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// State is what a reconcile concludes about an object. It decides the status of the conditions
+// State is the conclusion of a reconcile about an object. It decides the status of the conditions
 // that every kind has:
 //
 //	             Ready  Progressing  Degraded  Stalled
@@ -18,23 +18,23 @@ import (
 type State int
 
 const (
-	// StateProgressing is an object that has not reached its desired state.
+	// StateProgressing means that the object has not reached its desired state.
 	StateProgressing State = iota
-	// StateReady is an object in its desired state.
+	// StateReady means that the object has reached its desired state.
 	StateReady
-	// StateIdle is an object that waits for its user, such as a suspended At.
+	// StateIdle means that the object, for example a suspended At, does nothing until a user changes it.
 	StateIdle
-	// StateDegraded is an object with a problem that a user should look at. It still progresses.
+	// StateDegraded means that a user should look at a problem of the object. The object still progresses.
 	StateDegraded
-	// StateStalled is an object with a problem that somebody has to solve before it progresses.
+	// StateStalled means that a user has to solve a problem before the object progresses.
 	StateStalled
 )
 
 // Note is the reason of a condition, an identifier in CamelCase, and its message, a sentence.
 type Note struct{ Reason, Message string }
 
-// Summary is the result of a reconcile for users. The engine derives all conditions that every kind has
-// from it and from the error of the reconcile. No kind sets one of these conditions itself.
+// Summary is the result of a reconcile for users. The conditions that every kind has follow from the
+// Summary and from the error of the reconcile. No kind sets one of these conditions in another way.
 type Summary struct {
 	State State
 	// Note is the reason and message of all conditions. The following fields override it.
@@ -80,8 +80,8 @@ func (s Summary) SetOn(obj Object) {
 	}
 }
 
-// blame sets the conditions that follow from the error of a reconcile. Without an error it changes
-// nothing.
+// blame sets the conditions that follow from the error of a reconcile. For an outcome without a reason,
+// it changes nothing.
 func (o outcome) blame(list *[]metav1.Condition) {
 	if o.reason == "" {
 		return

@@ -55,7 +55,7 @@ func newToy(name string) *Toy {
 	}
 }
 
-// keyOf returns the key of the Toy that newToy(name) makes.
+// keyOf returns the key of the Toy that newToy(name) returns.
 func keyOf(name string) controller.Key { return controller.Key{Namespace: "default", Name: name} }
 
 // painter is the Reconciler of Toy. A test may replace its function.
@@ -84,7 +84,7 @@ func fails(err error) func(context.Context, *Toy) (controller.Result, error) {
 	return func(context.Context, *Toy) (controller.Result, error) { return controller.Result{}, err }
 }
 
-// panics is a Reconcile that panics.
+// panics panics, as a Reconcile with a bug does.
 func panics() (controller.Result, error) {
 	var colours []string
 	return controller.Result{}, errors.New(colours[3])

@@ -30,8 +30,8 @@ type toyServer struct {
 	revision int
 	stored   map[controller.Key]*Toy
 	writes   []string // the writes of the engine, refused or not
-	refusal  error    // the error of the next write, which is not applied
-	lost     error    // the error of the next write, which is applied
+	refusal  error    // if it is set, the next write is not applied and returns this error
+	lost     error    // if it is set, the next write is applied and returns this error
 }
 
 func newToyServer(t testing.TB) *toyServer {
@@ -151,7 +151,7 @@ func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (typ
 	switch {
 	case after.DeletionTimestamp != nil && len(after.Finalizers) == 0:
 		s.stored[key] = after
-		s.collect(key) // like the API server, the response has the version from before
+		s.collect(key) // as from the API server, the response has the version from before the write
 	case !equality.Semantic.DeepEqual(before, after):
 		s.store(after)
 	}

@@ -2,21 +2,21 @@ package controller
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Tracker remembers the requests of one controller, by the key of the object that it reconciled:
+// Tracker remembers for each key of one controller:
 //
 //   - writes that the caches have not observed yet, so that a process reads its own writes,
 //   - objects that this process has deleted, which a cache may still have,
 //   - comparisons that found nothing to do, so that they are not repeated,
 //   - the reconciles in flight, so that a status that this process wrote causes no further reconcile.
 //
-// A restart loses only time, because everything here follows from the API server again. A Tracker is
-// safe for concurrent use.
+// Losing a Tracker at a restart costs only time, because reconciles find out everything again from the
+// API server. A Tracker is safe for concurrent use.
 type Tracker struct {
 	writes
 	tombstones
 	noOps
 	flights
-	// writing limits how often a key is reconciled with a write.
+	// writing limits how often a key may be reconciled by reconciles that send a write.
 	writing *budget[Key]
 }
 
@@ -31,8 +31,8 @@ func NewTracker() *Tracker {
 	}
 }
 
-// Wrote records a write, which Observed waits for: a reconcile of key wrote an object of this kind,
-// which store caches, and the response had this resource version.
+// Wrote records a write, so that Observed returns an error until store has observed it: a reconcile of
+// key wrote an object of this kind, which store caches, and the response had this resource version.
 func (t *Tracker) Wrote(key Key, kind string, store Store, version string) {
 	t.Sends(key)
 	t.writes.add(key, kind, store, version)
@@ -45,7 +45,7 @@ func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 	t.tombstones.add(key, name, object)
 }
 
-// Forget forgets a key whose object is gone.
+// Forget forgets a key whose object does not exist any more.
 func (t *Tracker) Forget(key Key) {
 	t.writes.forget(key)
 	t.tombstones.forget(key)

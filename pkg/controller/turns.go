@@ -5,18 +5,18 @@ import "container/list"
 // turns is one lane of a Queue. Tenants take turns, and the keys of each tenant are in the order of
 // their arrival. A tenant that adds thousands of keys does not delay the keys of others.
 type turns struct {
-	order list.List // of *line, the next first; each has at least one key
+	order list.List // of *line, in the order of their turns; each has at least one key
 	lines map[tenant]*line
 }
 
 // line is a tenant with its queued keys.
 type line struct {
 	tenant tenant
-	keys   list.List // of Keys
-	turn   *list.Element
+	keys   list.List     // of Keys
+	turn   *list.Element // in turns.order
 }
 
-// entry is the place of a queued key.
+// entry is the position of a queued key.
 type entry struct {
 	lane    Lane
 	line    *line
@@ -39,7 +39,7 @@ func (t *turns) add(key Key, lane Lane) *entry {
 	return &entry{lane, l, l.keys.PushBack(key)}
 }
 
-// remove takes a key out of its line.
+// remove removes a key from its line.
 func (t *turns) remove(e *entry) {
 	e.line.keys.Remove(e.element)
 	if e.line.keys.Len() == 0 {
@@ -48,9 +48,10 @@ func (t *turns) remove(e *entry) {
 	}
 }
 
-// take removes and returns the first key of the tenant with the fewest workers and, among equals, of
-// the tenant whose turn is next. That tenant then goes to the end of the order. take stops at the first
-// tenant without a worker, so that it looks at most at one tenant more than there are workers.
+// take removes and returns the first key of the tenant with the fewest workers. If several tenants have
+// the fewest workers, take chooses the tenant whose turn is next. The chosen tenant goes to the end of
+// the order. take stops at the first tenant without a worker, so it looks at no more tenants than there
+// are workers, plus one.
 func (t *turns) take(workers func(tenant) int) Key {
 	var next *line
 	for turn := t.order.Front(); turn != nil; turn = turn.Next() {

@@ -36,8 +36,8 @@ func (v *Versions) Add(object Versioned, err error) {
 }
 
 // AddWanted is Add for an object that must exist. A missing object makes the digest unknown. Otherwise
-// a reconcile that started without the object, and found it in order because it appeared meanwhile,
-// would not be repeated after the object is deleted again.
+// a reconcile that started without the object, and found nothing to do because the object appeared
+// meanwhile, would not be repeated after the object is deleted again.
 func (v *Versions) AddWanted(object Versioned, err error) {
 	if object == nil {
 		v.unknown = true
@@ -53,5 +53,5 @@ func (v *Versions) write(part string) {
 	_ = v.hash.WriteByte(0)
 }
 
-// Sum returns the digest of all additions. known is false if one of them has no version.
+// Sum returns the digest of all additions. known is false if an addition made the digest unknown.
 func (v *Versions) Sum() (sum uint64, known bool) { return v.hash.Sum64(), !v.unknown }

@@ -1,5 +1,5 @@
 // Package kinds holds the clients and caches that the kinds of Windlass share. Each package below it,
-// except internal, reconciles one kind.
+// except the packages in internal, reconciles one kind.
 package kinds
 
 import (
@@ -12,7 +12,7 @@ import (
 type Cluster struct {
 	cluster.Cluster
 	Windlass versioned.Interface
-	// Own caches all objects of these kinds, whatever their labels, so that a taken name is found in the
-	// cache.
+	// Own caches all objects of the kinds of Windlass, whatever their labels, so that the caches show which
+	// names are taken.
 	Own externalversions.SharedInformerFactory
 }

@@ -3,10 +3,11 @@
 //
 //	Want ──▶ Server.Exists ──▶ Create │ Update │ Delete
 //	              │                    │
-//	         sight: the result         └─ query, decide on one statement, execute it;
+//	         sight: the result         └─ query, choose the next step, execute it;
 //	         of one query                 until none is left
 //
-// The observed and the desired state determine the next statement (plan.go). After a lost connection the next
-// reconcile therefore continues. A role or database is ours if it has our Mark, a comment with the UID of the
-// object that it belongs to; whose.go has the exceptions. Roles and databases of others are never changed.
+// The observed and the desired state determine the next step (plan.go), so a reconcile after a lost
+// connection continues where the previous reconcile stopped. A role or database is ours if it has our Mark,
+// a comment with the UID of its object; whose.go has the exceptions. The package never changes other roles
+// and databases.
 package postgresql

@@ -8,22 +8,24 @@ import (
 )
 
 const (
-	// awayFor is how long the gate rejects visits to a server that did not answer.
+	// awayFor is how long the gate rejects visits to a server that did not respond.
 	awayFor = 30 * time.Second
-	// patience is how long callers may wait for a server before the gate rejects further callers.
+	// patience is how long callers may wait for a server that responded to its last request, before the gate
+	// rejects further callers.
 	patience = time.Second
-	// slowAfter is how long a visit to a proven server may take. After that the visit continues only if a
-	// slot is free.
+	// slowAfter is how long a visit without a slot may take. Then the visit continues only if it gets a slot.
 	slowAfter = 5 * time.Second
-	// longestUnproven and longest are the timeouts of a visit with a slot. After a visit timed out, the next
-	// visit to that server may take longest, because a statement may need that long.
+	// longestUnproven is the timeout of a visit that begins with a slot. The timeout is longest if the last visit
+	// to that server timed out, because a statement may need that long, or if the visit gets its slot later.
 	longestUnproven, longest = 15 * time.Second, 40 * time.Second
-	// struckFor is how long each visit of a tenant needs a slot after one of its proven servers was slow.
+	// struckFor is the period in which every visit of a tenant needs a slot, after a visit of the tenant to a
+	// proven server took longer than slowAfter.
 	struckFor = 5 * time.Minute
-	// slotsOfTenant is how many slots a tenant can have. After a failed visit it can have only one.
+	// slotsOfTenant is how many slots a tenant can have. After a slow or failed visit with a slot, the tenant
+	// can have only one.
 	slotsOfTenant = 2
 	// busyBase is the first retry delay of a caller that waits for other callers of its tenant. Delays grow
-	// up to busyLimit. A tenant that has not retried for ticketLife loses its turn.
+	// up to busyLimit, and vary by a quarter. A tenant that has not retried for ticketLife loses its turn.
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
 	// turnBase is the time between the retries of callers of one tenant, if the tenant waits for a slot.
 	turnBase = 250 * time.Millisecond
@@ -32,9 +34,10 @@ const (
 // gate prevents slow and silent servers from occupying all workers. It remembers each server separately for each
 // tenant.
 //
-// A server is proven if its last visit took at most slowAfter and ended with an answer. A visit to any other
-// server needs one of a few slots. Tenants take turns with the slots. Tenants whose last visit with a slot
-// succeeded come first. A tenant whose servers answer therefore waits for at most one visit in each slot.
+// A server is proven if its last visit took at most slowAfter and the server responded to its last request.
+// A visit to any other server needs one of a few slots. Tenants take turns with the slots. Tenants whose
+// last visit with a slot was slow or failed come last. Other tenants therefore wait for at most one
+// visit of such a tenant in each slot.
 type gate struct {
 	slots int
 
@@ -52,11 +55,11 @@ type place struct{ tenant, address string }
 type known struct {
 	proven  bool
 	cut     bool      // the last visit timed out
-	answers bool      // the last request got an answer
+	answers bool      // the server responded to the last request
 	callers int       // the number of current visits
 	since   time.Time // the end of the last request, or the arrival of the first caller
 	until   time.Time // until then the gate rejects all visits
-	silence error     // the error of visits until then
+	silence error     // the error with which the gate rejects them
 	used    time.Time
 }
 
@@ -64,7 +67,7 @@ type known struct {
 type tenant struct {
 	callers int
 	slots   int
-	bad     bool      // the last visit with a slot failed
+	bad     bool      // the last visit with a slot was slow or failed
 	struck  time.Time // until then each visit needs a slot
 	took    time.Time // when the tenant got its last slot
 	// waits is when the tenant began to wait for a slot, or zero. came is when it last asked for a slot.
@@ -123,7 +126,8 @@ func (g *gate) of(at place) (*known, *tenant) {
 	return server, who
 }
 
-// take gives a visit a slot if it is the turn of its tenant. Otherwise it returns an error of class Busy.
+// take gives a visit a slot if its tenant may have another slot and if it is the turn of the tenant. Otherwise
+// take returns an error of class Busy.
 func (g *gate) take(v *visit, now time.Time) error {
 	who := v.tenant
 	if who.slots >= who.limit() {
@@ -148,9 +152,9 @@ func (g *gate) take(v *visit, now time.Time) error {
 	return nil
 }
 
-// nextTurn returns an error of class Busy with the time after which a caller should retry. The fewer tenants
-// are ahead, the sooner that is, because a slot that waits for a caller is of no use to anyone. Callers of one
-// tenant do not retry at the same time.
+// nextTurn returns an error of class Busy with the delay before a caller should retry. The delay is short
+// if few tenants are ahead, so that a free slot is soon used. Callers of one tenant do not retry at the
+// same time.
 func (t *tenant) nextTurn(now time.Time, ahead int) error {
 	if t.next.Before(now) {
 		t.next = now

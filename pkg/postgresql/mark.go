@@ -5,9 +5,10 @@ import (
 	"regexp"
 )
 
-// Mark is the comment on a role or a database that identifies the object it belongs to.
+// Mark identifies the object that a role or a database belongs to. It is stored as a comment on the role or
+// the database.
 type Mark struct {
-	// Namespace and Name are for people. The UID alone decides.
+	// Only the UID identifies the object. Namespace and Name are for people.
 	Namespace, Name, UID string
 }
 
@@ -20,8 +21,8 @@ func (m Mark) String() string {
 
 var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + ` ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253}) ([A-Za-z0-9-]{1,64})$`)
 
-// parseMark parses a comment. ok is false for a comment that is not a Mark, or has names that no object of
-// Kubernetes can have.
+// parseMark parses a comment. It returns false for a comment that is not a Mark, or has names that no
+// Kubernetes object can have.
 func parseMark(comment string) (Mark, bool) {
 	parts := markPattern.FindStringSubmatch(comment)
 	if parts == nil {

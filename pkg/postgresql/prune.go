@@ -10,9 +10,10 @@ const (
 	pruneEvery                     = time.Minute
 )
 
-// prune forgets servers and tenants without visits. If there are too many servers, a new server replaces the
-// least recently visited server, either of its tenant or of all tenants. Servers with current visits are kept,
-// so that the limits can be exceeded a little.
+// prune forgets servers and tenants that have no visits and whose state does not matter any more. If comes is a
+// new server and there are too many servers, of its tenant or in total, prune also forgets the least recently
+// visited of these servers. It keeps servers with current visits, so the number of servers can exceed the limits
+// a little.
 func (g *gate) prune(now time.Time, comes place) {
 	if now.Sub(g.pruned) >= pruneEvery {
 		g.pruned = now

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	scramIterations = 4096 // PostgreSQL's default, which clients compute at each login
+	scramIterations = 4096 // PostgreSQL's default; clients compute them at each login
 	scramSalt       = 16   // bytes
 )
 

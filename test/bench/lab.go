@@ -17,8 +17,8 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// lab is an API server on which nobody is but the bench: no controller manager, whose work
-// would be timed too.
+// lab is an API server without other clients. It has no controller manager, whose work would influence the
+// measurements.
 type lab struct {
 	*cluster.Cluster
 	*player
@@ -26,8 +26,8 @@ type lab struct {
 	windlass versioned.Interface
 }
 
-// namespaces is over how many of them the Apps are spread, and clients how many requests
-// of the bench's own are under way at once.
+// namespaces is the number of namespaces of the Apps. clients is the maximum number of requests that the
+// benchmark itself sends at a time.
 const namespaces, clients = 20, 16
 
 func newLab(ctx context.Context, dir string) (*lab, error) {
@@ -66,7 +66,7 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		// Without it there are no Pods.
+		// Without a ServiceAccount, the API server refuses Pods.
 		_, err := l.kube.CoreV1().ServiceAccounts(namespace(i)).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 		return err
 	})
@@ -74,7 +74,7 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 
 func namespace(i int) string { return fmt.Sprintf("bench-%02d", i%namespaces) }
 
-// each does something n times, some of it at once, and returns the first error.
+// each calls do n times, with up to clients concurrent calls, and returns the first error.
 func (l *lab) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,12 +97,12 @@ func (l *lab) each(ctx context.Context, n int, do func(ctx context.Context, i in
 	return context.Cause(ctx)
 }
 
-// subject is a kind whose objects a contestant sees to.
+// subject is a kind that a contestant reconciles.
 type subject struct {
 	of schema.GroupVersionResource
-	// child is the type of the first of its children.
+	// child is the resource of the first child.
 	child schema.GroupVersionResource
-	// writes is how many Windlass sends for one, with those of events.
+	// writes is the number of writes that Windlass sends for an object, including Events.
 	writes int
 	name   func(i int) string
 	create func(ctx context.Context, l *lab, i int) error
@@ -118,7 +118,7 @@ var appSubject = subject{
 	},
 }
 
-// create creates the objects of some numbers.
+// create creates the objects whose numbers are in [from, to).
 func (l *lab) create(ctx context.Context, s subject, from, to int) error {
 	return l.each(ctx, to-from, func(ctx context.Context, i int) error {
 		if err := s.create(ctx, l, from+i); err != nil {
@@ -128,7 +128,7 @@ func (l *lab) create(ctx context.Context, s subject, from, to int) error {
 	})
 }
 
-// app is the App of a number: with ConfigMap, Deployment, Service and Ingress.
+// app returns the App with number i. Its children are a ConfigMap, a Deployment, a Service and an Ingress.
 func app(i int) *v1alpha1.App {
 	class := "nginx"
 	return &v1alpha1.App{
@@ -142,7 +142,7 @@ func app(i int) *v1alpha1.App {
 	}
 }
 
-// childTypes are those of an App's children.
+// childTypes are the resources of the children of an App.
 var childTypes = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"},
 	{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -150,7 +150,7 @@ var childTypes = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
-// wipe deletes all objects, their children, and what was told of them.
+// wipe deletes all objects, their children and their Events.
 func (l *lab) wipe(ctx context.Context) error {
 	types := append([]schema.GroupVersionResource{appSubject.of, atSubject.of, atSubject.child, {Group: "events.k8s.io", Version: "v1", Resource: "events"}}, childTypes...)
 	at := metav1.DeletePropagationBackground

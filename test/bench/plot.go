@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// line is a cost against the size, of one contestant.
+// line is the cost of one contestant over the number of objects.
 type line struct {
 	name   string
 	points []point
 }
 
-// Sizes of a plot, in its units.
+// Sizes of a plot, in units of its viewBox.
 const (
 	plotWidth, plotHeight  = 640, 320
 	plotLeft, plotBottom   = 70, 40
@@ -24,9 +24,9 @@ const (
 	plotInnerW, plotInnerH = plotWidth - plotLeft - plotRight, plotHeight - plotTop - plotBottom
 )
 
-var colours = []string{"#0072b2", "#d55e00", "#e69f00", "#009e73"} // told apart by all eyes (M. Okabe, K. Ito, 2008)
+var colours = []string{"#0072b2", "#d55e00", "#e69f00", "#009e73"} // distinguishable for colour-blind readers (M. Okabe, K. Ito, 2008)
 
-// plot draws lines as SVG into a file. Both axes begin at 0.
+// plot writes lines to a file, as SVG. Both axes begin at 0.
 func plot(file, title, unit string, lines []line) error {
 	var right, top float64
 	for _, l := range lines {
@@ -62,7 +62,7 @@ func plot(file, title, unit string, lines []line) error {
 	return os.WriteFile(file, []byte(svg.String()), 0o644)
 }
 
-// legend is where the name of a line goes: beside its end, but not over another's.
+// legend returns the vertical position of the name of a line: at its end, without overlapping other names.
 func legend(lines []line, of int, y func(float64) float64) float64 {
 	order := make([]int, len(lines))
 	for i := range order {
@@ -80,7 +80,7 @@ func legend(lines []line, of int, y func(float64) float64) float64 {
 	return at
 }
 
-// short is a number with at most three digits that count.
+// short formats a number. A fraction has three significant digits.
 func short(v float64) string {
 	if v >= 1000 || v == math.Trunc(v) {
 		return fmt.Sprintf("%.0f", v)

@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// results are all that was measured, by contestant. They are what the JSON file holds.
+// results holds all measurements. It is the content of results.json.
 type results struct {
 	Machine string
-	// Begun is when the run of the bench began that took a measure.
+	// Begun maps each measurement to the start of the run of the benchmark that took it.
 	Begun map[string]time.Time
-	// Stolen is the part of the machine's CPU time that was taken for other machines on the
-	// same hardware while a measure was taken.
+	// Stolen maps each measurement to the share of the CPU time that other machines on the same hardware
+	// took during the measurement.
 	Stolen   map[string]float64
 	Turns    map[string][]turn
 	Sizes    map[string][]size
 	Restarts map[string][]restart
 	Burdens  map[string]burden
 	Tape     []string
-	// Crowds are Windlass', and CrowdFloors what the floor took for as many Ats.
+	// Crowds are the results of Windlass, and CrowdFloors the results of the floor for as many Ats.
 	Crowds, CrowdFloors []crowd
 	Lateness            []lateness
-	// Passes are what passes of Windlass at rest take, and Waits how many begin before that
-	// for a change while checks wait, by the engine.
+	// Passes has the costs of no-op reconciles of Windlass. Waits maps each engine to the number of
+	// reconciles that begin before the reconcile of a changed object, while periodic checks wait.
 	Passes map[string]cost
 	Waits  map[string]int
 }
@@ -37,7 +37,7 @@ func newResults() *results {
 	return &results{Machine: machine(), Begun: map[string]time.Time{}, Stolen: map[string]float64{}, Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
 }
 
-// machine tells what the figures were measured on.
+// machine returns the number and the model of the CPUs.
 func machine() string {
 	model := "a CPU of an unknown model"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -50,12 +50,12 @@ func machine() string {
 	return model
 }
 
-// runs is how many runs of the bench took the measures.
+// runs returns the number of runs of the benchmark that took the measurements.
 func (r *results) runs() int {
 	return len(slices.CompactFunc(slices.SortedFunc(maps.Values(r.Begun), time.Time.Compare), time.Time.Equal))
 }
 
-// mostStolen is the most of the machine's CPU time, in percent, that was taken from a measure.
+// mostStolen returns the largest stolen share of the CPU time during a measurement, in percent.
 func (r *results) mostStolen() float64 {
 	most := 0.0
 	for _, part := range r.Stolen {
@@ -64,7 +64,7 @@ func (r *results) mostStolen() float64 {
 	return most
 }
 
-// write puts the results into a file.
+// write writes the results to a file.
 func (r *results) write(file string) error { return writeJSON(file, r) }
 
 func writeJSON(file string, of any) error {
@@ -84,7 +84,7 @@ func readResults(file string) (*results, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// spread is the middle of some figures, and the least and the greatest.
+// spread is the median of some figures, with the minimum and the maximum.
 type spread struct{ least, middle, greatest float64 }
 
 func spreadOf(figures []float64) spread {
@@ -96,7 +96,7 @@ func spreadOf(figures []float64) spread {
 	return spread{sorted[0], (sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[n-1]}
 }
 
-// format writes a spread; digits are those behind the point.
+// format formats a spread. digits is the number of digits after the decimal point.
 func (s spread) format(digits int) string {
 	text := fmt.Sprintf("%.*f", digits, s.middle)
 	if s.least != s.greatest {
@@ -105,10 +105,10 @@ func (s spread) format(digits int) string {
 	return text
 }
 
-// point is a cost at a size.
+// point is a cost y for a number of objects x.
 type point struct{ x, y float64 }
 
-// slope is what each one more costs, by least squares.
+// slope returns the slope of the straight line through the points, by least squares.
 func slope(points []point) float64 {
 	var n, sx, sy, sxx, sxy float64
 	for _, p := range points {
@@ -117,8 +117,8 @@ func slope(points []point) float64 {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
 }
 
-// growth is the exponent by which a cost grows with the size: 1 means that twice as many
-// cost twice as much.
+// growth returns the exponent with which a cost grows with the number of objects. If it is 1, the cost is
+// proportional to the number.
 func growth(points []point) float64 {
 	var logs []point
 	for _, p := range points {
@@ -129,7 +129,7 @@ func growth(points []point) float64 {
 	return slope(logs)
 }
 
-// figures are those of the turns of a contestant with so many Apps.
+// figures returns one figure for each turn of a contestant with the given number of Apps.
 func (r *results) figures(name string, apps int, of func(turn) float64) (all []float64) {
 	for _, t := range r.Turns[name] {
 		if t.Apps == apps {
@@ -139,7 +139,7 @@ func (r *results) figures(name string, apps int, of func(turn) float64) (all []f
 	return all
 }
 
-// ratios are the figures of a contestant by those of another, turn by turn.
+// ratios returns the figures of a contestant divided by the figures of another one, turn by turn.
 func (r *results) ratios(name, by string, apps int, of func(turn) float64) (all []float64) {
 	a, b := r.figures(name, apps, of), r.figures(by, apps, of)
 	for i := range min(len(a), len(b)) {
@@ -148,7 +148,7 @@ func (r *results) ratios(name, by string, apps int, of func(turn) float64) (all 
 	return all
 }
 
-// measured is a figure for so many objects.
+// measured is a measurement with a number of objects.
 type measured interface{ objects() int }
 
 func (t turn) objects() int    { return t.Apps }
@@ -156,7 +156,7 @@ func (s size) objects() int    { return s.Apps }
 func (r restart) objects() int { return r.Apps }
 func (c crowd) objects() int   { return c.Ats }
 
-// points are the middle figures, by how many objects they are for.
+// points returns the median figure for each number of objects.
 func points[M measured](of func(M) float64, all []M) (middle []point) {
 	figures := map[int][]float64{}
 	for _, m := range all {

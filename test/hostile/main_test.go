@@ -1,9 +1,9 @@
 //go:build integration
 
-// Package hostile attacks the operator as its users could: tenants who have the role edit in
-// one namespace, PostgreSQL servers that they name, and whoever reaches the ports. Each test
-// carries out one attack on a real API server, and then shows that nobody but the attacker is
-// worse off. docs/security.md lists the attacks, and says what stops each.
+// Package hostile attacks the operator as its users could: as tenants with the role edit in one
+// namespace, as PostgreSQL servers that these tenants name, and as clients that reach the operator's ports.
+// Each test carries out one attack on a real API server, and then shows that only the attacker is
+// affected. docs/security.md lists the attacks and the defences.
 package hostile
 
 import (
@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// shared is the cluster of all tests that do not stop its controller. Its controller runs with
-// the default flags, except for those that place.StartController sets.
+// shared is the cluster of all tests that do not stop the controller. controller is the controller of this cluster. It
+// has the flags that place.StartController sets, and --pprof.
 var (
 	shared     *place.Place
 	controller *place.Process

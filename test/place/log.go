@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Log is what a process has written. It can be read while the process writes.
+// Log holds the output of a process. It can be read while the process writes.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -18,18 +18,18 @@ func (l *Log) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-// String returns what was written so far.
+// String returns the output so far, except for output that Take has dropped.
 func (l *Log) String() string { return string(l.Bytes()) }
 
-// Bytes returns a copy of what was written so far.
+// Bytes returns a copy of the output so far, except for output that Take has dropped.
 func (l *Log) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Clone(l.text.Bytes())
 }
 
-// Take returns what was written since the last Take, and forgets it: a process that runs for
-// hours writes more than a test should hold.
+// Take returns the output since the last Take, and drops the output: a process that runs for hours
+// writes more than a test can hold in memory.
 func (l *Log) Take() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

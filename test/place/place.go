@@ -1,5 +1,5 @@
-// Package place is a cluster in which Windlass is installed, with controllers that run as they
-// are shipped. Their requests come from the service account that artifacts/rbac describes.
+// Package place provides clusters with Windlass installed. The controllers run the shipped binary with the
+// ServiceAccount in artifacts/rbac.
 package place
 
 import (
@@ -12,17 +12,17 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// ControllerUser is the user whose requests are those of a controller.
+// ControllerUser is the user name in the requests of a controller.
 const ControllerUser = "system:serviceaccount:windlass-system:windlass-controller"
 
-// Place is a cluster and what is done there.
+// Place is a cluster with Windlass installed, and has the operations of tests in this cluster.
 type Place struct {
 	*cluster.Cluster
 	*world.World
 }
 
-// Start starts a cluster whose files are in dir, and installs Windlass there. The caller closes
-// it.
+// Start starts a cluster with its files in dir, and installs Windlass. The caller closes the
+// cluster.
 func Start(dir string) (*Place, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -31,7 +31,7 @@ func Start(dir string) (*Place, error) {
 	return startFrom(dir, root)
 }
 
-// startFrom is Start for the manifests of the checkout at root.
+// startFrom starts a cluster with its files in dir, and installs the manifests of the checkout at root.
 func startFrom(dir, root string) (*Place, error) {
 	c, err := cluster.Start(dir, cluster.Audit)
 	if err != nil {
@@ -48,7 +48,7 @@ func startFrom(dir, root string) (*Place, error) {
 	return p, nil
 }
 
-// Own returns a place for a test that breaks its cluster.
+// Own returns a place for one test. The test may break the cluster, which is closed when the test ends.
 func Own(t *testing.T) *Place {
 	t.Helper()
 	p, err := Start(t.TempDir())
@@ -59,8 +59,8 @@ func Own(t *testing.T) *Place {
 	return p
 }
 
-// Install applies what a user of the checkout at root would apply, except for the Deployment: the
-// controller runs out of cluster here.
+// Install applies the manifests of the checkout at root, except for the Deployment: in these tests
+// the controller runs outside of the cluster.
 func (p *Place) Install(ctx context.Context, root string) error {
 	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac"} {
 		if _, err := p.Kubectl(ctx, "", "apply", "-f", filepath.Join(root, "artifacts", manifest)); err != nil {

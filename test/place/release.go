@@ -9,10 +9,10 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// Release is another version of Windlass than that of the working directory.
+// Release is a version of Windlass that Build has built.
 type Release struct{ root string }
 
-// Build checks out and builds the version that a commit or tag names.
+// Build checks out and builds a version of Windlass, given as a commit or tag.
 func Build(t *testing.T, commit string) Release {
 	t.Helper()
 	root, err := cluster.Root()
@@ -34,7 +34,7 @@ func Build(t *testing.T, commit string) Release {
 	return r
 }
 
-// Own returns a place for one test in which the release is installed.
+// Own returns a place for one test, with the release installed. The cluster is closed when the test ends.
 func (r Release) Own(t *testing.T) *Place {
 	t.Helper()
 	p, err := startFrom(t.TempDir(), r.root)
@@ -45,7 +45,7 @@ func (r Release) Own(t *testing.T) *Place {
 	return p
 }
 
-// Launch starts the release's controller on a cluster, with further flags.
+// Launch starts the release's controller in a cluster with additional flags, and returns when the controller is ready.
 func (r Release) Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
 	p, err := startReady(t.Context(), r.root, c, flags)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// log is what is written while it is read.
+// log is a buffer that can be read while another goroutine writes to it.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

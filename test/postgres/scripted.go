@@ -11,10 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Scripted is what listens where a user says that a PostgreSQL server is. It does what a
-// Script says, and counts its callers.
+// Scripted is a fake PostgreSQL server. It runs a Script on each connection, and counts the connections.
 type Scripted struct {
-	// Port is where it listens.
+	// Port is the port on which the server listens.
 	Port string
 
 	listener net.Listener
@@ -25,10 +24,10 @@ type Scripted struct {
 	playing  sync.WaitGroup
 }
 
-// Script is what happens on one connection, which is closed after it.
+// Script handles one connection, which is closed when the script returns.
 type Script func(conn net.Conn)
 
-// Play plays a script on a host's address until Close.
+// Play listens on a free port of host, and runs a script on each connection until Close.
 func Play(host string, script Script) (*Scripted, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -67,14 +66,14 @@ func (s *Scripted) leave(conn net.Conn) {
 	delete(s.open, conn)
 }
 
-// Connections are how many were open at once, and how many there were.
+// Connections returns the largest number of simultaneous connections, and the total number.
 func (s *Scripted) Connections() (most, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most, s.total
 }
 
-// Close ends it, and all connections.
+// Close closes the listener and all connections, and waits until all scripts have returned.
 func (s *Scripted) Close() {
 	_ = s.listener.Close()
 	s.mu.Lock()
@@ -85,13 +84,13 @@ func (s *Scripted) Close() {
 	s.playing.Wait()
 }
 
-// Silence accepts connections, and says nothing.
+// Silence is a Script that sends nothing, and returns when the connection ends.
 func Silence(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// Hangup resets connections.
+// Hangup is a Script that resets the connection.
 func Hangup(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }
 
-// Says says some bytes to whatever comes first, as another service than PostgreSQL does.
+// Says returns a Script that sends words after the first byte of the client, as a service other than PostgreSQL does.
 func Says(words string) Script {
 	return func(conn net.Conn) {
 		first := make([]byte, 1)
@@ -101,7 +100,7 @@ func Says(words string) Script {
 	}
 }
 
-// loggedIn logs anybody in.
+// loggedIn returns a Script that accepts any login. After the login, the Script calls then.
 func loggedIn(then func(backend *pgproto3.Backend)) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
@@ -116,7 +115,7 @@ func loggedIn(then func(backend *pgproto3.Backend)) Script {
 	}
 }
 
-// Flood logs anybody in, and answers without an end.
+// Flood returns a Script that accepts any login, and sends rows without end.
 func Flood() Script {
 	return loggedIn(func(backend *pgproto3.Backend) {
 		backend.Send(&pgproto3.RowDescription{})
@@ -130,7 +129,7 @@ func Flood() Script {
 	})
 }
 
-// Refuses refuses logins with many words.
+// Refuses returns a Script that refuses a login with an error. The message, detail and hint of the error are words.
 func Refuses(code, words string) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
@@ -142,7 +141,7 @@ func Refuses(code, words string) Script {
 	}
 }
 
-// Slow logs anybody in after some time, and answers no query.
+// Slow returns a Script that accepts any login after some time, and responds to no query.
 func Slow(after time.Duration) Script {
 	return func(conn net.Conn) {
 		timer := time.NewTimer(after)
@@ -152,7 +151,8 @@ func Slow(after time.Duration) Script {
 	}
 }
 
-// Bomb asks for a number of SCRAM's iterations, and tells proof if the login goes on.
+// Bomb returns a Script that requests a SCRAM login with a number of iterations. It calls proof if the client sends the
+// proof, and has therefore computed the iterations.
 func Bomb(iterations int, proof func()) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)

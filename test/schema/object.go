@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Object is the smallest object that has a value at a field and that the API server takes, if
-// it takes the value.
+// Object returns the smallest object that has the given value in the field. The API server accepts the
+// object if the value is valid.
 func (f Field) Object(name string, value any) Node {
 	return f.Of.named(name, filled(f.Of.Root, f.Path, value).(Node))
 }
 
-// Smallest is the smallest object of a version.
+// Smallest returns the smallest valid object of a version.
 func (v Version) Smallest(name string) Node { return v.named(name, smallest(v.Root).(Node)) }
 
-// Status is the smallest status that has a value at a field.
+// Status returns the smallest status that has the given value in the field.
 func (f Field) Status(value any) Node {
 	return Node{"status": filled(Children(f.Of.Root)["status"], f.Path[1:], value)}
 }
@@ -25,7 +25,8 @@ func (v Version) named(name string, object Node) Node {
 	return object
 }
 
-// filled is the smallest value that a schema takes and that has a value at a path.
+// filled returns the smallest value of a schema that has the given value at a path. The schema accepts the result if
+// the given value is valid.
 func filled(schema Node, path []string, value any) any {
 	if len(path) == 0 {
 		return value
@@ -42,7 +43,7 @@ func filled(schema Node, path []string, value any) any {
 	return whole(schema, object)
 }
 
-// smallest is a value that a schema takes, without anything that may be left out.
+// smallest returns a value that a schema accepts, without optional fields and items.
 func smallest(schema Node) any {
 	if values, ok := schema["enum"].([]any); ok {
 		return values[0]
@@ -69,7 +70,7 @@ func smallest(schema Node) any {
 	return whole(schema, required(schema))
 }
 
-// required is an object with the fields that a schema requires.
+// required returns an object with only the fields that a schema requires.
 func required(schema Node) Node {
 	object, below := Node{}, Children(schema)
 	names, _ := schema["required"].([]any)
@@ -79,7 +80,7 @@ func required(schema Node) Node {
 	return object
 }
 
-// text is a string that a schema takes, or none.
+// text returns a string that matches the pattern of a schema, or "" if no candidate matches.
 func text(schema Node) string {
 	pattern, _ := schema["pattern"].(string)
 	for _, candidate := range []string{"a", "/", "2026-02-10T20:30:00Z"} {
@@ -90,8 +91,8 @@ func text(schema Node) string {
 	return ""
 }
 
-// whole adds what a rule of the kind asks for: one kind of component, and a request for CPU where
-// the autoscaler aims at a share of it.
+// whole adds to an object the fields that validation rules require: a kind in a component without a kind, and a
+// CPU request for the autoscaler.
 func whole(schema, object Node) Node {
 	below := Children(schema)
 	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool { return object[name] != nil })
@@ -104,7 +105,7 @@ func whole(schema, object Node) Node {
 	return object
 }
 
-// Number is an integer of a schema, such as its maxLength.
+// Number returns an integer of a schema, such as its maxLength, and whether value is a number.
 func Number(value any) (n int, ok bool) {
 	switch value := value.(type) {
 	case float64:

@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// ChangesOfApp are changes of what EverythingOfApp says, by the field's name in JSON.
+// ChangesOfApp maps the JSON name of each mutable field to changes of the spec that EverythingOfApp returns.
 var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"image":    {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
 	"replicas": {func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) { s.Autoscaling, s.Replicas = nil, ptr.To[int32](1) }},
@@ -55,7 +55,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	},
 }
 
-// ChangesOfDatabase are changes of what EverythingOfDatabase says, by the field's name in JSON.
+// ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.
 var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 	"image":        {func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" }},
 	"storage":      {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
@@ -80,7 +80,8 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 	"deletionPolicy": {func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = "" }},
 }
 
-// ChangesOfExternalDatabase are changes of what EverythingOfExternalDatabase says, by the field's name in JSON.
+// ChangesOfExternalDatabase maps the JSON name of each mutable field to changes of the spec that
+// EverythingOfExternalDatabase returns.
 var ChangesOfExternalDatabase = map[string][]func(*v1alpha1.ExternalDatabaseSpec){
 	"connectionSecretRef": {func(s *v1alpha1.ExternalDatabaseSpec) { s.ConnectionSecretRef.Name = "other" }},
 	"extensions": {
@@ -93,7 +94,7 @@ var ChangesOfExternalDatabase = map[string][]func(*v1alpha1.ExternalDatabaseSpec
 	},
 }
 
-// ChangesOfPlatform are changes of what EverythingOfPlatform says, by the field's name in JSON.
+// ChangesOfPlatform maps the JSON name of each mutable field to changes of the spec that EverythingOfPlatform returns.
 var ChangesOfPlatform = map[string][]func(*v1alpha1.PlatformSpec){
 	"components": {
 		func(s *v1alpha1.PlatformSpec) { s.Components[WebComponent].App.Image = "other:1" },

@@ -8,8 +8,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// EverythingOfExternalDatabase is a spec that uses every field of ExternalDatabase. Its
-// connection Secrets are called server and other.
+// EverythingOfExternalDatabase returns a spec that uses every field of ExternalDatabase. It names
+// the connection Secret "server"; ChangesOfExternalDatabase also names the Secret "other".
 func EverythingOfExternalDatabase() v1alpha1.ExternalDatabaseSpec {
 	return v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk",
@@ -28,27 +28,27 @@ func (w *World) CreateExternalDatabase(t *testing.T, namespace, name string, spe
 	return db
 }
 
-// UpdateExternalDatabase changes an ExternalDatabase, and returns it as it is then.
+// UpdateExternalDatabase changes an ExternalDatabase, and returns the updated object.
 func (w *World) UpdateExternalDatabase(t *testing.T, namespace, name string, change func(*v1alpha1.ExternalDatabase)) *v1alpha1.ExternalDatabase {
 	t.Helper()
 	return update(t, w.Windlass.WindlassV1alpha1().ExternalDatabases(namespace), name, change)
 }
 
-// ExternalDatabaseWith waits until the status of an ExternalDatabase's newest generation
-// is as wanted.
+// ExternalDatabaseWith waits until the status of an ExternalDatabase reflects its newest generation, and
+// wanted returns true. It returns the ExternalDatabase. what describes the wanted state in the message of a failure.
 func (w *World) ExternalDatabaseWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.ExternalDatabase) bool) *v1alpha1.ExternalDatabase {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().ExternalDatabases(namespace), name, what, wanted)
 }
 
-// ExternalDatabaseIn waits for a phase of the newest generation.
+// ExternalDatabaseIn waits until an ExternalDatabase has the given phase for its newest generation.
 func (w *World) ExternalDatabaseIn(t *testing.T, namespace, name string, phase v1alpha1.ExternalDatabasePhase) *v1alpha1.ExternalDatabase {
 	t.Helper()
 	return w.ExternalDatabaseWith(t, namespace, name, string(phase), func(db *v1alpha1.ExternalDatabase) bool { return db.Status.Phase == phase })
 }
 
-// ExternalDatabaseReason waits until the newest generation's condition Ready has a
-// reason.
+// ExternalDatabaseReason waits until the condition Ready of an ExternalDatabase has the given reason for the
+// newest generation.
 func (w *World) ExternalDatabaseReason(t *testing.T, namespace, name, reason string) *v1alpha1.ExternalDatabase {
 	t.Helper()
 	return w.ExternalDatabaseWith(t, namespace, name, reason, readyFor[*v1alpha1.ExternalDatabase](reason))

@@ -10,13 +10,13 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// client is the part of a generated client that these functions use.
+// client is the part of a generated client that the functions in this file use.
 type client[T controller.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
 }
 
-// update changes an object, and returns it as it is then.
+// update changes an object, and returns the updated object. It retries after a conflict.
 func update[T controller.Object](t *testing.T, objects client[T], name string, change func(T)) (object T) {
 	t.Helper()
 	Eventually(t, name+" to be changed", func(ctx context.Context) (_ bool, err error) {
@@ -30,7 +30,8 @@ func update[T controller.Object](t *testing.T, objects client[T], name string, c
 	return object
 }
 
-// with waits until the status of an object's newest generation is as wanted.
+// with waits until the status of an object reflects its newest generation, and wanted returns true. It returns the
+// object. what describes the wanted state in the message of a failure.
 func with[T controller.Object](t *testing.T, objects client[T], name, what string, wanted func(T) bool) (object T) {
 	t.Helper()
 	Eventually(t, name+" to be "+what, func(ctx context.Context) (_ bool, err error) {
@@ -40,7 +41,7 @@ func with[T controller.Object](t *testing.T, objects client[T], name, what strin
 	return object
 }
 
-// readyFor tells whether the condition Ready has a reason.
+// readyFor returns a function that reports whether the condition Ready has the given reason.
 func readyFor[T controller.Object](reason string) func(T) bool {
 	return func(object T) bool {
 		ready := meta.FindStatusCondition(*object.StatusConditions(), "Ready")

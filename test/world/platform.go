@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// Components of EverythingOfPlatform, by their place in the list.
+// Indexes of the components in the spec that EverythingOfPlatform returns.
 const (
 	WebComponent = iota
 	DatabaseComponent
@@ -19,7 +19,7 @@ const (
 	TaskComponent
 )
 
-// EverythingOfPlatform is a spec that uses every field of Platform, with a component of
+// EverythingOfPlatform returns a spec that uses every field of Platform, with a component of
 // each kind.
 func EverythingOfPlatform() v1alpha1.PlatformSpec {
 	app, db, outside := EverythingOfApp(), EverythingOfDatabase(), EverythingOfExternalDatabase()
@@ -33,7 +33,7 @@ func EverythingOfPlatform() v1alpha1.PlatformSpec {
 	}}
 }
 
-// CreatePlatform creates a Platform, which is deleted when the test ends.
+// CreatePlatform creates a Platform, and deletes it when the test ends.
 func (w *World) CreatePlatform(t *testing.T, name string, spec v1alpha1.PlatformSpec) *v1alpha1.Platform {
 	t.Helper()
 	platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
@@ -50,25 +50,26 @@ func (w *World) CreatePlatform(t *testing.T, name string, spec v1alpha1.Platform
 	return platform
 }
 
-// UpdatePlatform changes a Platform, and returns it as it is then.
+// UpdatePlatform changes a Platform, and returns the updated object.
 func (w *World) UpdatePlatform(t *testing.T, name string, change func(*v1alpha1.Platform)) *v1alpha1.Platform {
 	t.Helper()
 	return update(t, w.Windlass.WindlassV1alpha1().Platforms(), name, change)
 }
 
-// PlatformWith waits until the status of a Platform's newest generation is as wanted.
+// PlatformWith waits until the status of a Platform reflects its newest generation, and wanted returns true. It returns
+// the Platform. what describes the wanted state in the message of a failure.
 func (w *World) PlatformWith(t *testing.T, name, what string, wanted func(*v1alpha1.Platform) bool) *v1alpha1.Platform {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().Platforms(), name, what, wanted)
 }
 
-// PlatformIn waits for a phase of the newest generation.
+// PlatformIn waits until a Platform has the given phase for its newest generation.
 func (w *World) PlatformIn(t *testing.T, name string, phase v1alpha1.PlatformPhase) *v1alpha1.Platform {
 	t.Helper()
 	return w.PlatformWith(t, name, string(phase), func(p *v1alpha1.Platform) bool { return p.Status.Phase == phase })
 }
 
-// PlatformReason waits until the newest generation's condition Ready has a reason.
+// PlatformReason waits until the condition Ready of a Platform has the given reason for the newest generation.
 func (w *World) PlatformReason(t *testing.T, name, reason string) *v1alpha1.Platform {
 	t.Helper()
 	return w.PlatformWith(t, name, reason, readyFor[*v1alpha1.Platform](reason))

@@ -11,13 +11,13 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// Caches are the informers that all kinds share.
+// Caches holds the informers that all kinds share.
 type Caches struct {
 	kinds.Cluster
 	limit *budget.Budget
 }
 
-// NewCaches returns caches of one namespace, or of all namespaces if it is empty. The memory for each
+// NewCaches returns caches of one namespace, or of all namespaces if namespace is empty. The memory for each
 // namespace is limited: see package budget.
 func NewCaches(c Clients, namespace string) Caches {
 	limit := &budget.Budget{}
@@ -44,7 +44,7 @@ func (c Caches) Start(stop <-chan struct{}) {
 	c.Own.Start(stop)
 }
 
-// Shutdown waits until all informers have ended. The caller must close stop first.
+// Shutdown waits until all informers have ended. The caller must first close the channel passed to Start.
 func (c Caches) Shutdown() {
 	c.Cluster.Shutdown()
 	c.Own.Shutdown()

@@ -13,36 +13,35 @@ import (
 const (
 	// Object is the largest size of an object, as JSON without managed fields.
 	Object = 1 << 20
-	// Owned is the largest size of an object of a built-in type, as Protobuf without managed fields. A child
-	// has the content of its owner's spec, and a record of it.
+	// Owned is the largest size of an object that the operator created, as Protobuf without managed fields.
 	Owned = 1 << 20
-	// Namespace is the largest total size of the objects of a namespace that are larger than Small.
+	// Namespace is the largest total size of the objects in a namespace. Objects up to Small do not count.
 	Namespace = 8 << 20
 	// Small is the size up to which an object does not count toward Namespace.
 	Small = 8 << 10
 )
 
-// Budget counts the bytes that caches hold for each namespace. An object counts until Go's garbage collector
-// frees it, so that callers need not report its end. The zero value is ready to use.
+// Budget counts the bytes that caches hold for each namespace. An object counts until Go's garbage
+// collector frees it, so callers need not release it. The zero value is ready to use.
 type Budget struct {
 	mu   sync.Mutex
 	last uint64
 	used map[string]*used
 }
 
-// used is what a namespace uses of its budget.
+// used has the charges of a namespace, and their total.
 type used struct {
 	total   int
 	objects map[types.UID]charge
 }
 
-// charge is the size of the newest version of an object, with a number that no other charge has.
+// charge is the size of the newest version of an object. Each charge has its own number.
 type charge struct {
 	size   int
 	number uint64
 }
 
-// released identifies a charge that ends with its holder.
+// released identifies a charge that ends when its holder is garbage-collected.
 type released struct {
 	budget    *Budget
 	namespace string
@@ -80,7 +79,7 @@ func (b *Budget) charge(namespace string, uid types.UID, size int) (number uint6
 	return b.last, true
 }
 
-// Fits reports whether Charge would return true. A nil Budget has no limit.
+// Fits reports whether Charge would return true. It returns true for a nil Budget.
 func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
 	if b == nil {
 		return true
@@ -90,7 +89,7 @@ func (b *Budget) Fits(namespace string, uid types.UID, size int) bool {
 	return b.used[namespace].with(uid, size) <= Namespace
 }
 
-// with returns the total of a namespace with another version of an object charged.
+// with returns the total after a new version of an object with size bytes is charged.
 func (u *used) with(uid types.UID, size int) int {
 	if u == nil {
 		return size

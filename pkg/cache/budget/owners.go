@@ -16,7 +16,8 @@ const (
 	mostOwners     = 64
 )
 
-// Owners returns at most mostOwners owner references, without references to objects that cannot exist.
+// Owners removes references that are too long for any existing object, and returns at most mostOwners of
+// the rest. It modifies references.
 func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	possible := slices.DeleteFunc(references, func(r metav1.OwnerReference) bool {
 		return len(r.Name) > longestName || len(r.UID) > longestUID || len(r.Kind) > longestKind || len(r.APIVersion) > longestVersion

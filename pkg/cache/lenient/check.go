@@ -7,7 +7,7 @@ import (
 	apijson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Check returns an error unless data can be decoded into a T. It is fast for every quantity.
+// Check returns an error unless data can be decoded into a T. No quantity in data can make it slow.
 func Check[T any](data []byte) error {
 	if isSlow(data) {
 		p := &pruner{}

@@ -10,14 +10,15 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Measured returns a transform for informers whose objects a generated client decodes. It removes managed
-// fields. From an object that exceeds a limit of package budget it removes the spec, and marks it. Transform
-// costs less, but needs the decoder of this package.
+// Measured returns a transform for informers that decode objects with a generated client. The transform
+// removes managed fields and surplus owner references. If an object exceeds a limit of package budget, it
+// also removes the spec and marks the object as unreadable. Transform costs less, but needs the decoder of
+// this package.
 func Measured(limit *budget.Budget) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)
 		if err != nil || controller.UnreadableIn(object) != nil {
-			return obj, nil // it was transformed before
+			return obj, nil // not an API object, or already marked
 		}
 		object.SetManagedFields(nil)
 		object.SetOwnerReferences(budget.Owners(object.GetOwnerReferences()))

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// large returns an App with an argument of size bytes and with the UID of number n.
+// large returns an App with an argument of size bytes. The UID depends on n.
 func large(n, size int) *v1alpha1.App {
 	return &v1alpha1.App{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: types.UID(fmt.Sprint(n)), ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},

@@ -35,11 +35,12 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// NewFactory returns informers whose caches are packed by Transform with limit and groups. They watch one
-// namespace, or all namespaces if namespace is empty. tweak selects the objects. Stores and listers return
-// unpacked objects.
+// NewFactory returns informers that pack objects with Transform(limit, groups). They watch one namespace,
+// or all namespaces if namespace is empty. tweak selects the objects. Stores and listers return unpacked
+// objects.
 //
-// The events of these informers have packed objects. Handlers read the metadata of an object by meta.Accessor.
+// The events of these informers have packed objects. Handlers can read the metadata of a packed object with
+// meta.Accessor.
 func NewFactory(client kubernetes.Interface, namespace string, tweak internalinterfaces.TweakListOptionsFunc, limit *budget.Budget, groups ...string) informers.SharedInformerFactory {
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
@@ -49,15 +50,16 @@ func NewFactory(client kubernetes.Interface, namespace string, tweak internalint
 	}
 }
 
-// factory embeds no interface, so that it defines every method itself. An embedded method would return informers
-// that do not unpack.
+// factory does not embed informers.SharedInformerFactory, because the embedded methods would return
+// informers that do not unpack objects.
 type factory struct {
 	inner     informers.SharedInformerFactory
 	namespace string
 	tweak     internalinterfaces.TweakListOptionsFunc
 }
 
-// InformerFor implements informers.SharedInformerFactory. The informers of all groups come from it.
+// InformerFor implements informers.SharedInformerFactory. The methods for API groups create their informers
+// with it.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return informer{f.inner.InformerFor(obj, newFunc)}
 }

@@ -6,18 +6,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Indexer is a cache.Indexer that returns unpacked objects, which must not be changed. Generated
-// listers work on it.
+// Indexer is a cache.Indexer that returns unpacked objects. Callers must not change them. Generated listers
+// can use an Indexer.
 //
 // Get and GetByKey return an ExceededError for an object that exceeds a limit. The methods that return
 // several objects cannot return an error: they return such an object as an *Object.
 type Indexer struct {
-	// Indexer has the objects as they are stored, each as an *Object or unpacked.
+	// Indexer has the stored objects, each packed (*Object) or unpacked.
 	cache.Indexer
 }
 
-// Stored returns the store below an Indexer. Reading from it costs less, and suffices for the identity and the
-// version of an object. Stored returns other stores as they are.
+// Stored returns the store with the packed objects of an Indexer. Reading the identity and the version of a
+// packed object costs less than unpacking it. If store is not an Indexer, Stored returns store.
 func Stored(store cache.Store) cache.Store {
 	if i, ok := store.(Indexer); ok {
 		return i.Indexer
@@ -98,8 +98,8 @@ func unpackAll(all []any) []any {
 	return all
 }
 
-// informer is a cache.SharedIndexInformer whose store and indexer unpack objects. Its events have objects as they
-// are stored.
+// informer is a cache.SharedIndexInformer whose store and indexer unpack objects. Its events have the
+// stored objects.
 type informer struct{ cache.SharedIndexInformer }
 
 func (i informer) GetStore() cache.Store { return i.GetIndexer() }

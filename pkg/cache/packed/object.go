@@ -1,6 +1,6 @@
 // Package packed compresses the objects in the caches of informers. A packed object takes hundreds of bytes
-// instead of thousands. The objects that an operator makes are alike, so that each is stored as its difference
-// from a few other objects of its type.
+// instead of thousands. The objects that an operator creates are similar, so each is compressed with a
+// dictionary of a few other objects of its type.
 //
 // NewFactory returns the informers. Their caches hold packed objects. An Indexer in front of each cache unpacks
 // the objects that callers read, so that generated listers work.
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is a packed object. It is immutable.
+// Object is a packed object. It is safe for concurrent use.
 type Object struct {
 	namespace, name string
 	uid             types.UID
@@ -29,17 +29,17 @@ type Object struct {
 	// packed is the object without managed fields, encoded by packing.
 	packed  string
 	packing *packing
-	// whole is the unpacked object while it is among the latest objects of its type.
+	// whole is the unpacked object. It is nil unless this Object is among the latest of its type.
 	whole atomic.Pointer[Whole]
-	// left is set if the object exceeds a limit, so that only its identity is cached.
+	// left is not nil if the object exceeds a limit, so only its identity is cached.
 	left *ExceededError
 }
 
 type ownerKind struct{ apiVersion, kind string }
 
-// Unpack returns the object. Callers must not change it, because other callers may get the same object. If the
-// operator did not make the object, Unpack returns only its identity. If the object exceeds a limit, Unpack
-// returns an ExceededError.
+// Unpack returns the object. Callers must not change it, because other callers may get the same object. If
+// the operator did not create the object, Unpack returns only its identity. If the object exceeds a limit,
+// Unpack returns an ExceededError until Refill has cached the object.
 func (o *Object) Unpack() (Whole, error) {
 	if o.left != nil {
 		return o.left.unpack()

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// Whole is implemented by the types that can be packed. All built-in types can.
+// Whole is implemented by the types that can be packed, among them all built-in types.
 type Whole interface {
 	metav1.Object
 	runtime.Object
@@ -30,16 +30,18 @@ const (
 	latest = 64
 	// largest is the size in bytes up to which an object is kept unpacked, or added to a dictionary.
 	largest = 16 << 10
-	// worth is the compression ratio below which an object is added to the dictionary.
+	// worth is the compression ratio below which an object may be added to a dictionary.
 	worth = 3
 )
 
-// Transform returns a transform for informers that packs objects, without their managed fields. It does not pack
-// Secrets, because the dictionary would keep the data of deleted Secrets, nor types that do not implement Whole.
+// Transform returns a transform for informers that packs objects, without their managed fields. It does not
+// pack Secrets, because the dictionary would keep the data of deleted Secrets. It does not change objects
+// that do not implement Whole.
 //
-// If the operator did not make an object, or if the object exceeds a limit, only its identity is cached (see
-// Object.Unpack). groups are the API groups of the operator. The operator made an object if the object's
-// controller is of one of them or, without a controller, if an annotation has one as its prefix.
+// If the operator did not create an object, or if the object exceeds a limit, only its identity is cached
+// (see Object.Unpack). groups are the API groups of the operator. Transform concludes that the operator
+// created an object if the API group of the object's controller is in groups or, for an object without a
+// controller, if the prefix of an annotation is.
 func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 	var packers sync.Map // by type
 	var transform cache.TransformFunc
@@ -63,7 +65,7 @@ func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 		}
 		data, err := whole.Marshal()
 		if err != nil {
-			return obj, nil // an unpacked object only takes more memory
+			return obj, nil // cached unpacked, the object only takes more memory
 		}
 		if len(data) > budget.Owned {
 			return exceeded(whole, &ExceededError{size: len(data)}), nil
@@ -97,7 +99,8 @@ func (p *packer) pack(whole Whole, data []byte) *Object {
 	o := newObject(whole)
 	p.encode(data)
 	if len(p.buffer)*worth > len(data) && len(data) <= largest {
-		// Learn at the 1st, 2nd, 4th, 8th … miss, so that dissimilar objects cost little.
+		// Extend the dictionary only at the 1st, 2nd, 4th, 8th … miss, because building a dictionary is
+		// expensive.
 		if p.misses++; bits.OnesCount(p.misses) == 1 {
 			p.packing = p.packing.learn(data)
 			p.encode(data)
@@ -128,10 +131,11 @@ func (p *packer) encode(data []byte) {
 type packing struct {
 	of    reflect.Type
 	known []byte
-	dict  *s2.Dict // the dictionary of known, or nil
+	dict  *s2.Dict // made from known; nil if known is empty
 }
 
-// learn returns a packing whose dictionary has data too.
+// learn returns a packing whose dictionary also has data. If the dictionary is full, data replaces the oldest
+// content.
 func (p *packing) learn(data []byte) *packing {
 	known := slices.Concat(p.known, data)
 	known = known[max(0, len(known)-s2.MaxDictSize):]

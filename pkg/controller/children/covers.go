@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// isAsWanted reports whether live is in the desired state, without the cost of a merge. It returns
-// false if only a merge can tell.
+// isAsWanted reports whether live is in the desired state, without the cost of a merge. It also returns
+// false if only a merge can decide that.
 func (t *Type[T]) isAsWanted(w desiredState[T], live T) bool {
 	if t.Custom || live.GetAnnotations()[RecordAnnotation] != w.record {
 		return false
@@ -89,8 +89,8 @@ func (p part) isOmitted(value reflect.Value) bool {
 	}
 }
 
-// isCovered reports whether the observed field has everything that is desired. A member of a union
-// that is not desired has to be removed.
+// isCovered reports whether the observed field has everything that is desired. An observed but undesired
+// member of a union is not covered, because it has to be removed. holder is the same as in covers.
 func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	if p.isOmitted(wanted) {
 		return p.isOmitted(is) || !slices.Contains(unions[holder], p.name)
@@ -101,9 +101,9 @@ func (p part) isCovered(holder string, is, wanted reflect.Value) bool {
 	return !p.isOmitted(is) && covers(p.name, is, wanted)
 }
 
-// covers reports whether a value has everything that is desired. Unlike includes, it compares Go values:
-// the quantities 1Gi and 1024Mi are equal. holder is the name of the field that has the value, or that
-// has the list with the value.
+// covers reports whether the observed value has everything that is desired. Unlike includes, it compares
+// Go values: the quantities 1Gi and 1024Mi are equal. holder is the name of the field that has the value,
+// or that has the list with the value.
 func covers(holder string, is, wanted reflect.Value) bool {
 	switch wanted.Kind() {
 	case reflect.Pointer:

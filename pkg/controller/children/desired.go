@@ -15,8 +15,8 @@ type desiredState[T Object] struct {
 	record string
 }
 
-// desiredStateOf returns want with its record. The record has all fields except the status and the fields
-// that belong to the owner as a whole.
+// desiredStateOf returns want with its record. The record has the fields for which records returns true. A
+// record of more than maxRecord bytes is shortened.
 func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 	object, recorded := reflect.ValueOf(want).Elem(), map[string]any{}
 	for _, p := range shapeOf(object.Type()).parts {
@@ -31,14 +31,15 @@ func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 	return desiredState[T]{want, string(record)}, err
 }
 
-// records reports whether a field is in the record. The kind and the API version are not.
+// records reports whether a field is in the record: not the kind, the API version, the status, or a field
+// that belongs to the owner as a whole.
 func (t *Type[T]) records(p part) bool {
 	return p.name != "" && p.name != "status" && !slices.Contains(t.whole(), p.name)
 }
 
 // settle records that a merge of the desired state into this version of a child changed nothing, so that
-// the merge is not repeated. Only a merge can find that if others have added items to a list, or if the
-// child is a custom resource.
+// the merge is not repeated. isAsWanted cannot replace the merge if other clients have added items to a
+// list, or if the child is a custom resource.
 func (t *Type[T]) settle(owner Owner, w desiredState[T], live T) {
 	if token, ok := w.tokenWith(live); ok {
 		t.Tracker.RecordNoOp(owner.key(), t.place(owner, live), token)
@@ -50,7 +51,7 @@ func (t *Type[T]) isSettled(owner Owner, w desiredState[T], live T) bool {
 	return ok && t.Tracker.IsNoOp(owner.key(), t.place(owner, live), token)
 }
 
-// place returns the name by which a Tracker knows a child of the owner.
+// place returns the name under which a Tracker records the no-op of a child.
 func (t *Type[T]) place(owner Owner, child T) string {
 	if child.GetName() == owner.GetName() {
 		return t.Kind // the usual case, without an allocation
@@ -58,8 +59,8 @@ func (t *Type[T]) place(owner Owner, child T) string {
 	return t.Kind + "/" + child.GetName()
 }
 
-// tokenWith identifies the desired state and the version of a child. ok is false if the child has no
-// version, or if the desired state cannot be marshalled, which the merge reports.
+// tokenWith returns a token for the desired state and the version of a child. ok is false if the child has
+// no version, or if the desired state cannot be marshaled. The merge then returns the error of marshaling.
 func (w desiredState[T]) tokenWith(live T) (token uint64, ok bool) {
 	text, err := json.Marshal(w.object)
 	seen := controller.NewVersions()

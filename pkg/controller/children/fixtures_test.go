@@ -33,7 +33,7 @@ func (s *ship) StatusConditions() *[]metav1.Condition { return &s.conditions }
 func (s *ship) StatusObservedGeneration() *int64      { return &s.observed }
 func (s *ship) GetObjectKind() schema.ObjectKind      { return &s.TypeMeta }
 
-// keyOfOwner is the key of owner.
+// keyOfOwner is the key of the object that owner returns.
 var keyOfOwner = controller.Key{Namespace: "port", Name: "boat"}
 
 func owner() children.Owner {
@@ -43,7 +43,7 @@ func owner() children.Owner {
 	}
 }
 
-// dock is a server with Deployments, a cache of them, and their Type.
+// dock is a server with Deployments, and the cache and the Type of these Deployments.
 type dock struct {
 	kube    *fake.Clientset
 	cache   cache.Indexer
@@ -78,7 +78,7 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	return d
 }
 
-// want returns the desired Deployment, with changes.
+// want returns the desired Deployment with the given changes.
 func want(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat", Labels: map[string]string{"crew": "four"}},
@@ -95,7 +95,7 @@ func want(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	return d
 }
 
-// made returns the Deployment as the server has it after its creation and changes by others.
+// made returns the Deployment as the server has it after its creation and the given changes.
 func made(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	return madeOf(t, want(), changes...)
@@ -136,7 +136,7 @@ func without(variable string) func(*appsv1.Deployment) {
 	}
 }
 
-// unionMembers sets fields that exclude others.
+// unionMembers sets one member of each of several unions.
 func unionMembers(d *appsv1.Deployment) {
 	container := &d.Spec.Template.Spec.Containers[0]
 	container.Env = []corev1.EnvVar{
@@ -160,7 +160,7 @@ func unlabelled(d *appsv1.Deployment) { delete(d.Labels, controller.ManagedByLab
 func going(d *appsv1.Deployment)      { d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 func broken(d *appsv1.Deployment)     { d.Annotations[children.RecordAnnotation] = "{" }
 
-// byOthers makes changes that the ship must keep.
+// byOthers makes changes of other clients that Ensure must keep.
 func byOthers(d *appsv1.Deployment) {
 	d.Annotations["deployment.kubernetes.io/revision"] = "3"
 	d.Labels["season"] = "summer"

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inOrder sorts the causes of an error of the API server about an invalid object. The API server
-// finds some of them by iterating over a map, so that a status with them would change with every
-// attempt. Other errors are returned as they are.
+// inOrder sorts the causes in an error of the API server about an invalid object. The API server finds
+// some causes by iterating over a map, so without inOrder a status with the error would change with every
+// attempt. inOrder returns other errors unchanged.
 func inOrder(err error) error {
 	var refused *apierrors.StatusError
 	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.ErrStatus.Details == nil {

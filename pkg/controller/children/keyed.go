@@ -18,7 +18,7 @@ type keyedList struct {
 // (https://github.com/kubernetes/kubernetes/issues/39188). The names of ports are unique too.
 const portsField, protocolField, defaultProtocol, portNameField = "ports", "protocol", "TCP", "name"
 
-// identity returns the fields by which the API server identifies an item.
+// identity returns the values by which the API server identifies an item.
 func (l keyedList) identity(item map[string]any) [2]any {
 	if l.field != portsField {
 		return [2]any{item[l.key]}
@@ -32,24 +32,26 @@ func (l keyedList) identity(item map[string]any) [2]any {
 
 // division says what a patch does with the observed items of a list.
 type division struct {
-	// gone are the items to delete by their merge keys.
+	// gone are the items to delete by their values of the merge key.
 	gone []map[string]any
-	// ambiguous says that an item of others has the same merge key as a desired item or as another item.
-	// rest are all other items. aside are the ambiguous items that stay, with their positions.
+	// ambiguous is true if an undesired item has the same value of the merge key as a desired item or as
+	// another item, or has none. rest are all other items. aside are the ambiguous items that stay, with their
+	// positions.
 	ambiguous bool
 	rest      []any
 	aside     []placed
 }
 
+// placed is an item with its position in the observed list.
 type placed struct {
 	at   int
 	item any
 }
 
-// divide decides what a patch does with the observed items. Items of others stay. divide deletes a
-// duplicate of a desired item, a port with the name of a desired port, a desired item whose merge key
-// was changed, and an item without a merge key. A list in which two desired items have the same merge
-// key is left to the merge.
+// divide decides what a patch does with the observed items. Items that other clients added stay, except a
+// duplicate of a desired item, a port with the name of a desired port, a desired item in which the value of
+// the merge key was changed, and an item without a merge key. divide leaves a list in which two desired
+// items have the same value of the merge key to the merge.
 func (l keyedList) divide(before, wanted, there []any) division {
 	d := division{rest: there}
 	keys, is := l.count(wanted), l.count(there)
@@ -81,7 +83,7 @@ func (l keyedList) divide(before, wanted, there []any) division {
 }
 
 // match returns the positions of the observed items that are desired, a function that reports
-// whether another item has an identity or name that only a desired item may have, and the desired
+// whether an item has the identity of a desired item or the name of a desired port, and the desired
 // items that are missing although they were desired before.
 func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken func(item map[string]any) bool, missing []map[string]any) {
 	ours = map[int]bool{}
@@ -94,7 +96,7 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 		i, found := at[l.identity(w)]
 		if name := w[portNameField]; l.field == portsField && name != nil {
 			names[name] = true
-			if !found { // without a desired protocol, another protocol is no drift
+			if !found { // a port with this name and number is the desired port, whatever its protocol is
 				i = slices.IndexFunc(there, func(p any) bool { return named([]any{p}, portNameField, name)[l.key] == w[l.key] })
 				found = i >= 0
 			}
@@ -109,7 +111,8 @@ func (l keyedList) match(before, wanted, there []any) (ours map[int]bool, taken 
 	return ours, taken, missing
 }
 
-// renamed returns the index of the missing item that differs from item only in the merge key, or -1.
+// renamed returns the index of the missing item that differs from item only in the value of the merge key,
+// or -1.
 func (l keyedList) renamed(missing []map[string]any, item map[string]any) int {
 	return slices.IndexFunc(missing, func(w map[string]any) bool {
 		for field, value := range w {
@@ -121,7 +124,7 @@ func (l keyedList) renamed(missing []map[string]any, item map[string]any) int {
 	})
 }
 
-// count returns the number of items with each merge key.
+// count returns the number of items with each value of the merge key.
 func (l keyedList) count(items []any) map[any]int {
 	counts := map[any]int{}
 	for _, item := range itemsOf(items) {
@@ -133,8 +136,8 @@ func (l keyedList) count(items []any) map[any]int {
 	return counts
 }
 
-// holds reports whether a field has everything that is desired, like includes, but it ignores items
-// of others in keyed lists.
+// holds reports whether a field has everything that is desired. Unlike includes, it ignores items that
+// other clients added to keyed lists.
 func holds(schema strategicpatch.LookupPatchMeta, field string, is, wanted any) bool {
 	switch part := wanted.(type) {
 	case map[string]any:

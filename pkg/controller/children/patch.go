@@ -15,11 +15,12 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// RecordAnnotation on a child is its record: the state that was desired last, without data.
+// RecordAnnotation is the annotation that holds the record of a child: the last desired state, without the fields that
+// belong entirely to the owner, such as the data of a Secret or the spec of a custom resource.
 const RecordAnnotation = controller.AnnotationDomain + "/last-applied"
 
 // dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole. customFields
-// are such fields of custom resources.
+// are the fields of custom resources that belong to the owner as a whole.
 var dataFields, customFields = []string{"data", "binaryData"}, []string{"spec"}
 
 // whole returns the fields that belong to the owner as a whole.
@@ -72,7 +73,8 @@ func (t *Type[T]) patch(w desiredState[T], live T) ([]byte, error) {
 }
 
 // includes reports whether all has every field of part, so that there is nothing to merge. It compares
-// lists by position, so that it returns false for a list with items of others, which needs a merge.
+// lists by position. It returns false for a list to which other clients added items, because that list
+// needs a merge.
 func includes(all, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -94,7 +96,7 @@ func includes(all, part any) bool {
 	}
 }
 
-// keepReferences adds the owner references of current to those of modified.
+// keepReferences adds to modified the owner references that only current has.
 func keepReferences(modified, current map[string]any) {
 	path := []string{"metadata", "ownerReferences"}
 	ours, _, _ := unstructured.NestedSlice(modified, path...)
@@ -122,9 +124,9 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 }
 
 // lastWanted returns the state that was desired last, from which a merge derives the fields to remove. It
-// consists of the record, and of the observed fields that belong to the owner as a whole. lastWanted
-// ignores a record that cannot be read. A child that outlives its owner then loses every label that is not
-// desired, because tools delete objects by their labels.
+// consists of the record, without Yielded fields that are no longer desired, and of the observed fields that
+// belong to the owner as a whole. lastWanted ignores a record that cannot be read. A child that outlives its
+// owner then loses every label that is not desired, because tools delete objects by their labels.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
@@ -165,8 +167,8 @@ func mergePatch(live metav1.Object, original, modified, current map[string]any) 
 	return onlyFor(live, patch)
 }
 
-// strategicPatch returns the three-way strategic merge patch, or nil if it would change nothing. For
-// example, the patch of a list with items of others may only repeat the order of the list.
+// strategicPatch returns the three-way strategic merge patch, or nil if the patch would change nothing. For
+// example, the patch of a list to which other clients added items may only repeat the order of the list.
 func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) ([]byte, error) {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
 	if err != nil {

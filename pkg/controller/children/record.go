@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// maxRecord is the size in bytes from which a record is shortened. The API server limits the
+// maxRecord is the size in bytes above which a record is shortened. The API server limits the
 // annotations of an object to 256 KiB.
 const maxRecord = 64 << 10
 
 // shortened returns a record without the values that no merge needs. A merge derives the fields to remove
-// from the names of fields and the merge keys of list items. The metadata stays, because it identifies
+// from the names of fields and the values of merge keys in list items. The metadata stays, because it identifies
 // the owner of the child.
 func shortened(object any, record []byte) ([]byte, error) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(object)
@@ -33,7 +33,7 @@ func shortened(object any, record []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// shorten empties the values of an object, except the value of the field key.
+// shorten empties the strings of an object, except the field key, and the lists that a merge replaces.
 func shorten(schema strategicpatch.LookupPatchMeta, fields map[string]any, key string) {
 	for field, value := range fields {
 		switch value := value.(type) {

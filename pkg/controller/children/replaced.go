@@ -2,16 +2,16 @@ package children
 
 import "slices"
 
-// replacedList is a list that a patch replaces as a whole, because several items have the same merge
-// key.
+// replacedList is a list that a patch replaces as a whole, because several items have the same value
+// of the merge key, or an item has none.
 type replacedList struct {
 	keyedList
-	// aside are the items of others that the merge ignores.
+	// aside are the items that other clients added and that the merge ignores.
 	aside []placed
 }
 
-// step leads from an object to the object in a field or, if key is set, to the item of a list whose
-// merge key has this value.
+// step leads from an object to the object in a field. If key is set, the field has a list, and step leads to
+// the item of that list whose merge key, the field key, has this value.
 type step struct {
 	field, key string
 	value      any
@@ -19,10 +19,10 @@ type step struct {
 
 func through(path []step, s step) []step { return append(slices.Clip(path), s) }
 
-// replaceLists adds the items that were set aside to the patched object, and makes the patch replace
-// their lists.
+// replaceLists adds the items in aside to their lists in the patched object, and makes the patch replace
+// these lists.
 func (c *claims) replaceLists(patch, patched map[string]any) {
-	for _, l := range slices.Backward(c.replaced) { // inner ones first
+	for _, l := range slices.Backward(c.replaced) { // inner lists first
 		there := objectAt(patched, l.path)
 		items, _ := there[l.field].([]any)
 		for _, a := range l.aside {
@@ -82,8 +82,8 @@ func named(list any, key string, value any) map[string]any {
 // volumesField is the list of a Pod's volumes.
 const volumesField = "volumes"
 
-// withoutMounted returns the volumes that no volumeMount of somebody else refers to. The API server
-// rejects a Pod whose volumeMount has no volume.
+// withoutMounted returns the volumes to which no undesired volumeMount refers. The API server rejects a Pod
+// whose volumeMount has no volume.
 func withoutMounted(volumes []map[string]any, l keyedList, modified, current map[string]any) []map[string]any {
 	for _, field := range []string{"containers", "initContainers"} {
 		for _, container := range itemsOf(current[field]) {

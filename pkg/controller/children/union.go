@@ -4,8 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// unions are fields that exclude each other, by the name of their parent field. A member that is not
-// desired is removed as if it had been desired before, because the API server rejects two members.
+// unions maps the name of a field to the members of the union in it: only one of these fields may be set. A
+// member that is not desired is removed even if it is not in the record, because the API server rejects an
+// object with two members.
 var unions = map[string][]string{
 	"env":            {"value", "valueFrom"},
 	"valueFrom":      {"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"},
@@ -13,19 +14,19 @@ var unions = map[string][]string{
 	"readinessProbe": {"exec", "grpc", "httpGet", "tcpSocket"},
 	"preStop":        {"exec", "httpGet", "sleep", "tcpSocket"},
 	"seccompProfile": {"localhostProfile"},
-	"spec":           {"maxUnavailable", "minAvailable"}, // of a disruption budget
+	"spec":           {"maxUnavailable", "minAvailable"}, // of a PodDisruptionBudget
 }
 
 // claims finds the fields and items to remove from a live object although they are not in the record:
-// members of unions, and list items that conflict with desired ones.
+// members of unions, and list items that conflict with desired items.
 type claims struct {
 	// replaced are the lists that a merge by key cannot bring to the desired state.
 	replaced []replacedList
 }
 
-// fields adds the fields to remove from an object to original. It removes list items that a merge would
-// confuse with desired ones from current, and adds their lists to replaced. holder is the name of the
-// field that has the object, or that has the list with the object.
+// fields adds to original the fields that a merge must remove. If a merge would confuse list items with
+// desired items, fields removes them from current and adds their list to replaced. holder is the name of
+// the field that has the object, or that has the list with the object.
 func (c *claims) fields(schema strategicpatch.LookupPatchMeta, path []step, holder string, original, modified, current map[string]any) {
 	for _, member := range unions[holder] {
 		_, wanted := modified[member]

@@ -17,17 +17,17 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Cluster is the client with which kinds read and write built-in types, and the caches that they read.
+// Cluster is the client that kinds use for built-in types, and the caches that kinds read.
 type Cluster struct {
 	Kube kubernetes.Interface
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by of the objects that kinds own.
 	// Empty means controller.ManagedByWindlass.
 	ManagedBy string
 
-	// Owned caches the built-in objects that have the label with this value.
+	// Owned caches the built-in objects whose label app.kubernetes.io/managed-by has the value ManagedBy.
 	Owned informers.SharedInformerFactory
-	// Others caches the metadata of the objects that Owned does not select: the data of Secrets and
-	// ConfigMaps that users name is not cached.
+	// Others caches the metadata of the objects that Owned does not select. For example, it does not cache
+	// the data of Secrets and ConfigMaps that users create.
 	Others metadatainformer.SharedInformerFactory
 	// All caches the metadata of all objects of a type, with any labels.
 	All metadatainformer.SharedInformerFactory
@@ -43,15 +43,15 @@ type Options struct {
 	// operators of a cluster.
 	ManagedBy string
 	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these
-	// groups controls it, or if it has an annotation of one of these groups or of the engine. Of other
-	// objects with the label, only the identity is cached.
+	// groups controls it, or if it has an annotation of one of these groups or of the engine. Only the
+	// identity of other objects with the label is cached.
 	Groups []string
 	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget
 }
 
-// New returns the access to a cluster. Call Start, which fills the caches, after all controllers are
-// created and before they run. The caches have no managed fields.
+// New returns the client and the caches for a cluster. Call Start, which fills the caches, after all
+// controllers are created and before they run. The caches have no managed fields.
 func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster {
 	selects := func(operator string) func(*metav1.ListOptions) {
 		return func(opts *metav1.ListOptions) {
@@ -68,9 +68,9 @@ func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster 
 	}
 }
 
-// Transform returns a transform for the informers of the operator's own kinds, which limits the memory that
-// one namespace can take: see package budget. An object that exceeds a limit is not reconciled, and its
-// status says so.
+// Transform returns a transform for the informers of the operator's own kinds. It limits the memory that
+// the objects of one namespace take: see package budget. An object that exceeds a limit is not reconciled,
+// and its status says so.
 func (c Cluster) Transform() cache.TransformFunc { return lenient.Measured(c.limit) }
 
 // Start starts the informers that kinds have asked for. They run until stop is closed.

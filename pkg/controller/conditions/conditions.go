@@ -1,5 +1,5 @@
-// Package conditions has the conditions that the status of every kind has, and the rules by which the
-// conditions of a reconcile replace those of the reconcile before.
+// Package conditions defines the conditions that the status of every kind has, and how each reconcile
+// updates them.
 package conditions
 
 import (
@@ -19,7 +19,7 @@ const (
 	Progressing = "Progressing"
 	// Degraded is True when the object has a problem that a user should look at.
 	Degraded = "Degraded"
-	// Stalled is present only while it is True: the object does not progress until somebody changes
+	// Stalled is present only while it is True: the object does not progress until a user changes
 	// something. Tools based on kstatus then report a failure and do not wait.
 	Stalled = "Stalled"
 )
@@ -61,18 +61,18 @@ func Remove(list *[]metav1.Condition, kind string) {
 	meta.RemoveStatusCondition(list, kind)
 }
 
-// Begin prepares the conditions of the last reconcile for the next one, which sets Degraded and
-// Stalled again if they still apply.
+// Begin sets Degraded to False and removes Stalled at the start of a reconcile. The reconcile sets them
+// again if they still apply.
 func Begin(list *[]metav1.Condition) {
 	False(list, Degraded, ReasonAsExpected, "")
 	Remove(list, Stalled)
 }
 
 // Stamp sets the generation and the last transition time of every condition in list. A condition whose
-// status is the same as in old keeps its time from old. All others get now. Stamp comes last in a
-// reconcile, so that a condition that was changed and changed back shows no transition. The conditions
-// get the order that they have in old, so that removing and setting a condition again makes no
-// difference.
+// status is the same as in old keeps its time from old. Every other condition gets the time now. Stamp is
+// called at the end of a reconcile, so that a condition that was changed and changed back shows no
+// transition. The conditions get the order that they have in old, so that removing and setting a condition
+// again makes no difference.
 func Stamp(old []metav1.Condition, list *[]metav1.Condition, generation int64, now metav1.Time) {
 	for i := range *list {
 		c := &(*list)[i]

@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// Lease is a Lease that several processes compete for.
+// Lease identifies a Lease that several processes compete for, and this process among them.
 type Lease struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
-	// Identity is the unique name of this process: see the function Identity. The part before a slash,
-	// if there is one, is the namespace of the installation, for the log.
+	// Identity is the unique name of this process: see the function Identity. If it has a slash, the part
+	// before the slash is the namespace of the installation, for the log.
 	Identity string
 }
 

@@ -17,12 +17,12 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 )
 
-// Limits of the HTTP server. Anybody who reaches the port may send requests. They are answered from
-// memory.
+// Limits of the HTTP server. Anybody who reaches the port may send requests. Responses need no requests to
+// other servers.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
-	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or the time in the request
+	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or as long as the request says
 	idleTimeout     = time.Minute
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10 // bytes
@@ -54,8 +54,8 @@ func answer(check func(*http.Request) error) http.HandlerFunc {
 	}
 }
 
-// serve listens on address at once, and serves until ctx ends. It sends the error of a server that ends
-// before that to failed. stopped is closed after the shutdown, which takes up to 5 s.
+// serve listens on address at once, and serves until ctx ends. If the server fails before that, it sends
+// the error to failed. stopped is closed after the shutdown, which takes up to 5 s.
 func serve(ctx context.Context, address string, handler http.Handler, failed chan<- error) (stopped <-chan struct{}, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// reasonMissing is the reason of an object that names a ConfigMap which does not exist.
+	// reasonMissing is the reason in the conditions of an object that names a missing ConfigMap.
 	reasonMissing = "DependencyMissing"
-	// missingRecheck is how often such an object is reconciled, in case the event of the creation is
-	// lost.
+	// missingRecheck is how often an object that names a missing ConfigMap is reconciled, in case the
+	// event of the creation is lost.
 	missingRecheck = time.Minute
-	// maxResults is how many ConfigMaps are remembered.
+	// maxResults is how many results of parse are kept in memory.
 	maxResults = 4096
 )
 
 // ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these
-// ConfigMaps. It is a children.Reference. The cache has only the versions of ConfigMaps. Each version is
-// read once, for all objects that name the ConfigMap.
+// ConfigMaps. It is a children.Reference. The cache has only the identity of each ConfigMap. A version of
+// a ConfigMap is read from the API server once, for all objects that name the ConfigMap.
 type ConfigMaps[T controller.Object, V any] struct {
 	core    coreclient.ConfigMapsGetter
 	known   Known
@@ -77,9 +77,9 @@ func (c *ConfigMaps[T, V]) Inputs(obj T, seen *controller.Versions) {
 	}
 }
 
-// Get returns the result of parse for a ConfigMap that obj names. It returns a WaitFor error with reason
-// DependencyMissing while the ConfigMap does not exist, the error of parse, and the errors of the API
-// server, wrapped.
+// Get returns the result of parse for a ConfigMap that obj names. While the ConfigMap does not exist, Get
+// returns a WaitFor error with reason DependencyMissing. It returns errors of parse unchanged, and wraps
+// errors of the API server.
 func (c *ConfigMaps[T, V]) Get(ctx context.Context, obj T, name string) (result V, err error) {
 	version, err := c.known.Get(obj.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {

@@ -10,8 +10,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Memo remembers the result of reading the latest version of each object, for all reconciles of a kind. A
-// change of a Secret that many objects refer to costs one request.
+// Memo remembers the result of reading the latest version of each object, for all reconciles of a kind. For
+// example, after a change of a Secret that many objects name, the Secret is read once.
 type Memo[V any] struct {
 	known *lru.Cache // of remembered[V], by UID
 
@@ -31,15 +31,15 @@ type version struct {
 	version string
 }
 
-// reading is a call in flight.
+// reading is a call of read in flight.
 type reading[V any] struct {
 	done   chan struct{}
 	result V
 	err    error
 }
 
-// NewMemo returns a Memo that remembers the results of at most size objects. It drops the oldest, which
-// costs a request if it is needed again.
+// NewMemo returns a Memo that remembers the results of at most size objects. Beyond that number, the Memo
+// drops the least recently used result. The object of a dropped result is read again when it is needed.
 func NewMemo[V any](size int) *Memo[V] {
 	return &Memo[V]{known: lru.New(size), reading: map[version]*reading[V]{}}
 }
@@ -58,7 +58,7 @@ func (m *Memo[V]) Of(ctx context.Context, object controller.Versioned, read func
 		<-r.done
 		return r.result, r.err
 	}
-	r := &reading[V]{done: make(chan struct{}), err: context.Canceled} // if read panics
+	r := &reading[V]{done: make(chan struct{}), err: context.Canceled} // the error for other callers if read panics
 	m.reading[of] = r
 	m.mu.Unlock()
 	defer func() {

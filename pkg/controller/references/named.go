@@ -9,9 +9,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Named finds the objects of a type that users may name and that the operator also creates, such as
-// Secrets. Objects of the operator are in the cache of owned objects. All others are cached by their
-// identity. No object is watched twice.
+// Named finds the objects of a type such as Secret: users name objects of the type, and the operator
+// creates others. The objects that the operator created are in the cache of owned objects. Only the
+// identity of all others is cached. No object is watched twice.
 type Named struct {
 	resource  schema.GroupVersionResource
 	informers []cache.SharedIndexInformer
@@ -28,7 +28,7 @@ func NewNamed(factory metadatainformer.SharedInformerFactory, resource schema.Gr
 func (n Named) Informers() []cache.SharedIndexInformer { return n.informers }
 
 // Get returns the version of an object in the caches, or NotFound for a missing object. An object that
-// gets or loses the label by which the caches select may be in neither cache for a moment. An event
+// gets or loses the label controller.ManagedByLabel may be in neither cache for a moment. An event
 // follows. A caller that cannot wait for the event reads the object from the API server.
 func (n Named) Get(namespace, name string) (controller.Versioned, error) {
 	for _, informer := range n.informers {

@@ -13,14 +13,14 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// ownedBy returns the children of an App, in the order in which they are applied.
+// ownedBy returns the declarations of an App's children, in the order in which they are applied.
 func ownedBy(c kinds.Cluster) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Resource:   c.ConfigMaps(),
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
-			DeleteLast: true, // once no Pod template mounts it
+			DeleteLast: true, // after the Pod template no longer mounts it
 		},
 		deploymentOf(c),
 		serviceOf(c),
@@ -55,8 +55,8 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
-			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on
-			// p.before, because the autoscaler may have set a number in between.
+			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
+			// because the autoscaler may have set the number after prepare read p.before.
 			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
@@ -85,8 +85,8 @@ func ingressOf(c kinds.Cluster) children.Child[*scope] {
 		Resource: c.Ingresses(),
 		When:     when(hasIngress),
 		Desired:  by(desiredIngress),
-		// The API server sets the default class only when an Ingress is created. If the field were
-		// removed, no controller would serve the Ingress.
+		// The API server sets the default class only when an Ingress is created. If the operator removed the
+		// field, no controller would serve the Ingress.
 		Yielded: [][]string{{"spec", "ingressClassName"}},
 	}
 }

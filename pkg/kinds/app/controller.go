@@ -1,5 +1,5 @@
-// Package app reconciles Apps: it creates and updates their ConfigMap, Deployment, Service, Ingress,
-// HorizontalPodAutoscaler and PodDisruptionBudget.
+// Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service,
+// Ingress, HorizontalPodAutoscaler and PodDisruptionBudget.
 package app
 
 import (
@@ -23,7 +23,7 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 	return kind.Controller(r), nil
 }
 
-// declare declares App to the engine.
+// declare returns the Kind that declares App to the engine.
 func declare(c kinds.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
 	apps := c.Own.Windlass().V1alpha1().Apps().Informer()
 	refs, err := newNamed(c, apps)

@@ -32,7 +32,7 @@ func selectorOf(app *v1alpha1.App) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
 }
 
-// metaOf returns the metadata of all children. They also have the labels of the App.
+// metaOf returns the metadata of all children. It includes the labels of the App.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	labels := maps.Clone(app.Labels)
 	if labels == nil {
@@ -49,7 +49,8 @@ func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
 }
 
-// desiredDeployment returns the Deployment, without replicas if the App has an autoscaler.
+// desiredDeployment returns the Deployment, whose Pods use the inputs in. It leaves replicas unset if the
+// App has an autoscaler.
 func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metaOf(app),
@@ -93,8 +94,8 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	}
 	pod := corev1.PodSpec{
 		ServiceAccountName: app.Spec.ServiceAccountName,
-		// The API server copies the name into the deprecated field, and would restore the name from
-		// there after it was removed.
+		// The API server copies serviceAccountName into this deprecated field. If only serviceAccountName were
+		// removed, the API server would restore it from the copy.
 		DeprecatedServiceAccount: app.Spec.ServiceAccountName,
 		ImagePullSecrets:         app.Spec.ImagePullSecrets,
 		SecurityContext:          pods.Restricted(),
@@ -212,7 +213,7 @@ func least(app *v1alpha1.App) int32 {
 	return ptr.Deref(app.Spec.Replicas, 1)
 }
 
-// urlOf returns the URL of the App.
+// urlOf returns the URL of the Ingress or, without one, of the Service.
 func urlOf(app *v1alpha1.App) string {
 	if !hasIngress(app) {
 		return "http://" + app.Name + "." + app.Namespace + ".svc"

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// inputsAnnotation on the Deployment has the version and digest of each Secret and ConfigMap that its
-	// Pods use, so that the operator need not read them after a restart.
+	// inputsAnnotation on the Deployment has the version and digest of each Secret and ConfigMap that its Pods
+	// use, so that the operator need not read these objects after a restart.
 	inputsAnnotation = "windlass.dev/inputs"
 	// digestAnnotation on the Pod template is a digest of all inputs. A change replaces the Pods.
 	digestAnnotation = "windlass.dev/inputs-digest"
-	// ownConfig is the name of the input spec.config.
+	// ownConfig is the key of spec.config in inputs.
 	ownConfig = "config"
 )
 
@@ -32,7 +32,7 @@ type reference struct {
 	optional   bool
 }
 
-// String returns the key of a reference in inputs and in the index.
+// String returns the key of a reference in inputs.
 func (r reference) String() string { return r.kind + "/" + r.name }
 
 const (
@@ -48,7 +48,7 @@ func referencesOf(app *v1alpha1.App) []reference {
 	found := map[string]reference{}
 	add := func(kind, name string, optional *bool) {
 		if kind == kindConfigMap && name == app.Name && hasConfig(app) {
-			return // the App's own ConfigMap, whose input is ownConfig
+			return // the App's own ConfigMap, whose key in inputs is ownConfig
 		}
 		r := reference{kind, name, optional != nil && *optional}
 		if before, ok := found[r.String()]; ok {
@@ -84,17 +84,18 @@ func referencesOf(app *v1alpha1.App) []reference {
 
 // input identifies the content of a Secret or ConfigMap that the Pods use.
 type input struct {
-	// Version identifies the first version of the object with this digest.
+	// Version identifies the version of the object in which the operator first read this content. It is empty
+	// for spec.config.
 	Version string `json:"version,omitempty"`
 	// Digest identifies the content.
 	Digest string `json:"digest"`
 }
 
-// inputs are the inputs of the Pods, by reference.
+// inputs maps each reference of the Pods (reference.String), and ownConfig, to its input.
 type inputs map[string]input
 
-// inputsFrom parses the result of String. It returns nil for an invalid annotation, so that all
-// objects are read again.
+// inputsFrom parses the result of inputs.String. It returns nil for an invalid annotation, so that the
+// operator reads all Secrets and ConfigMaps again.
 func inputsFrom(annotation string) inputs {
 	var in inputs
 	if err := json.Unmarshal([]byte(annotation), &in); err != nil {
@@ -105,11 +106,11 @@ func inputsFrom(annotation string) inputs {
 
 // String returns one line of JSON. Equal inputs have equal strings.
 func (in inputs) String() string {
-	text, _ := json.Marshal(in) // a map of strings always has JSON
+	text, _ := json.Marshal(in) // marshaling strings cannot fail
 	return string(text)
 }
 
-// digest returns a digest of all inputs, which does not depend on their versions.
+// digest returns a digest of the content of all inputs. It does not depend on their versions.
 func (in inputs) digest() string {
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(in)) {

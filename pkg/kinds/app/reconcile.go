@@ -15,10 +15,10 @@ import (
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// maxDigests limits how many digests of Secrets and ConfigMaps are remembered.
+// maxDigests limits how many digests of Secrets and ConfigMaps the operator remembers.
 const maxDigests = 4096
 
-// reconciler reads the inputs of the Pods of Apps. The declared children do the rest.
+// reconciler reads the inputs of the Pods of Apps. Package children applies the declared children.
 type reconciler struct {
 	*named
 	deployments children.Cache[*appsv1.Deployment]
@@ -45,8 +45,9 @@ func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 	return &scope{Owner: owner, app: app}
 }
 
-// selected returns the Deployment that decides which labels select the Pods. If the Pods lacked appLabel
-// before this reconcile, as after a rollback, that is the Deployment before it.
+// selected returns the Deployment whose template decides which labels select the Pods: the Deployment
+// before this reconcile if its template lacked appLabel, as after a rollback, and otherwise the Deployment
+// after this reconcile has applied it.
 func (p *scope) selected() *appsv1.Deployment {
 	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
 		return p.before

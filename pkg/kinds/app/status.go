@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/rollout"
 )
 
-// Reasons of conditions, in addition to those of package rollout.
+// Reasons of conditions, in addition to the reasons in package rollout.
 const (
 	reasonMissing = "DependencyMissing"
 	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
@@ -26,7 +26,8 @@ func setAddress(app *v1alpha1.App) {
 	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
 }
 
-// setBlocked sets the status after a reconcile that failed or waits.
+// setBlocked sets the status after a reconcile that failed or waits. deployed says that the reconcile
+// failed after it applied the Deployment.
 func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	switch {
 	case controller.Degrades(err):
@@ -40,8 +41,8 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 }
 
 // setRollout sets the status from the Deployment d. was is the Deployment before this reconcile, or nil.
-// During a rollout the numbers of Pods change only together with the status or the reason of Ready, so
-// that a rollout of many Pods does not cost as many writes.
+// During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
+// changes, so that a rollout of many Pods does not cost as many writes.
 func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	if stillReady(app, was, d) {
 		return
@@ -56,15 +57,16 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
 	}
 }
 
-// stillReady reports whether only the metadata of a Ready App's Deployment has changed. Such a change can
-// raise the generation, which the Deployment controller has not observed yet.
+// stillReady reports whether only the metadata of a Ready App's Deployment has changed. A change of
+// annotations raises the generation of a Deployment, and its controller has not observed the new generation
+// yet.
 func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
 		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)
 }
 
-// rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while further
-// Pods start.
+// rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond
+// its minimum start.
 func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
 	available := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {

@@ -14,12 +14,13 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// appLabel on a Pod names its App. Pods of Helm charts can have the same app.kubernetes.io/name, but not
-// this label. The operator caches no Pods by it, because it does not read the Pods of Apps.
+// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
+// label. The managed-by label is not used, because the operator would then cache the Pods of Apps, which it
+// does not read.
 const appLabel = "windlass.dev/app"
 
-// narrowSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods of
-// an App, and no other Pods that have the labels of selectorOf.
+// narrowSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods of an
+// App. Unlike the labels of selectorOf, they do not match Pods of Helm charts.
 func narrowSelector(app *v1alpha1.App) map[string]string {
 	selector := selectorOf(app)
 	selector[appLabel] = app.Name
@@ -35,7 +36,8 @@ func addLater(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 }
 
 // keepTemplate keeps the Pod template of an earlier operator version until the App changes it, so that an
-// upgrade of the operator replaces no Pod. That change also adds the fields of addLater.
+// upgrade of the operator replaces no Pod. Once the App changes the template, the new template also has the
+// fields of addLater.
 func keepTemplate(want, live *appsv1.Deployment) {
 	if live.Spec.Template.Labels[appLabel] == want.Spec.Template.Labels[appLabel] {
 		return
@@ -59,10 +61,10 @@ func lastTemplate(live *appsv1.Deployment) (template *corev1.PodTemplateSpec, kn
 	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
 }
 
-// podSelector returns the selector for the Pods of an App whose Deployment is d. now is the current
-// selector, or nil. The selector includes appLabel only when all Pods have that label: if the template
-// has always had it, or after a complete rollout of a template with it. Until then appLabel would exclude
-// running Pods.
+// podSelector returns the selector for the Pods of an App whose Deployment is d, or nil. now is the current
+// selector, or nil. The selector includes appLabel only when all Pods have that label: if the template has
+// always had it, after a complete rollout of a template with it, or if now includes it. In other cases
+// appLabel could exclude running Pods.
 func podSelector(app *v1alpha1.App, d *appsv1.Deployment, now map[string]string) map[string]string {
 	narrow := narrowSelector(app)
 	switch {

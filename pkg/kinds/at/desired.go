@@ -19,15 +19,15 @@ import (
 const (
 	// containerName is the name of the only container of the Pod.
 	containerName = "command"
-	// attemptAnnotation on a Pod has the number of Pods of the At that failed before it was created,
-	// so that each failure is counted once.
+	// attemptAnnotation on a Pod has the number of Pods of the At that failed before this Pod was created, so
+	// that each failure is counted once.
 	attemptAnnotation = cnat.GroupName + "/attempt"
-	// nobody is the user ID of a restricted command. Most small images name no user, and the kubelet
-	// refuses to run them as root if runAsNonRoot is set.
+	// nobody is the user ID of the command if spec.restricted is true. Most small images name no user, and the
+	// kubelet refuses to run them as root if runAsNonRoot is set.
 	nobody int64 = 65534
 )
 
-// podName returns the name of the Pod of an At, as in github.com/programming-kubernetes/cnat. It is
+// podName returns the name of the Pod of an At, as in github.com/programming-kubernetes/cnat. The name is
 // fixed, so that the API server rejects a second Pod.
 func podName(at *v1.At) string { return at.Name + "-pod" }
 
@@ -50,7 +50,8 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
 		},
 		Spec: corev1.PodSpec{
-			// Each retry is a new Pod, so that at most backoffLimit+1 Pods run.
+			// The kubelet does not restart the command. Each retry is a new Pod, and backoffLimit limits the
+			// retries.
 			RestartPolicy:      corev1.RestartPolicyNever,
 			ServiceAccountName: at.Spec.ServiceAccountName,
 			ImagePullSecrets:   at.Spec.ImagePullSecrets,
@@ -76,8 +77,8 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	return pod
 }
 
-// labelValue returns a name as the value of a label. A name that is too long is cut and ends in a hash,
-// so that different names have different values.
+// labelValue returns a name as the value of a label. It truncates a name that is too long, and appends a
+// hash, so that different names have different values.
 func labelValue(name string) string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return name

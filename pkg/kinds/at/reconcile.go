@@ -28,13 +28,13 @@ type reconciler struct {
 	image   string
 	clock   clock.PassiveClock
 	starts  *starts
-	// refusals are the refused creations of Pods, keyed by the generation of the At.
+	// refusals remembers the rejected creations of Pods, each with the generation of its At.
 	refusals *controller.Refusals[int64]
 }
 
-// clockCheck is the longest RequeueAfter. Timers use the monotonic clock, which stands still while a
-// machine sleeps, but schedules use the wall clock, which can jump. A reconcile before the scheduled time
-// sends no request.
+// clockCheck is the longest RequeueAfter: timers use the monotonic clock, which stands still while a
+// machine sleeps, but schedules use the wall clock, which can jump. A check before the scheduled time sends
+// no request.
 const clockCheck = time.Minute
 
 // Reconcile implements controller.Reconciler.
@@ -63,8 +63,9 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At) (controller.Result,
 	}
 }
 
-// schedule returns a RequeueAfter until the scheduled time, and then sets the phase to Running. The
-// next reconcile, which has the stored status, creates the Pod.
+// schedule returns a RequeueAfter until the scheduled time. Then it sets the phase to Running, or fails the
+// At if startingDeadlineSeconds have passed. After Running is set, the next reconcile, which has the stored
+// status, creates the Pod.
 func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	due, err := scheduledTime(at)
 	if err != nil {
@@ -87,7 +88,8 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	return controller.Result{}, nil
 }
 
-// run creates the Pod if the cache has none, and otherwise updates the status from it.
+// run creates the Pod if the cache lacks it, and otherwise updates the status from the Pod. It returns an
+// error if the At does not control the Pod.
 func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	switch {
@@ -102,7 +104,7 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 	}
 }
 
-// watch updates the status from the Pod, and enforces activeDeadlineSeconds.
+// watch updates the status from the Pod, retries a failed command, and enforces activeDeadlineSeconds.
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
@@ -155,7 +157,7 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 	return controller.Result{}, r.deletePod(ctx, at, pod)
 }
 
-// expire deletes a finished At after ttlSecondsAfterFinished. Its Pod is garbage-collected.
+// expire deletes a finished At after ttlSecondsAfterFinished. Garbage collection deletes its Pod.
 func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
 	setDone(at)
 	if err := r.stopLate(ctx, at); err != nil {
@@ -180,8 +182,8 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
-// stopLate deletes a Pod that runs although its At is Done. The process that created it was suspended
-// before the request, while another process led.
+// stopLate deletes a Pod that runs although its At is Done. This can happen if the process that created the
+// Pod was suspended before it sent the request, and another process led meanwhile.
 func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {

@@ -1,7 +1,6 @@
 // Package database reconciles Databases: it runs PostgreSQL with a Secret, a Service, a
-// PersistentVolumeClaim and a StatefulSet. It generates the password once. After that, the password in
-// the Secret applies. The PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy
-// is Delete.
+// PersistentVolumeClaim and a StatefulSet. It generates a password only if the Secret has none. The
+// PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
 package database
 
 import (
@@ -20,7 +19,7 @@ import (
 const (
 	// resync is how often a Database is reconciled without an event.
 	resync = 10 * time.Minute
-	// finalizerName is the finalizer that is removed after the deletion policy was applied.
+	// finalizerName is the finalizer that the engine removes after Finalize has succeeded.
 	finalizerName = "windlass.dev/database"
 )
 
@@ -41,7 +40,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
 
-// declare declares Database to the engine.
+// declare returns the Kind that declares Database to the engine.
 func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
@@ -68,12 +67,12 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	}, nil
 }
 
-// claimants returns the Database of a claim, which has the same name.
+// claimants returns the key of the Database that has the name of a claim.
 func claimants(claim metav1.Object) []controller.Key {
 	return []controller.Key{{Namespace: claim.GetNamespace(), Name: claim.GetName()}}
 }
 
-// runners returns the Database that the labels of a Pod name.
+// runners returns the key of the Database that the labels of a Pod name, or nil.
 func runners(pod metav1.Object) []controller.Key {
 	labels := pod.GetLabels()
 	if labels[nameLabel] != nameLabelValue {

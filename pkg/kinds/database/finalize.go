@@ -15,9 +15,9 @@ import (
 // Finalize implements controller.Finalizer: it deletes the claim if deletionPolicy is Delete. The other
 // children are garbage-collected. Kubernetes removes the claim once no Pod uses it.
 //
-// Finalize reads the Database and its children from the API server. No precondition on the claim can
-// refer to the Database, or to whether its children are orphaned. A claim that the cache lacks would
-// never be deleted.
+// Finalize reads the Database, the StatefulSet and the claim from the API server. The caches are not
+// sufficient: no precondition of the deletion can check the Database, or whether its children are orphaned,
+// and a claim that the cache lacks would never be deleted.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
 	if !deletesData(db) {
 		return controller.Result{}, nil
@@ -40,9 +40,9 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	return controller.Result{}, r.claims.PruneLive(ctx, owner, db.Name)
 }
 
-// deletesData reports whether the spec and the finalizers of the Database let the claim be deleted. The
-// Database has the finalizer orphan while its children are being orphaned. Afterwards its children have
-// no owner reference.
+// deletesData reports whether the spec and the finalizers of the Database let the operator delete the
+// claim. The Database has the finalizer orphan while its children are being orphaned. Afterwards its
+// children have no owner reference.
 func deletesData(db *v1alpha1.Database) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }

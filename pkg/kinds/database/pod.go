@@ -33,13 +33,13 @@ const (
 	gracePeriodSeconds = 120
 
 	readinessPeriodSeconds = 5
-	// A node that is too slow to run a probe must not restart PostgreSQL.
+	// The kubelet must not restart PostgreSQL because a probe is slow on a busy node.
 	livenessPeriodSeconds = 10
 	livenessFailures      = 6
 	probeTimeoutSeconds   = 10
 )
 
-// startScript is the script that the Pod runs, with the arguments of the server.
+// startScript is the script that the container runs. Its arguments are the arguments of the server.
 //
 //go:embed start.sh
 var startScript string
@@ -48,11 +48,11 @@ var startScript string
 const (
 	// isReady succeeds while the server accepts TCP connections.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent fails if the mounted password differs from the password of the server, because the Pod
-	// was created before the kubelet observed a change of the Secret. The kubelet then restarts the
-	// container. The script starts no process: after a timeout of the probe, the process would become a
-	// child of the server, which treats a child that is killed by a signal as a crash. The script ignores
-	// a password with a control character.
+	// isCurrent fails if the mounted password differs from the password of the server. They differ if the Pod
+	// started before the kubelet observed a change of the Secret. After several failures, the kubelet restarts
+	// the container. The script starts no process: after a timeout of the probe, the process would become a
+	// child of the server. The server treats a child that a signal kills as a crash. The script ignores a
+	// password with a control character.
 	isCurrent = `[ -e "$TAKEN_FILE" ] || exit 0
 IFS= read -r now <"$PASSWORD_FILE" && exit 0
 case $now in *[[:cntrl:]]*) exit 0 ;; esac
@@ -63,16 +63,16 @@ IFS= read -r taken <"$TAKEN_FILE"
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
 )
 
-// DefaultImage is the image of a Database that names none. The tag is the version. The image has no
+// DefaultImage is the image of a Database that names none. The tag is spec.version. The image has no
 // digest, because a new digest in a new version of the operator would restart every server.
 const DefaultImage = "postgres"
 
 // desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted. image
-// is the image without its tag, unless the spec names another.
+// is the image without its tag. It is used unless the spec names an image.
 func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
 	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
-	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // otherwise each mount would change every file
+	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // otherwise each mount would change the group of every file
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
 		AutomountServiceAccountToken:  ptr.To(false),
@@ -81,7 +81,7 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 		Volumes: []corev1.Volume{
 			{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name}}},
 			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			// The default of 64 MB is too small for parallel queries.
+			// The default size of /dev/shm, 64 MB, is too small for parallel queries.
 			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 			{Name: credentialsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName: credentials.Name(db.Name), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: credentials.KeyPassword, Path: credentials.KeyPassword}},

@@ -1,6 +1,6 @@
-// Package externaldatabase reconciles ExternalDatabases: it keeps a role and a database on a
-// PostgreSQL server outside of the cluster, and a Secret to connect with. pkg/postgresql executes the
-// statements.
+// Package externaldatabase reconciles ExternalDatabases: it creates, updates and deletes a role and a
+// database on a PostgreSQL server outside of the cluster, and a Secret with which clients connect.
+// pkg/postgresql executes the statements.
 package externaldatabase
 
 import (
@@ -20,11 +20,11 @@ import (
 const (
 	// resync is how often a database is checked, because servers send no events.
 	resync = 5 * time.Minute
-	// finalizerName is the finalizer that is removed after the deletion policy was applied.
+	// finalizerName is the finalizer that the engine removes after Finalize has succeeded.
 	finalizerName = "windlass.dev/externaldatabase"
 )
 
-// New returns the controller of ExternalDatabase, which connects to servers by connector.
+// New returns the controller of ExternalDatabase, which connects to servers through connector.
 func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
 	kind, forgetful, err := declare(c, open)
@@ -38,8 +38,8 @@ func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector)
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
-// declare declares ExternalDatabase to the engine. It also returns the handler that forgets connection
-// Secrets to which no ExternalDatabase refers any more.
+// declare returns the Kind that declares ExternalDatabase to the engine. It also returns the handler that
+// forgets connection Secrets to which no ExternalDatabase refers any more.
 func declare(c kinds.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)

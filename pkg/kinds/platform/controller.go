@@ -1,6 +1,6 @@
-// Package platform reconciles Platforms: for each component it creates an App, a Database, an
-// ExternalDatabase or an At, in the order of their dependencies. It releases the children of Unmanaged
-// components, and deletes those of Removed components.
+// Package platform reconciles Platforms: for each Managed component, it creates an App, a Database, an
+// ExternalDatabase or an At once the dependencies of the component are Ready. It releases the children of
+// Unmanaged components, and deletes the children of Removed components.
 package platform
 
 import (
@@ -19,7 +19,8 @@ import (
 const (
 	// resync is how often a Platform is reconciled without an event.
 	resync = 10 * time.Minute
-	// finalizerName is the finalizer that is removed after the children were deleted or released.
+	// finalizerName is the finalizer that the engine removes after Finalize has deleted or released the
+	// children.
 	finalizerName = "windlass.dev/platform"
 )
 
@@ -31,8 +32,7 @@ type Options struct {
 	OwnNamespaces []string
 }
 
-// New returns the controller of Platform. Platforms are cluster-scoped, so that c has to cache all
-// namespaces.
+// New returns the controller of Platform. Platforms are cluster-scoped, so c has to cache all namespaces.
 func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
 	kind, err := declare(c, r, o)
 	if err != nil {
@@ -41,7 +41,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	return kind.Controller(r), nil
 }
 
-// declare declares Platform to the engine.
+// declare returns the Kind that declares Platform to the engine.
 func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
 	platforms, tracker := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewTracker()
 	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
@@ -79,9 +79,9 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}
 	for _, k := range known {
-		// An event concerns the Platforms that have a child of this name: the object may be a released
-		// child, or take the name of one. An owner reference is not sufficient, because anyone who may
-		// create the object can forge it.
+		// An event concerns every Platform that has a child with the name of the object: the object may be a
+		// released child, or another object that takes the name of a child. Anyone who may create the object can
+		// forge its owner reference.
 		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
 			return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
 		}})

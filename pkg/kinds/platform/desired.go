@@ -14,8 +14,8 @@ import (
 const (
 	partOfLabel    = "app.kubernetes.io/part-of"
 	componentLabel = "app.kubernetes.io/component"
-	// needsAnnotation on a child names the components that it depends on. It is used when the spec no
-	// longer lists them.
+	// needsAnnotation on a child has the dependencies of its component. With it, the operator removes
+	// components in order even if the spec no longer lists them or their dependencies.
 	needsAnnotation = "windlass.dev/depends-on"
 )
 

@@ -17,7 +17,8 @@ import (
 const deletionRecheck = 30 * time.Second
 
 // Finalize implements controller.Finalizer: it releases the children of Unmanaged components, and deletes
-// the other children in reverse order of their dependencies. The namespace stays.
+// the other children, each before its dependencies. The namespace stays. If the deletion orphans the
+// children, Finalize changes nothing.
 func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if orphans(platform) {
 		return controller.Result{}, nil
@@ -41,8 +42,8 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 	return controller.Result{}, nil
 }
 
-// releaseUnseen releases the children of Unmanaged components that the API server has. The cache may be
-// outdated, and garbage collection deletes every child that still refers to the Platform.
+// releaseUnseen reads the children of Unmanaged components from the API server and releases them. The cache
+// may be outdated, and garbage collection deletes every child that still refers to the Platform.
 func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 	for _, c := range p.components {
 		if c.state != v1alpha1.Unmanaged {
@@ -69,8 +70,8 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// orphans reports whether a Platform is deleted without its children, from which garbage collection
-// removes the owner reference.
+// orphans reports whether the deletion of a Platform orphans its children. Garbage collection then removes
+// their owner references.
 func orphans(platform *v1alpha1.Platform) bool {
 	return slices.Contains(platform.Finalizers, metav1.FinalizerOrphanDependents)
 }

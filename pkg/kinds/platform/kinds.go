@@ -14,7 +14,7 @@ import (
 // childKinds are the kinds of components.
 type childKinds []kind
 
-// named returns the kind of that name, or nil.
+// named returns the kind with the given name, or nil.
 func (k childKinds) named(name string) kind {
 	for _, kind := range k {
 		if kind.name() == name {

@@ -6,28 +6,29 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// fact is the desired and observed state of a component. The functions in this file decide by facts alone
-// what to do next.
+// fact is the desired and observed state of a component. The functions in this file choose the next step
+// from facts alone.
 type fact struct {
 	name string
-	// listed is false for a component that is no longer in the spec, or has another kind there. Its
-	// state is Removed.
+	// listed is false for a component that is no longer in the spec, or has another kind there. The state of
+	// such a component is Removed.
 	listed bool
 	state  v1alpha1.ManagementState
-	// needs are its dependencies. had are its dependencies when its child was last written.
+	// needs are the dependencies of the component. had are its dependencies when its child was last written.
 	needs, had []string
 
 	// there says that an object with the name of the child exists.
 	there bool
 	// ours says that the object belongs to the Platform.
 	ours bool
-	// bound says that the object has an owner reference to the Platform, and is deleted with it.
+	// bound says that the object has an owner reference to the Platform. Garbage collection deletes such an
+	// object with the Platform.
 	bound bool
 	// going says that the object is being deleted.
 	going bool
 	// ready says that the newest generation of the object is Ready.
 	ready bool
-	// announced says that the status lists the component, so that its child is known after it was
+	// announced says that the status lists the component, so that its child is known after the component is
 	// removed from the spec.
 	announced bool
 }
@@ -42,11 +43,11 @@ const (
 	keep verb = "keep"
 	// queue until other components are Ready.
 	queue verb = "queue"
-	// succeed waits until the child of another kind that it replaces is gone.
+	// succeed waits until the former child, of another kind, is deleted.
 	succeed verb = "succeed"
 	// announce waits until the status lists the component.
 	announce verb = "announce"
-	// crowded waits until children of removed components are gone.
+	// crowded waits until children of components that are no longer in the spec are deleted.
 	crowded verb = "crowded"
 	// blocked waits for the namespace.
 	blocked verb = "blocked"
@@ -54,7 +55,7 @@ const (
 	release verb = "release"
 	// reclaim a released child before it is removed.
 	reclaim verb = "reclaim"
-	// hold the removal until the components that need this one are gone.
+	// hold the removal until the components that depend on this one are deleted.
 	hold verb = "hold"
 	// remove the child.
 	remove verb = "remove"
@@ -64,30 +65,31 @@ const (
 	await verb = "await"
 )
 
-// acts reports whether the step sends a write.
+// acts reports whether the step can send a write.
 func (v verb) acts() bool { return v == keep || v == release || v == reclaim || v == remove }
 
-// step is what to do with a component, and the other components that are the reason.
+// step is the next step of a component. others are the components that it waits for.
 type step struct {
 	verb   verb
 	others []string
 }
 
-// plan holds the facts of all components, which change as steps are carried out.
+// plan holds the facts of all components. The facts change as the reconcile carries out steps.
 type plan struct {
 	facts  []*fact
 	listed map[string]*fact
-	// needing maps the name of a component to its dependents. rings is the result of inRings.
+	// listed maps the name of a component in the spec to its fact. needing maps the name of a component to its
+	// dependents. rings is the result of inRings.
 	needing map[string][]*fact
 	rings   map[*fact]int
-	// homeless says that nothing can be created, because the namespace is missing.
+	// homeless says that nothing can be created, because the namespace cannot be used.
 	homeless bool
 	// left is the number of children of components that are no longer in the spec.
 	left int
 }
 
-// maxLeft is how many children of removed components there may be when another child is created. It
-// bounds the status, which lists them beside the 256 components of the spec.
+// maxLeft is how many children of components that are no longer in the spec may exist when another child is
+// created. It bounds the status, which lists these components beside the 256 components of the spec.
 const maxLeft = 64
 
 func newPlan(facts []*fact) *plan {
@@ -107,8 +109,9 @@ func newPlan(facts []*fact) *plan {
 	return p
 }
 
-// edges returns the components that must be removed after this one. For a Removed component they
-// include its former dependencies, so that one edit of the spec can remove both.
+// edges returns the components that must be removed after this one. For a Removed component they include
+// its former dependencies, so that one edit of the spec can remove a component together with its
+// dependencies.
 func (f *fact) edges() []string {
 	if f.state != v1alpha1.Removed {
 		return f.needs
@@ -163,7 +166,8 @@ func (p *plan) nextOfRemoved(f *fact) step {
 	return step{verb: remove}
 }
 
-// unmet returns the dependencies of a component that are not Ready.
+// unmet returns the dependencies that a component waits for: dependencies that are not Ready, are Removed
+// or are not in the spec, and Managed dependencies whose name belongs to an object of a user.
 func (p *plan) unmet(f *fact) []string {
 	return slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
 		g := p.listed[name]
@@ -171,9 +175,9 @@ func (p *plan) unmet(f *fact) []string {
 	})
 }
 
-// holders returns the components that must be gone before this one is removed, because they depend on it:
-// Removed components and, unless this one is only replaced by another kind, Managed components.
-// Components that depend on each other, as after several edits, do not hold each other.
+// holders returns the components that must be deleted before this one, because they depend on it: Removed
+// components, and Managed components unless the spec replaces this one with a component of another kind.
+// Components in a dependency cycle, which several edits of the spec can cause, do not hold each other.
 func (p *plan) holders(f *fact) (names []string) {
 	for _, g := range p.needing[f.name] {
 		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && p.rings[g] != p.rings[f]
@@ -184,8 +188,8 @@ func (p *plan) holders(f *fact) (names []string) {
 	return names
 }
 
-// inRings numbers the strongly connected components of the dependency graph (R. Tarjan, "Depth-first
-// search and linear graph algorithms", 1972).
+// inRings returns for each fact the number of its strongly connected component in the dependency graph (R.
+// Tarjan, "Depth-first search and linear graph algorithms", 1972).
 func (p *plan) inRings() map[*fact]int {
 	index, low, ring := map[*fact]int{}, map[*fact]int{}, map[*fact]int{}
 	var stack []*fact
@@ -219,9 +223,9 @@ func (p *plan) inRings() map[*fact]int {
 	return ring
 }
 
-// inOrder returns the components so that each comes after its dependencies, and otherwise in their
-// order. If that is impossible, it returns a cycle instead, in which each component depends on the
-// next one, and the last on the first.
+// inOrder returns the components in topological order: it visits them in the order of the plan, each after
+// its dependencies. If there is a dependency cycle, it returns the names in the cycle instead: each
+// component depends on the next one, and the last on the first.
 func (p *plan) inOrder() (sorted []*fact, cycle []string) {
 	const begun, done = 1, 2
 	state := map[*fact]int{}

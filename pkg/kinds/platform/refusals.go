@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// invalidRetry is the delay before a request is repeated that the API server refused as invalid.
-	// forbiddenRetry is the delay if it was forbidden, for example by a quota. There is no delay if the
-	// Platform or the child has changed.
+	// invalidRetry is the delay before the operator repeats a request that the API server refused as invalid.
+	// forbiddenRetry is the delay after the API server forbade a request, for example because of a quota.
+	// There is no delay if the Platform or the child has changed.
 	invalidRetry   = 5 * time.Minute
 	forbiddenRetry = 30 * time.Second
 )
@@ -21,15 +21,15 @@ const (
 // noComponent stands for the namespace, which belongs to no component.
 const noComponent = ""
 
-// attempt identifies a step and the versions of Platform and child for which it was tried. It is empty
-// for the namespace.
+// attempt identifies a step, and the versions of the Platform and of the child for which the operator tried
+// the step. It is empty for the creation of the namespace.
 type attempt struct {
 	verb            verb
 	platform, child string
 }
 
 // attemptOf returns the attempt of a component's current step. It includes the labels of the Platform,
-// which its children have too, because a change of labels does not change the generation.
+// because the children have these labels too, and a change of labels does not change the generation.
 func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
 	a := attempt{verb: c.step.verb, platform: fmt.Sprint(platform.Generation, platform.Labels)}
 	if c.child != nil {
@@ -38,7 +38,7 @@ func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
 	return a
 }
 
-// noteRefusal records an error of an attempt, if it is a refusal.
+// noteRefusal records the error err of the attempt of, if err is a refusal.
 func (r *reconciler) noteRefusal(platform *v1alpha1.Platform, component string, of attempt, err error) {
 	var retry time.Duration
 	switch {

@@ -42,8 +42,8 @@ func settled(c *component) bool {
 	}
 }
 
-// setStatus sets the status after a reconcile that ended with err. It reports whether some component
-// still makes progress.
+// setStatus sets the status after a reconcile that ended with err. homeless is the error about the
+// namespace, or nil. setStatus reports whether a component still makes progress.
 func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err error) (moving bool) {
 	setComponents(platform, all)
 	open := slices.DeleteFunc(slices.Clone(all), settled)
@@ -70,7 +70,7 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 	return moving
 }
 
-// summarize returns the summary of a Platform that is not Ready, which note explains.
+// summarize returns the summary of a Platform that is not Ready. note says why.
 func summarize(degraded []string, moving bool, note controller.Note) controller.Summary {
 	s := controller.Summary{State: controller.StateProgressing, Note: note}
 	if len(degraded) == 0 {
@@ -83,9 +83,9 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 	return s
 }
 
-// judge returns the components that a user must look at, and reports whether others make progress.
-// Components that wait for a state that the spec rules out count only if none makes progress: the user
-// may be about to change the spec.
+// judge returns the components that need a user's attention, and reports whether other components make
+// progress. If so, it omits components that wait for a state that the spec rules out: the user may be about
+// to change the spec.
 func judge(open, all []*component) (degraded []string, moving bool) {
 	var ruledOut []string
 	for _, c := range open {
@@ -109,7 +109,7 @@ func judge(open, all []*component) (degraded []string, moving bool) {
 }
 
 // isRuledOut reports whether a component waits for a state that the spec rules out: until a Removed
-// component is Ready, or until a Managed component is gone.
+// component is Ready, or until a Managed component is deleted.
 func isRuledOut(c *component, all []*component) bool {
 	bar := map[verb]v1alpha1.ManagementState{queue: v1alpha1.Removed, hold: v1alpha1.Managed}[c.step.verb]
 	return bar != "" && slices.ContainsFunc(c.step.others, func(name string) bool { return isIn(bar, name, all) })
@@ -151,8 +151,8 @@ func setComponents(platform *v1alpha1.Platform, all []*component) {
 // maxNamed is how many components a message names.
 const maxNamed = 5
 
-// openMessage says why components are not in their desired state. It begins with those that wait for no
-// others.
+// openMessage says why components are not in their desired state. It begins with the components that do not
+// wait for other components.
 func openMessage(open, all []*component) string {
 	slices.SortStableFunc(open, func(a, b *component) int { return rank(a) - rank(b) })
 	said := make([]string, 0, maxNamed)
@@ -167,7 +167,8 @@ func openMessage(open, all []*component) string {
 	return message + "."
 }
 
-// rank returns the position of a component in openMessage. A component that waits for others comes last.
+// rank returns the sort key of a component in openMessage. Components that failed come first, and
+// components that wait for other components come last.
 func rank(c *component) int {
 	switch {
 	case c.err != nil:
@@ -179,7 +180,7 @@ func rank(c *component) int {
 	}
 }
 
-// deletionMessage returns what the deletion of a Platform waits for.
+// deletionMessage names the components that the deletion of a Platform waits for.
 func deletionMessage(left []*component) string {
 	return fmt.Sprintf("Removing components: %d left. %s", len(left), openMessage(left, left))
 }

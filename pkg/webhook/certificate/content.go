@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret beside tls.crt and tls.key.
+// Keys of the Secret in addition to tls.crt and tls.key.
 const (
 	bundleKey       = corev1.ServiceAccountRootCAKey // ca.crt: the CAs that the API server must trust
 	authorityKeyKey = "ca.key"                       // the key of the signing CA, whose certificate is in ca.crt
 )
 
-// content is the decoded content of the Secret. It omits certificates and keys that cannot be decoded, do not
-// match, or have expired.
+// content is the decoded content of the Secret. It omits certificates and keys that cannot be decoded or do not
+// belong together, and certificates that have expired.
 type content struct {
 	// serving is the serving certificate of the webhook.
 	serving *tls.Certificate
@@ -29,7 +29,7 @@ type content struct {
 // parseContent decodes the data of the Secret.
 func parseContent(data map[string][]byte, now time.Time) content {
 	c := content{bundle: parseBundle(data[bundleKey], now)}
-	// Errors do not matter: every invalid certificate is replaced with a new one.
+	// Errors do not matter: plan chooses a step that replaces an invalid certificate or key.
 	if key, err := parseKey(data[authorityKeyKey]); err == nil {
 		i := slices.IndexFunc(c.bundle, func(ca *x509.Certificate) bool { return key.PublicKey.Equal(ca.PublicKey) })
 		if i >= 0 {

@@ -3,8 +3,8 @@
 //
 // One Secret has both the certificate and the CA that signed it. Every replica watches this Secret and the
 // CustomResourceDefinition, and reconciles them without a leader. Each reconcile reads both objects and takes
-// at most one step. A precondition of the write makes it fail if another replica was faster. No step makes a
-// request of the API server fail. For example, these are the steps to a new CA:
+// at most one step. A precondition makes the write fail if another replica has written first. No step makes a
+// conversion fail. For example, these are the steps to a new CA:
 //
 //	Secret: ca.key, ca.crt = new + old
 //	CustomResourceDefinition: caBundle = new + old
@@ -14,7 +14,7 @@
 //	Secret: ca.crt = new
 //	CustomResourceDefinition: caBundle = new
 //
-// If a cluster has several installations, one converts, and the others do not change the
+// If a cluster has several installations, one of them serves the webhook, and the others do not change the
 // CustomResourceDefinition: see owner.go.
 //
 // plan.go chooses the step. Start reading there.

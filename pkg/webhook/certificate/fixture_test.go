@@ -30,7 +30,7 @@ type house struct {
 	ctx   context.Context // with the test's logger
 	api   *webhooktest.API
 	clock *clocktesting.FakeClock
-	names map[string]string // of CAs and serving certificates, in the order in which they are seen
+	names map[string]string // maps CAs and serving certificates to names, which are numbered in the order of first use
 }
 
 func newHouse(t *testing.T) *house {
@@ -118,7 +118,7 @@ func (h *house) written() []string {
 	return lines
 }
 
-// describe names the CAs and the serving certificate in an object, as in
+// describe names the CAs and the serving certificate in an object, for example
 // "Secret: CA 2, CA 1; certificate 1 by CA 1".
 func (h *house) describe(obj runtime.Object) string {
 	h.t.Helper()

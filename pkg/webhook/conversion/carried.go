@@ -11,38 +11,38 @@ import (
 )
 
 // Annotation is the annotation in which an At of v1alpha1 carries the fields of v1 that v1alpha1 does not
-// have, as JSON. It is absent if there are no such fields. An At of v1 does not have it, unless a user has
-// added it: then it is kept unchanged.
+// have, as JSON. It is absent if there are no such fields. An At of v1 has this annotation only if a user has
+// added it. The conversion keeps the value of the user.
 const Annotation = cnat.GroupName + "/v1"
 
 // carried is the content of the annotation.
 type carried struct {
-	// Spec is the spec of v1 without schedule. It has command and args only if the line of v1alpha1 alone
-	// does not restore them.
+	// Spec is the spec of v1 without schedule. It has command and args only if they cannot be restored from
+	// the command of v1alpha1 alone.
 	Spec object `json:"spec,omitempty"`
-	// Annotation is the annotation of the same name that the At has in v1.
+	// Annotation is the value of this annotation in v1, if a user has added it there.
 	Annotation *string `json:"annotation,omitempty"`
 	// TooLarge replaces all other fields if they do not fit into an annotation, or could not be restored
-	// from it. Such an At can be read as v1alpha1, but changed and deleted only as v1, since the API server
-	// converts it to v1 for both.
+	// from it. Clients can read an At with TooLarge as v1alpha1, but can change or delete it only as v1: a
+	// change or deletion as v1alpha1 requires a conversion to v1, which fails.
 	TooLarge bool `json:"tooLarge,omitempty"`
 }
 
-// says reports whether there is anything to carry.
+// says reports whether c has anything to carry.
 func (c carried) says() bool {
 	return len(c.Spec) > 0 || c.Annotation != nil || c.TooLarge
 }
 
-// parseCarried reads the annotation. It returns false for a text that carry does not write, in any layout:
-// such a text belongs to somebody else and stays unchanged. It also returns false for values that would make
-// an At unreadable as v1, since the API server does not validate what a webhook returns.
+// parseCarried parses the value of the annotation. It returns false for a value that carry cannot have written,
+// whatever its white space: such an annotation belongs to a user and stays unchanged. It also returns false for
+// values that would make an At unreadable as v1, because the API server does not validate the converted objects.
 func parseCarried(text string) (c carried, ok bool) {
 	var parts object
 	if json.Unmarshal([]byte(text), &parts) != nil {
 		return carried{}, false
 	}
 	for name := range parts {
-		switch name { // encoding/json would also take "Spec"
+		switch name { // encoding/json would also accept "Spec"
 		case "spec", "annotation", "tooLarge":
 		default:
 			return carried{}, false
@@ -76,8 +76,9 @@ func (c carried) belongs() bool {
 	return nested
 }
 
-// carry writes c into the annotation. It carries an annotation of the same name in c in two cases: if c needs
-// its place, or if the conversion back to v1 would mistake it for ours.
+// carry writes c into the annotation. If a user has added this annotation to the At of v1, c also carries the
+// value of the user in two cases: if c has anything else to carry, or if the conversion back to v1 would mistake
+// the value for its own.
 func (a *at) carry(c carried) error {
 	if old, taken := a.annotations[Annotation]; taken {
 		if _, ours := parseCarried(old); ours || c.says() {
@@ -98,7 +99,7 @@ func (a *at) carry(c carried) error {
 	return a.annotate(carried{TooLarge: true})
 }
 
-// annotate writes c into the annotation. It fails if the annotations are larger than the API server admits.
+// annotate writes c into the annotation. It fails if the annotations exceed the size that the API server admits.
 func (a *at) annotate(c carried) error {
 	text, err := encode(c)
 	if err != nil {
@@ -111,8 +112,8 @@ func (a *at) annotate(c carried) error {
 	return validation.ValidateAnnotationsSize(a.annotations)
 }
 
-// unpack returns the content of the annotation, and restores the annotation of v1. It leaves an annotation
-// that parseCarried rejects unchanged.
+// unpack returns the content of the annotation, and restores the annotation that the At has in v1. It does not
+// change an annotation that parseCarried rejects.
 func (a *at) unpack() carried {
 	c, ok := parseCarried(a.annotations[Annotation])
 	switch {

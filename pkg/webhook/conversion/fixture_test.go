@@ -16,11 +16,11 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// seeds are the first inputs of every fuzz target. Plain `go test` runs only these.
+// seeds are the first inputs of the fuzz targets in this package. Without -fuzz, `go test` generates no other inputs.
 var seeds = []string{"", "a", "windlass", "\x00\x01\x02\x03\x04\x05\x06\x07", "0123456789abcdef0123456789abcdef", strings.Repeat("\xff\x00", 200)}
 
 // fillV1 returns an At of v1 made from arbitrary bytes. It can have any content that its types allow, valid
-// or not. Special cases are more frequent than at random.
+// or not. Special cases are more frequent than in random data.
 func fillV1(data []byte) *cnatv1.At {
 	at := &cnatv1.At{}
 	filler(data).Fill(at)
@@ -117,7 +117,7 @@ func checkSame[T any](t testing.TB, want, got []byte) {
 	}
 }
 
-// checkJSON compares two JSON texts, whatever their layout.
+// checkJSON compares two JSON texts, regardless of white space and the order of fields.
 func checkJSON(t testing.TB, want, got []byte) {
 	t.Helper()
 	if diff := cmp.Diff(*mustUnmarshal[any](t, want), *mustUnmarshal[any](t, got)); diff != "" {

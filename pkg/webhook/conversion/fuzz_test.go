@@ -50,7 +50,7 @@ func FuzzV1alpha1RoundTrip(f *testing.F) {
 		raw := mustMarshal(t, at)
 		converted, err := Convert(raw, versionV1)
 		if errors.Is(err, errTooLarge) {
-			return // a refused conversion loses nothing
+			return // a rejected conversion loses nothing
 		}
 		if err != nil {
 			t.Fatalf("converting to v1: %v\n%s", err, raw)
@@ -60,8 +60,8 @@ func FuzzV1alpha1RoundTrip(f *testing.F) {
 	})
 }
 
-// normalize changes an At as the round trip does: it writes the annotation without unnecessary white space,
-// and without a command that was edited since.
+// normalize changes an At as the round trip does: it removes unnecessary white space from the annotation, and a
+// carried command that does not match spec.command.
 func normalize(t *testing.T, at *cnatv1alpha1.At) {
 	c, ours := parseCarried(at.Annotations[Annotation])
 	if !ours {

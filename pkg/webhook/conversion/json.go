@@ -22,7 +22,7 @@ func field[T any](o object, name string) (value T, err error) {
 	return value, nil
 }
 
-// set encodes value into o.
+// set sets a field of o to value, encoded as JSON.
 func (o object) set(name string, value any) error {
 	raw, err := encode(value)
 	if err != nil {
@@ -57,7 +57,7 @@ func merge(under, over object) object {
 	return merged
 }
 
-// typed has the fields of an At as Go clients decode them, without metadata.
+// typed is an At as Go clients decode it, without metadata.
 type typed[Spec, Status any] struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status"`

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// shell is the start of a command of v1 that runs a command of v1alpha1, which is a line.
+// shell lists the first words of a v1 command that runs a v1alpha1 command, which is one line.
 var shell = []string{"/bin/sh", "-c"}
 
 // plain is the set of characters that have no special meaning to a shell at any position in a word. See
 // "Token Recognition" and "Quoting" in POSIX, Shell Command Language.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 
-// reserved lists words that a shell does not take for a command unless they are quoted. It omits words with a
-// special character, which are always quoted.
+// reserved lists words that a shell takes for a command only if they are quoted. It omits words with a special
+// character, because quote always quotes them.
 var reserved = []string{
 	"case", "do", "done", "elif", "else", "esac", "fi", "for", "function",
 	"if", "in", "select", "then", "time", "until", "while",

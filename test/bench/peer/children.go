@@ -17,8 +17,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// The functions here change of a child what an App has a say in, and leave the rest as
-// the API server has filled it in: else each pass would be a write.
+// The functions in this file set only the fields of a child that the App determines. They keep the fields
+// that the API server has set by default. Otherwise each reconcile would send a write.
 
 const managedBy = "app.kubernetes.io/managed-by"
 
@@ -96,7 +96,7 @@ func setIngress(app *v1alpha1.App, i *networkingv1.Ingress) {
 	}}}
 }
 
-// setStatus says of the App what its Deployment says.
+// setStatus sets the status of the App from the status of its Deployment.
 func setStatus(app *v1alpha1.App, d *appsv1.Deployment) {
 	s := &app.Status
 	s.ObservedGeneration = app.Generation

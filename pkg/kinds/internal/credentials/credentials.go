@@ -1,5 +1,5 @@
-// Package credentials defines the connection Secret with which a client connects to a PostgreSQL
-// database. It has the keys of the Secret, creates it and parses it.
+// Package credentials defines the connection Secret with which a client connects to a PostgreSQL database:
+// it names the keys of the Secret, and builds and parses it.
 package credentials
 
 import (
@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keys of a connection Secret. All but sslmode and ca are named as in the Secrets of CloudNativePG.
+// Keys of a connection Secret. The Secrets of CloudNativePG have the same keys, except sslmode and ca.
 const (
 	KeyUsername = "username"
 	KeyPassword = "password"
@@ -32,9 +32,8 @@ type Connection struct {
 	CA                                      []byte
 }
 
-// Variables are the environment variables that clients read, each with the key that has its value. The
-// first is a convention; libpq documents the others
-// (https://www.postgresql.org/docs/current/libpq-envars.html).
+// Variables are the environment variables that clients read, each with the key of its value. DATABASE_URL
+// is a convention; libpq documents the others (https://www.postgresql.org/docs/current/libpq-envars.html).
 var Variables = []struct{ Name, Key string }{
 	{"DATABASE_URL", KeyURI}, {"PGHOST", KeyHost}, {"PGPORT", KeyPort}, {"PGDATABASE", KeyDatabase},
 	{"PGUSER", KeyUsername}, {"PGPASSWORD", KeyPassword}, {"PGSSLMODE", KeyTLSMode},
@@ -43,7 +42,7 @@ var Variables = []struct{ Name, Key string }{
 // Name returns the name of the connection Secret of a database.
 func Name(database string) string { return database + "-credentials" }
 
-// randomBytes are encoded as a password of 32 characters.
+// randomBytes is the number of random bytes of a password. They are encoded as 32 characters.
 const randomBytes = 24
 
 // NewPassword returns a new random password: 32 letters, digits, '-' and '_'.

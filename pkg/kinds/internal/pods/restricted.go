@@ -6,8 +6,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Restricted returns the security context of a Pod that complies with the Pod Security Standard
-// restricted, if its containers have RestrictedContainer
+// Restricted returns the security context of a Pod. With RestrictedContainer in all containers, the Pod
+// complies with the Pod Security Standard restricted
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards).
 func Restricted() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
@@ -16,7 +16,8 @@ func Restricted() *corev1.PodSecurityContext {
 	}
 }
 
-// RestrictedContainer returns the security context of each container of such a Pod.
+// RestrictedContainer returns the security context of each container in a Pod that has the security context
+// Restricted.
 func RestrictedContainer() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
@@ -24,8 +25,8 @@ func RestrictedContainer() *corev1.SecurityContext {
 	}
 }
 
-// Rounded rounds quantities up to thousandths, as the API server does, so that the desired state equals
-// the observed state.
+// Rounded returns a copy of resources with all quantities rounded up to thousandths, as the API server
+// rounds them. The desired state then equals the observed state.
 func Rounded(resources corev1.ResourceRequirements) corev1.ResourceRequirements {
 	resources = *resources.DeepCopy()
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {

@@ -13,7 +13,7 @@ func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 }
 
 // BlockedStart returns the reason why a container cannot start, or "". The kubelet alternates between two
-// reasons if it cannot pull an image. BlockedStart returns the same one for both.
+// reasons if it cannot pull an image. BlockedStart returns ImagePullBackOff for both.
 func BlockedStart(status corev1.ContainerStatus) string {
 	if status.State.Waiting == nil {
 		return ""
