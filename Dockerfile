@@ -1,4 +1,4 @@
-# A static binary on nothing: no shell, no packages.
+# The image has only a static binary: no shell and no packages.
 FROM golang:1.26 AS build
 ARG VERSION=v0.0.0-unknown
 WORKDIR /src

@@ -5,7 +5,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# Metrics need a version that is semantic even where nothing is tagged.
+# The version for metrics must be a semantic version, even in a repository without tags.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || \
 	echo "v0.0.0-$$(git rev-parse --verify --quiet --short=12 HEAD 2>/dev/null || echo unknown)")
 version_package := k8s.io/component-base/version
@@ -13,36 +13,35 @@ LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
 	-X $(version_package).gitCommit=$(shell git rev-parse --verify --quiet HEAD) \
 	-X $(version_package).buildDate=$(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 
-# How long a fuzz target runs, and how long a run of tests may take.
+# FUZZTIME is how long each fuzz target runs. The timeouts are for one run of the tests.
 FUZZTIME ?= 30s
-# How many odd objects of each kind `make fuzz` creates.
+# The number of unusual objects of each kind that `make fuzz` creates.
 OBJECTS ?= 10000
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
-# How many tests on the real API server run at once: most of them wait for something.
+# The number of tests on the real API server that run at a time. Most of them wait for something.
 PARALLEL ?= 4
-# Which tenth of the plans of `make faults` is run as a test, and which plan alone; SEED also
-# chooses the objects of `make fuzz`.
+# SEED selects the tenth of the plans that `make test-faults` runs, and the objects of `make fuzz`. PLAN is the only
+# plan that `make faults` runs; empty means all plans.
 SEED ?= 1
 PLAN ?=
-# From which commit or tag test-upgrade upgrades. Empty means the last release.
+# The commit or tag from which `make test-upgrade` upgrades. Empty means the last release.
 FROM ?=
 # Flags of bin/bench.
 BENCH ?=
 
 STEP := hack/step.sh
-# The modules beside the main one that have code of their own.
+# The modules with Go code in addition to the main module.
 MODULES := examples/memcached test/bench
-# Packages without tests are not worth a line each.
 PIPE := bash -o pipefail -c
+# Filter of test output: it removes the line of each package without tests.
 hide_empty := | sed -u "/\[no test files\]/d"
-# Of the tests on a real API server each is named, with the figures that it prints;
-# what failed comes last, with what it said.
+# Filter of the output of tests on a real API server: it keeps the name of each test, its figures and its failures.
 hide_steps := | sed -uE "/\[no test files\]|^=== (RUN|PAUSE|CONT|NAME) |^ *--- PASS: [^ ]*\//d"
 export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 
 .PHONY: help
-help: ## Show what there is to make.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9\/-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 ##@ Build
@@ -57,17 +56,17 @@ example: prerequisites ## Build bin/memcached-operator from examples/memcached.
 	@$(STEP) "build bin/memcached-operator" go -C examples/memcached build -trimpath -o $(CURDIR)/bin/memcached-operator .
 
 .PHONY: generate
-generate: prerequisites ## Make generated code and manifests anew from pkg/apis.
+generate: prerequisites ## Generate code and manifests from pkg/apis.
 	@$(STEP) "generate" hack/update-codegen.sh
 
 .PHONY: clean
-clean: cluster-down ## Take the local cluster down, and remove all that was built.
+clean: cluster-down ## Stop the local cluster, and remove everything that was built.
 	rm -rf bin
 
 ##@ Check
 
 .PHONY: test
-test: prerequisites postgresql verify lint test-unit test-integration test-faults ## All checks and tests; needs only Go, git, make and gcc.
+test: prerequisites postgresql verify lint test-unit test-integration test-faults ## Run all checks and tests; needs only Go, git, make and gcc.
 
 .PHONY: prerequisites
 prerequisites:
@@ -92,14 +91,14 @@ lint: prerequisites bin/golangci-lint ## Check style, import direction and names
 	done
 
 .PHONY: test-unit
-test-unit: prerequisites ## Unit tests, with the race detector.
+test-unit: prerequisites ## Run the unit tests, with the race detector.
 	@$(STEP) "unit tests" $(PIPE) 'go test -race ./... $(hide_empty)'
 	@for module in $(MODULES); do \
 		$(STEP) "unit tests of $$module" $(PIPE) "go -C $$module test -race ./... "'$(hide_empty)' || exit 1; \
 	done
 
 .PHONY: test-integration
-test-integration: postgresql build example bin/kubernetes bin/gotestsum ## Tests on a real API server, started from bin/kubernetes.
+test-integration: postgresql build example bin/kubernetes bin/gotestsum ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
 			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'
@@ -107,27 +106,26 @@ test-integration: postgresql build example bin/kubernetes bin/gotestsum ## Tests
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
 	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
-		go test -race -count=1 -tags integration -run '^TestAnUpgradeRestartsNothing$$' ./test/integration
+		go test -race -count=1 -tags integration -run '^TestUpgradeRestartsNothing$$' ./test/integration
 
-# A tenth of the plans takes some minutes. How long one takes says nothing: a plan has no
-# time limit.
+# A tenth of the plans takes some minutes. The tests have no timeout, because the duration of a plan is not a failure.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
 
 .PHONY: test-faults
-test-faults: postgresql bin/faults.test bin/kubernetes ## A tenth of the plans of `make faults`; SEED says which.
+test-faults: postgresql bin/faults.test bin/kubernetes ## Run a tenth of the plans of `make faults`, selected by SEED.
 	@$(STEP) "faults, a tenth" $(faults) -faults.seed $(SEED)
 
 .PHONY: faults
-faults: postgresql bin/faults.test bin/kubernetes ## A fault at every request and event: make faults [PLAN=NAME].
+faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault at every request and event: make faults [PLAN=NAME].
 	@$(STEP) "faults" $(faults) -faults.all -faults.plan '$(PLAN)'
 
 .PHONY: mutants
-mutants: postgresql bin/kubernetes ## Show that `make faults` finds the faults in test/faults/mutants.
+mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in test/faults/mutants.
 	@$(STEP) "mutants" hack/mutants.sh
 
 .PHONY: e2e
-e2e: prerequisites ## Tests on a cluster of yours: make e2e KUBECONFIG=FILE.
-	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "Say which cluster: make e2e KUBECONFIG=FILE." >&2; exit 1; fi
+e2e: prerequisites ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE.
+	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "KUBECONFIG is not set: run make e2e KUBECONFIG=FILE." >&2; exit 1; fi
 	@$(STEP) "end-to-end tests" \
 		go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...
 
@@ -137,15 +135,15 @@ bench: build bin/kubernetes ## Compare with controller-runtime, and with the lim
 	@$(STEP) "benchmarks" bin/bench $(BENCH)
 
 .PHONY: fuzz
-fuzz: postgresql build bin/kubernetes ## Run every fuzz target for FUZZTIME (30s), and create OBJECTS (10000) odd objects of each kind.
+fuzz: postgresql build bin/kubernetes ## Run each fuzz target for FUZZTIME (30s), and create OBJECTS (10000) unusual objects of each kind.
 	@$(STEP) "fuzz" hack/fuzz.sh $(FUZZTIME)
-	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsHarmNobody \
+	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsDoNotAffectOtherTenants \
 		./test/odd -odd.objects $(OBJECTS) -odd.seed $(SEED) $(hide_steps)'
 
 ##@ Try
 
 .PHONY: demo
-demo: build bin/kubernetes ## See it run: local cluster, controller, examples.
+demo: build bin/kubernetes ## Show Windlass at work: local cluster, controller, examples.
 	@hack/demo.sh
 
 .PHONY: cluster-up

@@ -1,4 +1,4 @@
-// Package docs_test checks that the code in the documentation is the code in the project.
+// Package docs_test checks that the documentation quotes code that exists, and names tests that exist.
 package docs_test
 
 import (
@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// block is a fenced block with the comment before it, if there is one, that names its file.
+// block matches a fenced code block and the comment before the block, if any, that names the file of the code.
 var block = regexp.MustCompile("(?m)(?:^<!-- from (\\S+) -->\n)?^```(\\w+)\n((?s:.*?))^```$")
 
-func TestSnippetsAreInTheFilesThatTheyAreFrom(t *testing.T) {
+func TestSnippetsMatchSourceFiles(t *testing.T) {
 	page, err := os.ReadFile("adding-a-kind.md")
 	if err != nil {
 		t.Fatal(err)

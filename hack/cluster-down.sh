@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Ends the local Kubernetes of this checkout, and the controller that `make demo`
-# started on it.
+# Stops the local Kubernetes of this checkout, and the controller that `make demo` started on it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ -s .cluster/controller.pid ]]; then

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Shows Windlass run: a local Kubernetes, the controller out of cluster, three Ats, an
-# App that waits for its Database, and a Platform that comes up in order, with their
-# phases as they change.
-# Everything stays up afterwards.
+# Shows Windlass at work on a local Kubernetes, with the controller out of cluster: three Ats, an App that waits
+# for its Database, and a Platform whose components start in order. It prints the phases as they change.
+# The cluster and the controller keep running afterwards.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,7 +10,7 @@ export KUBECONFIG="${PWD}/${state}/kubeconfig"
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
-# free_port prints a TCP port of 127.0.0.1 on which nobody listens.
+# free_port PORT prints the first free TCP port of 127.0.0.1 from PORT on.
 free_port() {
   local port
   for ((port = $1; port < $1 + 100; port++)); do
@@ -20,11 +19,11 @@ free_port() {
       return
     fi
   done
-  echo "There is no free port from $1 on." >&2
+  echo "No port from $1 to $(($1 + 99)) is free." >&2
   return 1
 }
 
-# soon sets the schedule of a manifest some seconds ahead.
+# soon FILE prints a manifest with its schedule set to a few seconds from now.
 soon() { sed -E "s|^( *schedule:).*|\1 \"$(date -u -d '+8 seconds' +%FT%TZ)\"|" "$1"; }
 
 start_controller() {
@@ -45,7 +44,7 @@ start_controller() {
     if ! kill -0 "$(cat "${pid_file}")" 2>/dev/null; then break; fi
     sleep 0.1
   done
-  echo "The controller did not become ready; the end of ${state}/log/controller.log:" >&2
+  echo "The controller did not become ready. The last lines of ${state}/log/controller.log:" >&2
   tail -n 5 "${state}/log/controller.log" >&2
   return 1
 }
@@ -60,10 +59,10 @@ bin/kubectl wait --for=condition=Established -f artifacts/crds --timeout 30s >/d
 say "3. The controller, out of cluster"
 start_controller
 
-say "4. Three Ats: one that ends well (v1alpha1), one that fails, one that is suspended"
+say "4. Three Ats: one succeeds (v1alpha1), one fails, one is suspended"
 bin/kubectl delete platforms --all --ignore-not-found
 bin/kubectl delete ats,apps.windlass.dev,databases.windlass.dev --all --ignore-not-found
-bin/kubectl delete pvc --all --ignore-not-found # which a Database of an earlier demo has left
+bin/kubectl delete pvc --all --ignore-not-found # the volume of a Database of an earlier demo
 for example in at-v1alpha1 at-fails at-suspended; do
   soon "artifacts/examples/${example}.yaml" | bin/kubectl apply -f -
 done
@@ -94,7 +93,7 @@ say "7. The Database, and the variables that the App gets from its Secret"
 bin/kubectl get databases.windlass.dev
 bin/kubectl set env deployment/storefront --list
 
-say "8. A Platform, whose components start in the order in which they depend on each other"
+say "8. A Platform, whose components start in the order of their dependencies"
 bin/kubectl apply -f artifacts/examples/web-shop-platform.yaml
 bin/kubectl get platforms --watch &
 watch=$!
@@ -103,9 +102,9 @@ bin/kubectl wait platform/web-shop --for=condition=Ready --timeout 60s >/dev/nul
 kill "${watch}"
 wait "${watch}" 2>/dev/null || true
 trap - EXIT
-say "When each was made, and what it says"
+say "When each component was created, and its status"
 bin/kubectl get databases.windlass.dev,ats,apps.windlass.dev -n web-shop --no-headers --sort-by=.metadata.creationTimestamp \
-  -o custom-columns='MADE:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
+  -o custom-columns='CREATED:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
 
 say "What to look at next"
 cat <<TEXT
@@ -115,8 +114,8 @@ cat <<TEXT
   bin/kubectl get ats.v1alpha1.cnat.programming-kubernetes.info -o yaml
   bin/kubectl scale app/storefront --replicas=3 && bin/kubectl get app storefront --watch
   bin/kubectl get statefulsets,services,secrets,pvc -l app.kubernetes.io/instance=shop
-  bin/kubectl delete secret shop-credentials && bin/kubectl get pods --watch   # another password
-  bin/kubectl get platform web-shop -o yaml # each of its components, under status
+  bin/kubectl delete secret shop-credentials && bin/kubectl get pods --watch   # a new password
+  bin/kubectl get platform web-shop -o yaml # its status lists the components
   bin/kubectl delete platform web-shop && bin/kubectl get windlass -n web-shop
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
   less ${state}/log/controller.log

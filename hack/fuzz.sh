@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fuzz.sh [DURATION] runs every fuzz target for so long, 30 s unless told.
+# fuzz.sh [DURATION] runs each fuzz target for DURATION, which defaults to 30s.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

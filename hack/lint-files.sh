@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Checks what golangci-lint cannot: banned words in the names of files,
-# directories, functions and types, and the length of files.
+# Checks rules that golangci-lint has no linter for: banned words in the names of files, directories, functions and
+# types, and the length of files.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly max_lines=300 max_test_lines=500
-# A word stands alone, or ends a name: util_test.go, testutil/, podHelper.
+# A banned word is a name of its own, or the end of a name: util_test.go, testutil/, podHelper.
 readonly words='(util|helper|manager)s?|common|impl'
 readonly camel_words='(Util|Helper|Manager)s?|Common|Impl'
 
 failed=0
-report() { # report MESSAGE: reads what is wrong, one a line, from stdin.
+report() { # report MESSAGE prints MESSAGE for each place that it reads from stdin.
   local line
   while IFS= read -r line; do
     printf '%s: %s\n' "${line}" "$1" >&2
@@ -22,8 +22,7 @@ sources() {
   git ls-files --cached --others --exclude-standard "$@" | grep -vE '(^|/)pkg/generated/' | sort -u
 }
 
-# go_sources lists our Go files; those deleted but not yet committed are not
-# there to be read.
+# go_sources lists the Go files that are not generated. It leaves out files that are deleted but still in the index.
 go_sources() {
   local file
   while IFS= read -r file; do
@@ -31,7 +30,7 @@ go_sources() {
   done < <(sources '*.go')
 }
 
-readonly banned="util, helper, common, manager and impl say nothing; name what it does"
+readonly banned="the name contains util, helper, common, manager or impl, which say nothing: choose a name that says what it does"
 report "${banned}" < <(sources | grep -iE "(^|[/_.-])[a-z0-9]*(${words})([/_.-]|$)" || true)
 
 mapfile -t files < <(go_sources)
@@ -47,7 +46,7 @@ if ((${#files[@]} > 0)); then
     if [[ "${file}" == *_test.go ]]; then max="${max_test_lines}"; fi
     lines="$(wc -l <"${file}")"
     if ((lines > max)); then
-      report "longer than ${max} lines: split it by what it is about" <<<"${file}:${lines}"
+      report "longer than ${max} lines: split it by subject" <<<"${file}:${lines}"
     fi
   done
 fi

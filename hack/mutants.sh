@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# mutants.sh [NAME...] shows that the plans of test/faults find bugs: it applies each patch
-# of test/faults/mutants (or those named) to a copy of the tree, and runs the scenarios
-# that the patch names in its head until a plan fails. It fails if none does. For bugs that no plan
-# can show, as what users do is no fault of the surroundings, the head names a unit test instead:
-# "Test: PACKAGE NAME".
+# mutants.sh [NAME...] shows that the plans of test/faults find bugs. It applies each patch in test/faults/mutants, or
+# only the named ones, to a copy of the tree. Then it runs the scenarios in the head of the patch ("Scenarios: ...")
+# until a plan fails. Some bugs appear only after an action of a user, which no plan has. The head of such a patch
+# names a unit test instead ("Test: PACKAGE NAME"). The script fails if a bug is not found.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -41,10 +40,10 @@ for name in "${mutants[@]}"; do
     echo "${name}: NOT FOUND"
   elif ! grep -q ' failed$\|--- FAIL: TestFaults/' "${copy}/log"; then
     cat "${copy}/log"
-    echo "${name}: nothing could be run"
+    echo "${name}: the tests could not run"
     exit 1
   else
-    # What was found first: a plan, or a scenario without a fault.
+    # The first failure is a plan, or a scenario without a fault.
     echo "${name}: $({ sed -n 's/ failed$//p' "${copy}/log"; sed -n 's|.*--- FAIL: TestFaults/\([^ ]*\).*|\1, without a fault|p' "${copy}/log"; } | head -n 1)"
   fi
   patch --quiet --fuzz=0 --reverse -d "${copy}" -p1 <"${patch}"

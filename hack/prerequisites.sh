@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says in one sentence each what this machine lacks to build and test Windlass.
+# Checks that this machine can build and test Windlass. It prints one sentence for each missing prerequisite.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,11 +11,11 @@ missing() {
 
 want="$(awk '$1 == "go" { print $2 }' go.mod)"
 if ! command -v go >/dev/null; then
-  missing "Go is missing: install version ${want} or later, and put it into PATH."
+  missing "Go is missing: install version ${want} or later, and add it to PATH."
 elif ! have="$(go env GOVERSION 2>&1)"; then
-  missing "Go cannot run here (version ${want} or later is needed): ${have}"
+  missing "Go does not run here (version ${want} or later is required): ${have}"
 elif [[ "$(printf '%s\n' "${want}" "${have#go}" | sort -V | head -n 1)" != "${want}" ]]; then
-  missing "Go is too old: this is ${have#go}, install version ${want} or later."
+  missing "Go ${have#go} is too old: install version ${want} or later."
 fi
 if ! command -v git >/dev/null; then
   missing "git is missing: install the package git."
@@ -23,6 +23,6 @@ elif ! git rev-parse --git-dir >/dev/null 2>&1; then
   missing "This is not a git checkout: get Windlass with git clone."
 fi
 if ! gcc -E -include stdlib.h - </dev/null >/dev/null 2>&1; then
-  missing "gcc is missing or has no C headers: install the packages gcc and libc6-dev; Go's race detector needs them."
+  missing "gcc or its C headers are missing: install the packages gcc and libc6-dev, which the race detector of Go needs."
 fi
 exit "${failed}"

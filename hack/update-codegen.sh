@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Makes what is generated from pkg/apis, in this module and in those below examples: deepcopy and
-# register functions beside the types, clients in pkg/generated, and the CRDs in artifacts/crds.
+# Generates code and manifests from pkg/apis, in this module and in the modules below examples: deepcopy and register
+# functions next to the types, clients in pkg/generated, and CRDs in artifacts/crds.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 boilerplate="${root}/hack/boilerplate.go.txt"
 
-# kube_codegen.sh builds its generators into GOBIN, from the module in
-# KUBE_CODEGEN_ROOT. Both are ours, so that the versions are those which
-# hack/tools/go.mod pins, and nothing lands outside the checkout.
+# kube_codegen.sh builds its generators from the module in KUBE_CODEGEN_ROOT, and installs them into GOBIN. Both
+# directories are in this checkout, so that hack/tools/go.mod pins the versions, and nothing is written elsewhere.
 export GOBIN="${root}/bin/tools"
 go -C "${root}/hack/tools" mod download k8s.io/code-generator
 # shellcheck source=/dev/null

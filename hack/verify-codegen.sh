@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Fails if generated files are stale, or if a generator leaves anything behind.
-# It generates in a copy and compares the copy with itself, so a working tree
-# with other changes is fine, and nothing in it is touched.
+# Fails if generated files are outdated, or if a generator leaves other files behind. It runs the generators in a copy
+# of the tree, and compares the copy before and after. The working tree may have other changes, and stays unchanged.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -17,8 +16,7 @@ git ls-files -z --cached --others --exclude-standard |
 mkdir -p "${copy}/bin"
 ln -s "${root}/bin/tools" "${copy}/bin/tools"
 
-# The copy's own index is the state before. Files that a generator adds are
-# added with intent only, so that the diff shows them too.
+# The git index of the copy has the state before. The option --intent-to-add makes the diff show new files too.
 in_copy() { git -C "${copy}" -c core.excludesFile= -c core.autocrlf=false "$@"; }
 in_copy init --quiet --template=
 in_copy add --all
@@ -28,6 +26,6 @@ if ! output="$("${copy}/hack/update-codegen.sh" 2>&1)"; then
 fi
 in_copy add --all --intent-to-add
 if ! in_copy --no-pager diff --stat --exit-code; then
-  echo "Generated files are stale: run hack/update-codegen.sh and commit what it changes." >&2
+  echo "Generated files are outdated: run hack/update-codegen.sh, and commit its changes." >&2
   exit 1
 fi

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Fails if a go.mod is not tidy, or if the main module needs controller-runtime
-# in any way.
+# Fails if a go.mod is not tidy, or if the main module depends on controller-runtime, even indirectly.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -8,7 +7,7 @@ readonly unwanted=sigs.k8s.io/controller-runtime
 
 for dir in . examples/memcached hack/tools hack/tools/lint test/bench; do
   if ! go -C "${dir}" mod tidy -diff >/dev/null; then
-    echo "${dir}/go.mod is not tidy: run go mod tidy in ${dir} and commit what it changes." >&2
+    echo "${dir}/go.mod is not tidy: run go mod tidy in ${dir}, and commit its changes." >&2
     exit 1
   fi
 done
@@ -19,6 +18,6 @@ if [[ "${why}" != *"does not need module ${unwanted}"* ]]; then
 fi
 modules="$(go list -m -f '{{.Path}}' all)"
 if grep -qxF "${unwanted}" <<<"${modules}"; then
-  echo "The main module must not depend on ${unwanted}: go mod graph shows what brings it in." >&2
+  echo "The main module must not depend on ${unwanted}: go mod graph shows which module requires it." >&2
   exit 1
 fi

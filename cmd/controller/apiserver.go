@@ -12,16 +12,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// lookupTimeout limits the lookups of the addresses of the API server.
+// lookupTimeout limits the time for all lookups of the addresses of the API server.
 const lookupTimeout = 5 * time.Second
 
-// apiServers returns the addresses of the API server: the addresses in config, and the address of the Service
-// in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. It resolves a host name once. If that fails, it
-// logs the error and continues, since the clients may use a proxy.
+// apiServers returns the addresses of the API server: the addresses of the host in config, and the address of
+// the Service in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. If the lookup of a host fails, apiServers
+// logs the error and omits the host, since the clients may use a proxy.
 func apiServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("reading the API server's URL: %w", err)
+		return nil, fmt.Errorf("determining the URL of the API server: %w", err)
 	}
 	port := server.Port()
 	if port == "" {
@@ -33,11 +33,11 @@ func apiServers(ctx context.Context, config *rest.Config, env func(string) strin
 	for _, at := range [][2]string{{server.Hostname(), port}, {env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")}} {
 		number, err := strconv.ParseUint(at[1], 10, 16)
 		if err != nil {
-			continue // not in a Pod
+			continue // the variables are not set outside of a Pod
 		}
 		addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", at[0])
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "ExternalDatabases can lead to the API server: its addresses are not known", "host", at[0])
+			klog.FromContext(ctx).Error(err, "Looking up the API server failed; connections of ExternalDatabases to its addresses are not blocked", "host", at[0])
 		}
 		for _, address := range addresses {
 			all = append(all, netip.AddrPortFrom(address.Unmap(), uint16(number)))

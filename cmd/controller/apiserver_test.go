@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestTheAddressesOfTheAPIServerAreKnown(t *testing.T) {
+func TestAPIServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		host string
 		env  map[string]string

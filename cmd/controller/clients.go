@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// accountNamespace is the file in which a Pod finds its namespace.
+// accountNamespace is the path of the file with the namespace of the Pod.
 const accountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // clients holds the clients of the API server and their configuration.
@@ -20,7 +20,7 @@ type clients struct {
 	operator.Clients
 	config *rest.Config
 
-	// namespace is the namespace of the Pod, or out of cluster of the kubeconfig.
+	// namespace is the namespace of the Pod or, out of cluster, of the kubeconfig.
 	namespace string
 	inCluster bool
 }
@@ -39,17 +39,17 @@ func newClients(o *options) (*clients, error) {
 	return c, nil
 }
 
-// loadConfig returns the configuration from a kubeconfig, or from the Pod's service account if kubeconfig is
-// empty.
+// loadConfig returns the configuration and the namespace from a kubeconfig. If kubeconfig is empty, it returns
+// the configuration of the Pod's service account and the namespace of the Pod, and inCluster is true.
 func loadConfig(kubeconfig string) (config *rest.Config, namespace string, inCluster bool, err error) {
 	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 		if err != nil {
-			return nil, "", false, fmt.Errorf("there is no cluster: give --kubeconfig or set KUBECONFIG, since this does not run in a Pod (%w)", err)
+			return nil, "", false, fmt.Errorf("loading the configuration of a Pod: %w; to run out of cluster, set --kubeconfig or KUBECONFIG", err)
 		}
 		data, err := os.ReadFile(accountNamespace)
 		if err != nil {
-			return nil, "", false, fmt.Errorf("reading the Pod's namespace: %w", err)
+			return nil, "", false, fmt.Errorf("reading the namespace of the Pod: %w", err)
 		}
 		return config, strings.TrimSpace(string(data)), true, nil
 	}
@@ -59,7 +59,7 @@ func loadConfig(kubeconfig string) (config *rest.Config, namespace string, inClu
 		return nil, "", false, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
-		return nil, "", false, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
+		return nil, "", false, fmt.Errorf("reading the namespace from kubeconfig %s: %w", kubeconfig, err)
 	}
 	return config, namespace, false, nil
 }

@@ -49,7 +49,7 @@ type options struct {
 // noAddress is the value of --bind-address for a process without endpoints.
 const noAddress = "0"
 
-// parse parses the flags. Each of its errors is one sentence.
+// parse parses the flags. The text of each error is one line.
 func parse(args []string) (*options, error) {
 	o := &options{logging: logsapi.NewLoggingConfiguration()}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
@@ -69,24 +69,24 @@ func parse(args []string) (*options, error) {
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Kubeconfig file of the cluster. Defaults to $KUBECONFIG, or to the account of the Pod that this runs in.")
-	flags.StringVar(&o.kinds.Namespace, "namespace", "", "The one namespace to work in, for which a Role is enough. Empty means all.")
-	flags.IntVar(&o.workers, "workers", 10, "Objects of each kind that are worked on at once.")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Requests a second to the API server. Negative means as many as its priority and fairness lets through.")
-	flags.IntVar(&o.burst, "kube-api-burst", 100, "Requests beyond --kube-api-qps for a moment. Without effect if that is negative.")
-	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At that names none.")
-	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database that names none, without the tag, which is the version: for example registry.example.com/library/postgres. Another one restarts these Databases.")
-	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Where the servers of ExternalDatabases may be: names, in which * stands for any characters, addresses, and networks such as 10.0.0.0/8, in which the address that a name resolves to must be. Empty means anywhere but loopback, link-local and other special addresses, and the API server.")
-	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the administrator of the server makes where it does not trust owners with them. Their scripts run with all the administrator's rights in a schema that the owner may write to.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Work only while holding the Leases named windlass-controller: the installation's, so that several replicas may run, and the cluster's, so that several installations may. False disables both.")
-	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the installation's Lease. Defaults to --namespace, else to the Pod's, or out of cluster to the kubeconfig's.")
-	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the cluster's Lease, which only one of several installations holds. It must be the same for all. Without effect with --namespace.")
-	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address for /healthz, /readyz and /metrics. 0 means none.")
-	flags.BoolVar(&o.pprof, "pprof", false, "Serve /debug/pprof on --bind-address too.")
-	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address for the conversion webhook.")
-	flags.StringVar(&o.webhookURL, "webhook-url", "", "Out of cluster: the https URL at which the API server reaches the conversion webhook. Without it v1 of At works alone.")
-	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the webhook's Service and certificate. Defaults to the Pod's, or out of cluster to the kubeconfig's.")
-	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook", "Service by which the API server reaches the conversion webhook in a cluster.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig file. Defaults to $KUBECONFIG. Empty means the service account of the Pod.")
+	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
+	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time.")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
+	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
+	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At without spec.image.")
+	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database without spec.image, for example registry.example.com/library/postgres. The operator adds spec.version as the tag. A change of this flag restarts these Databases.")
+	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Hosts to which the operator may connect for ExternalDatabases: host names such as *.example.com (* matches any characters), IP addresses, and networks such as 10.0.0.0/8. An entry matches the name of a host, or the address to which the name resolves. Empty allows all hosts except loopback, link-local and other special addresses, and the API server.")
+	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the database may not create them. Their scripts run with all rights of the administrator, in a schema that the owner can write to.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. False disables both.")
+	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
+	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
+	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz, /readyz and /metrics. 0 disables these endpoints.")
+	flags.BoolVar(&o.pprof, "pprof", false, "Also serve /debug/pprof on --bind-address.")
+	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address at which the operator serves the conversion webhook.")
+	flags.StringVar(&o.webhookURL, "webhook-url", "", "HTTPS URL at which the API server reaches the conversion webhook of an operator that runs out of cluster. Without this URL, such an operator serves only version v1 of At.")
+	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the Service and the certificate of the conversion webhook. Defaults to the namespace of the Pod or, out of cluster, of the kubeconfig.")
+	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook", "Name of the Service through which the API server reaches the conversion webhook in a cluster.")
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 }
@@ -95,7 +95,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 // contain Secrets.
 const highestVerbosity = 7
 
-// repository matches the name of an image without tag and digest: its last part has no colon.
+// repository matches an image without tag and digest. The last part of the image's path has no colon.
 var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
 
 func (o *options) validate() error {
@@ -104,7 +104,7 @@ func (o *options) validate() error {
 		verbosity = max(verbosity, uint32(module.Verbosity))
 	}
 	if verbosity > highestVerbosity {
-		return fmt.Errorf("--v and --vmodule must be at most %d: from %d on, the content of Secrets would be in the log", highestVerbosity, highestVerbosity+1)
+		return fmt.Errorf("--v and --vmodule must be at most %d, not %d, because higher levels log the content of Secrets", highestVerbosity, verbosity)
 	}
 	if o.workers < 1 {
 		return fmt.Errorf("--workers must be at least 1, not %d", o.workers)
@@ -129,7 +129,7 @@ func (o *options) validate() error {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return fmt.Errorf("%s must be HOST:PORT or :PORT, not %q", flag, address)
+			return fmt.Errorf("%s must have the form HOST:PORT or :PORT, not %q", flag, address)
 		}
 	}
 	var err error
@@ -140,7 +140,7 @@ func (o *options) validate() error {
 		return nil
 	}
 	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Host == "" || !strings.HasPrefix(u.Path, "/") {
-		return fmt.Errorf("--webhook-url must be like https://HOST:PORT/convert, not %q", o.webhookURL)
+		return fmt.Errorf("--webhook-url must have the form https://HOST:PORT/convert, not %q", o.webhookURL)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
+func TestParseRejectsInvalidFlag(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
 		"a flag that does not exist":     {"--nonsense", "unknown flag: --nonsense"},
 		"a word that is no flag":         {"nonsense", `unexpected argument "nonsense"`},
@@ -19,13 +19,13 @@ func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 		"no namespace for the Lease":     {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
 		"an image with a tag":            {"--postgresql-image=registry:5000/postgres:17", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "registry:5000/postgres:17"`},
 		"an image with a digest":         {"--postgresql-image=postgres@sha256:00", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "postgres@sha256:00"`},
-		"an address without a port":      {"--bind-address=localhost", `--bind-address must be HOST:PORT or :PORT, not "localhost"`},
-		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must be HOST:PORT or :PORT, not "0"`},
-		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must be like https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
-		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must be like https://HOST:PORT/convert, not "localhost"`},
-		"a host that is none":            {"--external-database-allowed-hosts=10.0.0.0/8,db/x", `--external-database-allowed-hosts: "db/x" is neither a name, such as *.db.example.com, nor an address, nor a network, such as 10.0.0.0/8`},
-		"a log that holds Secrets":       {"-v=8", "--v and --vmodule must be at most 7: from 8 on, the content of Secrets would be in the log"},
-		"a part of it that does":         {"--vmodule=request=10", "--v and --vmodule must be at most 7: from 8 on, the content of Secrets would be in the log"},
+		"an address without a port":      {"--bind-address=localhost", `--bind-address must have the form HOST:PORT or :PORT, not "localhost"`},
+		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must have the form HOST:PORT or :PORT, not "0"`},
+		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must have the form https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
+		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must have the form https://HOST:PORT/convert, not "localhost"`},
+		"a host that is none":            {"--external-database-allowed-hosts=10.0.0.0/8,db/x", `--external-database-allowed-hosts: "db/x" is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8`},
+		"a log that holds Secrets":       {"-v=8", "--v and --vmodule must be at most 7, not 8, because higher levels log the content of Secrets"},
+		"a part of it that does":         {"--vmodule=request=10", "--v and --vmodule must be at most 7, not 10, because higher levels log the content of Secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse([]string{c.arg})
@@ -36,7 +36,7 @@ func TestABadFlagIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreAccepted(t *testing.T) {
+func TestParseAcceptsDefaults(t *testing.T) {
 	if _, err := parse(nil); err != nil {
 		t.Error(err)
 	}

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// systemless is the environment variable that marks the process that TestThereAreRootsWhereTheSystemHasNone
+// systemless is the environment variable that marks the process that TestDefaultRootsExistWithoutSystemRoots
 // starts.
 const systemless = "WINDLASS_TEST_SYSTEMLESS"
 
-// TestThereAreRootsWhereTheSystemHasNone verifies a certificate with the default roots in a process that
+// TestDefaultRootsExistWithoutSystemRoots verifies a certificate with the default roots in a process that
 // finds no root certificates on its system, like a process in the image.
-func TestThereAreRootsWhereTheSystemHasNone(t *testing.T) {
+func TestDefaultRootsExistWithoutSystemRoots(t *testing.T) {
 	if os.Getenv(systemless) != "" {
 		roots, err := x509.SystemCertPool()
 		if err != nil || roots.Equal(x509.NewCertPool()) {

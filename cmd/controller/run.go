@@ -26,7 +26,7 @@ import (
 // leaseName is the name of all Leases of the operator.
 const leaseName = "windlass-controller"
 
-// webhookDelay is how long the webhook serves after the signal, so that the Service removes the Pod first.
+// webhookDelay is how long the webhook serves after SIGTERM, so that the Service stops sending requests first.
 const webhookDelay = 5 * time.Second
 
 // reportingController is the operator's name in Events.
@@ -76,15 +76,15 @@ func run(ctx context.Context, o *options) error {
 	})
 }
 
-// leases returns the Leases that this process must hold to work, in the order in which it acquires
+// leases returns the Leases that this process must hold to reconcile, in the order in which it acquires
 // them.
 //
-// An operator of the whole cluster needs two Leases. The first is in the namespace of its Pods:
-// earlier versions use it too, so that an upgrade never has two leaders. The second is in
-// --cluster-lease-namespace: it keeps two installations from working in one cluster.
+// An operator of the whole cluster needs two Leases. The first Lease is in the namespace of its Pods:
+// earlier versions use this Lease too, so an upgrade never has two leaders. The second Lease is in
+// --cluster-lease-namespace: only one installation at a time can hold this Lease.
 //
 // An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
-// different namespaces work side by side. --leader-election-namespace moves the first Lease.
+// different namespaces work side by side. --leader-election-namespace moves the first or only Lease.
 func leases(client kubernetes.Interface, o *options, namespace, identity string) []process.Lease {
 	if !o.leaderElect {
 		return nil
@@ -110,9 +110,9 @@ func ownNamespaces(c *clients, o *options) []string {
 	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
 }
 
-// takeOver returns a function that lets the webhook take over the conversion from another installation. The
-// function does nothing with --namespace: only the installation that works in all namespaces and holds the
-// cluster's Lease may take over.
+// takeOver returns a function that lets this installation take over the webhook from another installation. Without
+// a webhook, the function does nothing. With --namespace, it does nothing either: only the installation that works in
+// all namespaces and holds the cluster's Lease may take over.
 func takeOver(converter *webhook.Server, o *options) func() {
 	if converter == nil || o.kinds.Namespace != "" {
 		return func() {}
@@ -127,7 +127,7 @@ func serveWebhook(converter *webhook.Server) func(context.Context) error {
 	}
 	return func(ctx context.Context) error {
 		if err := converter.Run(ctx); err != nil {
-			return fmt.Errorf("conversion webhook: %w", err)
+			return fmt.Errorf("running the conversion webhook: %w", err)
 		}
 		return nil
 	}
@@ -137,7 +137,7 @@ func serveWebhook(converter *webhook.Server) func(context.Context) error {
 // --webhook-url, since the API server has no address to call.
 func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, error) {
 	if !c.inCluster && o.webhookURL == "" {
-		klog.FromContext(ctx).Info("No conversion webhook: out of cluster it needs --webhook-url. Only version v1 of At works; requests for v1alpha1 fail.")
+		klog.FromContext(ctx).Info("Not serving the conversion webhook, because --webhook-url is not set. Only version v1 of At works; requests for v1alpha1 fail.")
 		return nil, nil
 	}
 	opts := webhook.Options{
@@ -153,13 +153,13 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 	}
 	server, err := webhook.New(c.Kube, c.CRDs, opts)
 	if err != nil {
-		return nil, fmt.Errorf("making the conversion webhook: %w", err)
+		return nil, fmt.Errorf("creating the conversion webhook: %w", err)
 	}
 	return server, nil
 }
 
 // conversions returns the readiness check of the conversion webhook. With --namespace, an operator is also
-// ready while another installation converts.
+// ready while another installation serves the webhook.
 func conversions(converter *webhook.Server, o *options) func() error {
 	return func() error {
 		if converter == nil {
@@ -173,12 +173,12 @@ func conversions(converter *webhook.Server, o *options) func() error {
 	}
 }
 
-// checkCRDs logs how to install the CRDs if they are missing. The informers retry until they are installed.
+// checkCRDs logs how to install the CRDs if they are missing. The informers retry until the CRDs are installed.
 func checkCRDs(ctx context.Context, c *clients) {
 	for _, gv := range operator.GroupVersions {
 		_, err := c.Windlass.Discovery().ServerResourcesForGroupVersion(gv.String())
 		if apierrors.IsNotFound(err) {
-			klog.FromContext(ctx).Info("The CRDs are not installed; waiting for them. Install them with: kubectl apply -f artifacts/crds", "groupVersion", gv)
+			klog.FromContext(ctx).Info("Waiting for CustomResourceDefinitions that are not installed. To install them, run: kubectl apply -f artifacts/crds", "groupVersion", gv)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhichLeasesAreHeld(t *testing.T) {
+func TestLeases(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags []string
 		want  []string

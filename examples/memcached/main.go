@@ -1,4 +1,4 @@
-// Command memcached-operator reconciles Memcacheds, in a cluster or out of it.
+// Command memcached-operator reconciles Memcacheds. It runs in a cluster, or out of cluster with a kubeconfig.
 package main
 
 import (

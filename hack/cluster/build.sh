@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds bin/kubernetes. Go's own cache decides what is left to do.
+# Builds bin/kubernetes. The build cache of Go decides which packages are compiled.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly target=../../bin/kubernetes
 
-# Without a version kubectl cannot tell whether it suits the server.
+# kubectl compares its version with the version of the server.
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 IFS=. read -r major minor _ <<<"${version#v}"
 flags="-s -w"

@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// patience is how long a cluster may take to become ready.
+// patience is the time in which a cluster must become ready.
 const patience = time.Minute
 
-// own carries out run, up or down.
+// own executes the command run, up or down.
 func own(name string, args []string) error {
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	dir := flags.String("dir", ".cluster", "directory of the cluster")
 	audit := flags.Bool("audit", false, "write DIR/audit.log")
-	daemon := flags.Bool("daemon", false, "do not end with standard input")
+	daemon := flags.Bool("daemon", false, "keep running after the end of standard input")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -45,7 +45,8 @@ func own(name string, args []string) error {
 	}
 }
 
-// run keeps a cluster until it is told to end.
+// run starts a cluster. It stops the cluster on a signal, if a component ends unexpectedly, and, unless daemon is
+// set, at the end of standard input.
 func (c *cluster) run(daemon bool) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -67,7 +68,7 @@ func (c *cluster) run(daemon bool) (err error) {
 	defer cancel()
 	if err := s.startAll(starting); err != nil {
 		if ctx.Err() != nil {
-			return nil // told to end before it was ready
+			return nil // a signal arrived before the cluster was ready
 		}
 		return err
 	}
@@ -89,7 +90,7 @@ func (c *cluster) run(daemon bool) (err error) {
 	return s.serve(ctx, lines)
 }
 
-// read sends the lines of r, and closes the channel at its end.
+// read sends the lines of r to a channel, and closes the channel at the end of r.
 func read(r io.Reader, lines chan<- string) {
 	defer close(lines)
 	for scanner := bufio.NewScanner(r); scanner.Scan(); {
@@ -97,7 +98,7 @@ func read(r io.Reader, lines chan<- string) {
 	}
 }
 
-// serve carries out commands until they or ctx end, or a component dies.
+// serve executes the commands in lines until lines is closed, ctx ends, or a component ends unexpectedly.
 func (s *supervisor) serve(ctx context.Context, lines <-chan string) error {
 	for {
 		select {
@@ -109,11 +110,11 @@ func (s *supervisor) serve(ctx context.Context, lines <-chan string) error {
 			if !more {
 				return nil
 			}
-			answer := "ok"
+			response := "ok"
 			if err := s.carryOut(ctx, strings.Fields(line)); err != nil {
-				answer = "error: " + strings.ReplaceAll(err.Error(), "\n", " ")
+				response = "error: " + strings.ReplaceAll(err.Error(), "\n", " ")
 			}
-			fmt.Println(answer)
+			fmt.Println(response)
 		}
 	}
 }
@@ -134,14 +135,14 @@ func (s *supervisor) carryOut(ctx context.Context, words []string) error {
 		defer cancel()
 		return s.await(ctx, s.cluster.serving)
 	default:
-		return errors.New("the commands are: stop NAME, kill NAME, start NAME, compact")
+		return fmt.Errorf("unknown command %q: it must be stop NAME, kill NAME, start NAME or compact", strings.Join(words, " "))
 	}
 }
 
 // up starts a cluster in the background and waits until it is ready.
 func (c *cluster) up() error {
 	if c.supervised() != 0 {
-		fmt.Printf("The cluster in %s is up already.\n  export KUBECONFIG=%s\n", c.dir, c.path("kubeconfig"))
+		fmt.Printf("The cluster in %s is already running.\n  export KUBECONFIG=%s\n", c.dir, c.path("kubeconfig"))
 		return nil
 	}
 	if err := c.remove(); err != nil {
@@ -185,11 +186,11 @@ func (c *cluster) up() error {
 	}
 }
 
-// down ends the cluster of up and removes its directory.
+// down stops the cluster that up has started, and removes its directory.
 func (c *cluster) down() error {
 	if pid := c.supervised(); pid != 0 {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			return fmt.Errorf("ending process %d: %w", pid, err)
+			return fmt.Errorf("stopping process %d: %w", pid, err)
 		}
 		for c.supervised() != 0 {
 			time.Sleep(50 * time.Millisecond)
@@ -198,7 +199,7 @@ func (c *cluster) down() error {
 	return c.remove()
 }
 
-// remove removes the directory, unless it holds things but no cluster.
+// remove removes the directory of the cluster. It fails if the directory has other files, but no cluster.
 func (c *cluster) remove() error {
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -209,12 +210,12 @@ func (c *cluster) remove() error {
 	}
 	ours := func(e os.DirEntry) bool { return e.Name() == "pid" || e.Name() == "tokens.csv" }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
-		return fmt.Errorf("%s is not empty and holds no cluster: remove it yourself, or name another", c.dir)
+		return fmt.Errorf("removing %s: the directory is not empty, but has no cluster; remove it yourself, or set --dir to another directory", c.dir)
 	}
 	return os.RemoveAll(c.dir)
 }
 
-// supervised is the process that keeps the cluster of this directory, or 0.
+// supervised returns the ID of the process that runs the cluster of this directory, or 0.
 func (c *cluster) supervised() int {
 	data, err := os.ReadFile(c.path("pid"))
 	if err != nil {

@@ -16,16 +16,15 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// auditPolicy records who did what, once for each request, without bodies.
+// auditPolicy logs each request once, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// write makes everything that the components read: a key for service accounts, a
-// certificate for the API server, a token for the administrator, and the
-// kubeconfig that holds both.
+// write creates the files that the components read, among them a key for service accounts, a certificate for the API
+// server, a token for the administrator, and the kubeconfig with the certificate and the token.
 func (c *cluster) write() error {
 	for _, dir := range []string{c.dir, c.path("log"), c.path("etcd")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -34,15 +33,15 @@ func (c *cluster) write() error {
 	}
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
 	if err != nil {
-		return fmt.Errorf("making the API server's certificate: %w", err)
+		return fmt.Errorf("creating the certificate of the API server: %w", err)
 	}
 	accounts, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		return fmt.Errorf("making the key for service accounts: %w", err)
+		return fmt.Errorf("generating the key for service accounts: %w", err)
 	}
 	token := make([]byte, 16)
 	if _, err := rand.Read(token); err != nil {
-		return fmt.Errorf("making a token: %w", err)
+		return fmt.Errorf("generating a token: %w", err)
 	}
 	files := map[string][]byte{
 		"apiserver.crt": certificate,

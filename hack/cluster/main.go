@@ -1,8 +1,7 @@
-// Command kubernetes is a whole Kubernetes in one binary, for trying and testing
-// Windlass on one machine: etcd, kube-apiserver, kube-controller-manager,
-// kube-scheduler, kubectl, and kwok, which simulates a node. The first argument
-// says which. Three more are its own: run keeps a cluster in the foreground, up and
-// down start and end one in the background.
+// Command kubernetes is a complete Kubernetes in one binary, to try and test Windlass on one machine. It contains
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, and kwok, which simulates a node. The first
+// argument selects one of them. The command run runs a cluster in the foreground. The commands up and down start and
+// stop a cluster in the background.
 package main
 
 import (
@@ -22,9 +21,9 @@ import (
 )
 
 const usage = `usage: kubernetes COMMAND [flags]
-  run --dir DIR [--audit]   a cluster in the foreground; see README.md for the commands it reads
-  up --dir DIR              a cluster in the background
-  down --dir DIR            ends that cluster and removes DIR
+  run --dir DIR [--audit]   runs a cluster in the foreground; README.md lists the commands that it reads
+  up --dir DIR              starts a cluster in the background
+  down --dir DIR            stops this cluster and removes DIR
   kubectl, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok`
 
 func main() {
@@ -54,7 +53,7 @@ func main() {
 	case "kwok":
 		kwok()
 	default:
-		fmt.Fprintf(os.Stderr, "kubernetes: there is no component %q\n%s\n", os.Args[0], usage)
+		fmt.Fprintf(os.Stderr, "kubernetes: unknown component %q\n%s\n", os.Args[0], usage)
 		os.Exit(2)
 	}
 }

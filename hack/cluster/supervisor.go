@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// component is a program of the cluster and how it is called.
+// component is a program of the cluster, with its arguments.
 type component struct {
 	name string
 	args []string
 }
 
-// process is a component that runs.
+// process is a running component.
 type process struct {
 	name     string
 	command  *exec.Cmd
 	ended    chan struct{}
-	expected bool // to end
+	expected bool // whether the supervisor ends the process
 }
 
 // supervisor starts and ends the components of a cluster.
@@ -34,26 +34,26 @@ type supervisor struct {
 	self    string
 	mu      sync.Mutex
 	running []*process
-	died    chan string // names of components that ended by themselves
+	died    chan string // names of components that have ended unexpectedly
 }
 
 func newSupervisor(c *cluster) (*supervisor, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
+		return nil, fmt.Errorf("finding the path of this program: %w", err)
 	}
 	return &supervisor{cluster: c, self: self, died: make(chan string, 16)}, nil
 }
 
-// start starts a component that does not run.
+// start starts a component. It fails if the component is running.
 func (s *supervisor) start(name string) error {
 	all := s.cluster.components()
 	i := slices.IndexFunc(all, func(c component) bool { return c.name == name })
 	if i < 0 {
-		return fmt.Errorf("there is no component %q", name)
+		return fmt.Errorf("unknown component %q", name)
 	}
 	if s.find(name) != nil {
-		return fmt.Errorf("%s runs already", name)
+		return fmt.Errorf("%s is already running", name)
 	}
 	log, err := os.OpenFile(s.cluster.path("log/"+name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *supervisor) start(name string) error {
 	return <-started
 }
 
-// keep runs a process to its end. The kernel sends Pdeathsig when the thread that
-// forked ends, so this goroutine keeps its thread.
+// keep starts a process, sends the result to started, and waits until the process ends. The kernel sends Pdeathsig when
+// the thread that started the process ends, so this goroutine keeps its thread.
 func (s *supervisor) keep(p *process, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,7 +80,7 @@ func (s *supervisor) keep(p *process, started chan<- error) {
 	s.running = append(s.running, p)
 	s.mu.Unlock()
 	started <- nil
-	_ = p.command.Wait() // how it ended is in its log
+	_ = p.command.Wait() // the log of the process has the reason
 	s.mu.Lock()
 	s.running = slices.DeleteFunc(s.running, func(other *process) bool { return other == p })
 	expected := p.expected
@@ -102,11 +102,12 @@ func (s *supervisor) find(name string) *process {
 	return nil
 }
 
-// end ends a component with a signal and waits for it, with SIGKILL after 10 s.
+// end sends a signal to a component, and SIGKILL if the component has not ended after 10 s. It waits until the
+// component has ended.
 func (s *supervisor) end(name string, signal syscall.Signal) error {
 	p := s.find(name)
 	if p == nil {
-		return fmt.Errorf("%s does not run", name)
+		return fmt.Errorf("%s is not running", name)
 	}
 	s.mu.Lock()
 	p.expected = true
@@ -121,7 +122,7 @@ func (s *supervisor) end(name string, signal syscall.Signal) error {
 	return nil
 }
 
-// endAll ends what runs. Nothing is kept, so nothing needs time to end in order.
+// endAll kills all components that are running. They need no time to shut down, because nobody uses their data again.
 func (s *supervisor) endAll() {
 	for _, c := range slices.Backward(s.cluster.components()) {
 		if s.find(c.name) != nil {
@@ -130,7 +131,7 @@ func (s *supervisor) endAll() {
 	}
 }
 
-// startAll starts everything and returns when the node is Ready.
+// startAll starts all components and waits until Pods can run.
 func (s *supervisor) startAll(ctx context.Context) error {
 	for _, c := range s.cluster.components() {
 		if err := s.start(c.name); err != nil {
@@ -145,7 +146,7 @@ func (s *supervisor) startAll(ctx context.Context) error {
 	return s.await(ctx, s.cluster.usable)
 }
 
-// await polls a condition until it holds, ctx ends, or a component dies.
+// await polls holds until it returns nil, ctx ends, or a component ends unexpectedly.
 func (s *supervisor) await(ctx context.Context, holds func(context.Context) error) error {
 	for {
 		err := holds(ctx)
@@ -162,9 +163,9 @@ func (s *supervisor) await(ctx context.Context, holds func(context.Context) erro
 	}
 }
 
-// obituary is the error for a component that has ended by itself.
+// obituary returns the error for a component that has ended unexpectedly, with the end of its log.
 func (s *supervisor) obituary(name string) error {
 	data, _ := os.ReadFile(s.cluster.path("log/" + name + ".log"))
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return fmt.Errorf("%s ended by itself; its last words:\n%s", name, strings.Join(lines[max(0, len(lines)-5):], "\n"))
+	return fmt.Errorf("%s ended unexpectedly; the last lines of its log:\n%s", name, strings.Join(lines[max(0, len(lines)-5):], "\n"))
 }

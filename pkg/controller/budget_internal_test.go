@@ -15,7 +15,7 @@ func TestBudget(t *testing.T) {
 		spend bool
 	}{
 		{0, 0, true}, {0, 0, true}, {0, 0, true},
-		{0, time.Second, true}, // spending without a turn does not extend the wait
+		{0, time.Second, true}, // a call of spend without a turn does not extend the wait
 		{0, time.Second, false},
 		{400 * time.Millisecond, 600 * time.Millisecond, false},
 		{time.Second, 0, true},
@@ -37,7 +37,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestABudgetRemembersOnlyThoseWhoHaveUsedItLately(t *testing.T) {
+func TestBudgetForgetsIdleKeys(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := newBudget[string](3, time.Second)
 	for i := range 10000 {

@@ -21,7 +21,7 @@ func repaint() *painter {
 	return kind
 }
 
-func TestAnObjectThatIsWrittenInALoopIsSlowedDown(t *testing.T) {
+func TestControllerThrottlesObjectWrittenInLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t, true, repaint())
 		w.runFor(time.Hour)
@@ -31,7 +31,7 @@ func TestAnObjectThatIsWrittenInALoopIsSlowedDown(t *testing.T) {
 	})
 }
 
-func TestAnObjectThatIsReconciledWithoutAWriteIsNotSlowedDown(t *testing.T) {
+func TestControllerDoesNotThrottleReconcilesWithoutWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := &painter{}
 		kind.reconcile = func(context.Context, *Toy) (controller.Result, error) {
@@ -44,7 +44,7 @@ func TestAnObjectThatIsReconciledWithoutAWriteIsNotSlowedDown(t *testing.T) {
 	})
 }
 
-func TestABudgetThatIsUsedUpSaysNothingAndHoldsUpNoDeletion(t *testing.T) {
+func TestExhaustedBudgetIsQuietAndDoesNotDelayFinalize(t *testing.T) {
 	kind := &cleaner{}
 	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
 		toy.Status.Colour = strconv.Itoa(kind.calls)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Sync reconciles the object of a key, as Pipeline.Sync does.
+// Sync reconciles the object with the given key, as Pipeline.Sync does.
 type Sync func(ctx context.Context, key Key) (Result, error)
 
 // Controller runs the workers that reconcile the keys of a queue.
@@ -24,8 +24,7 @@ type Controller struct {
 	queue  *Queue
 	sync   Sync
 	synced []cache.DoneChecker
-	// watches are started by Run, so that the queue of a standby, which runs no workers, stays
-	// empty.
+	// watches are the watches that Run starts. A standby does not call Run, so its queue stays empty.
 	watches []watch
 
 	mu         sync.Mutex
@@ -47,8 +46,8 @@ func New(name string, queue *Queue, sync Sync) *Controller {
 // Name returns the name that was given to New.
 func (c *Controller) Name() string { return c.name }
 
-// Watch registers handler with informer while the controller runs. The handler first gets an event
-// for every object in the cache. Watch must be called before Run.
+// Watch makes Run register handler with informer. The handler first gets an event for every object in
+// the cache. Watch must be called before Run.
 func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
 	c.watches = append(c.watches, watch{informer, handler})
 	c.synced = append(c.synced, informer.HasSyncedChecker())
@@ -64,14 +63,14 @@ func (c *Controller) WaitForSync(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", c.synced...)
 }
 
-// Run runs workers until ctx ends. It then starts no further reconcile, waits for those in flight,
-// and drops the keys in the queue: the next process begins by listing every object. It returns an
-// error if ctx ends before the caches have synced, or if they do not report their resource
-// versions.
+// Run runs the given number of workers until ctx ends. It then starts no further reconcile, waits for
+// the reconciles in flight, and drops the keys in the queue: the next process begins by listing every
+// object. It returns an error if ctx ends before the caches have synced, if an informer has stopped, or
+// if the feature AtomicFIFO of client-go is disabled.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
-		return fmt.Errorf("controller %s: set KUBE_FEATURE_%s to true in the environment, or leave it out: without this feature of client-go a cache does not report its resource version, and a reconcile could not wait for its own writes", c.name, features.AtomicFIFO)
+		return fmt.Errorf("controller %s: the feature %s of client-go is disabled, but reconciles need it to wait for their own writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", c.name, features.AtomicFIFO, features.AtomicFIFO)
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
 	synced, unwatch, err := c.watch()
@@ -80,7 +79,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return err
 	}
 	if !cache.WaitFor(ctx, "", synced...) {
-		return fmt.Errorf("controller %s: stopped before its caches were filled", c.name)
+		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
 	introduce(c.name, workers)
 	klog.FromContext(ctx).Info("Started workers", "workers", workers)
@@ -95,8 +94,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// watch starts all watches. It returns checkers that are done once the queue has a key for every
-// cached object, and a function that ends the watches.
+// watch starts all watches. It returns checkers that are done once the caches have synced and the handlers
+// have received an event for every object of the initial lists, and a function that ends the watches.
 func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err error) {
 	synced = slices.Clone(c.synced)
 	var ends []func()
@@ -108,7 +107,7 @@ func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err er
 	for _, w := range c.watches {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
-			return nil, unwatch, fmt.Errorf("controller %s: watching: %w", c.name, err)
+			return nil, unwatch, fmt.Errorf("controller %s: adding an event handler: %w", c.name, err)
 		}
 		synced = append(synced, registration.HasSyncedChecker())
 		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })
@@ -178,7 +177,7 @@ func (c *Controller) count(key Key, o outcome) {
 	unreadableObjects.WithLabelValues(c.name).Set(float64(c.unreadable.Len()))
 }
 
-// recovered calls reconcile and returns its panic as an error.
+// recovered calls reconcile. If reconcile panics, recovered returns the panic as an error.
 func recovered(reconcile func() (Result, error)) (result Result, err error) {
 	defer func() {
 		if value := recover(); value != nil {

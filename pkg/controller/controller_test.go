@@ -35,8 +35,8 @@ func logTo(ctx context.Context) (context.Context, ktesting.Buffer) {
 	return klog.NewContext(ctx, logger), logger.GetSink().(ktesting.Underlier).GetBuffer()
 }
 
-// runFor runs a controller with one worker for d in the caller's synctest bubble. The keys of names are
-// queued from the beginning.
+// runFor runs a controller with one worker for d in the caller's synctest bubble. The keys of the objects
+// with these names are queued at the start.
 func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string) ktesting.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -52,8 +52,8 @@ func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string
 	return logged
 }
 
-// start runs a controller until stop is called. Both wait until all goroutines of the bubble are blocked.
-// ended receives the error of Run.
+// start runs a controller until stop is called. start and stop wait until all goroutines of the bubble are
+// blocked. ended receives the error of Run.
 func start(c *controller.Controller, workers int) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ctx, _ = logTo(ctx)
@@ -63,13 +63,13 @@ func start(c *controller.Controller, workers int) (stop func(), ended <-chan err
 	return func() { cancel(); synctest.Wait() }, done
 }
 
-func TestWhenTheNextPassComes(t *testing.T) {
+func TestRequeueTimes(t *testing.T) {
 	broken := errors.New("broken")
 	always := func(result controller.Result, err error) func(int) (controller.Result, error) {
 		return func(int) (controller.Result, error) { return result, err }
 	}
 	for name, test := range map[string]struct {
-		pass  func(n int) (controller.Result, error) // n counts from 0
+		pass  func(n int) (controller.Result, error) // n is the number of reconciles before this one
 		until time.Duration
 		want  []string
 	}{
@@ -97,7 +97,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 			always(controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)), 50 * time.Millisecond,
 			[]string{"0s", "5ms", "15ms", "35ms"},
 		},
-		"a wait comes again after its time, which does not grow": {
+		"WaitFor retries after the same time each time": {
 			always(controller.Result{}, controller.WaitFor("NoBrush", "None.", 5*time.Second)), 12 * time.Second,
 			[]string{"0s", "5s", "10s"},
 		},
@@ -128,7 +128,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 
 // The only worker is busy while the timers of two objects end: first the timer of a periodic check, then
 // the timer of a promised time.
-func TestPromisedTimeGoesBeforeAPeriodicCheck(t *testing.T) {
+func TestRequeueAfterPrecedesPeriodicCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newToyServer(t)
 		for _, name := range []string{"busy", "checked", "promised"} {
@@ -161,7 +161,7 @@ func TestPromisedTimeGoesBeforeAPeriodicCheck(t *testing.T) {
 	})
 }
 
-func TestWorkersWorkAtTheSameTime(t *testing.T) {
+func TestWorkersReconcileConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var passes atomic.Int32
@@ -191,7 +191,7 @@ func TestWorkersWorkAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
+func TestStoppedControllerFinishesCurrentReconcileOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var passes []string
@@ -210,7 +210,7 @@ func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
 		stop()
 		select {
 		case err := <-ended:
-			t.Errorf("Run returned %v in the middle of a pass", err)
+			t.Errorf("Run returned %v during a reconcile", err)
 		default:
 		}
 		close(gate)
@@ -221,11 +221,11 @@ func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
 				t.Errorf("Run ended with: %v", err)
 			}
 		default:
-			t.Error("Run has not returned although no pass is in flight")
+			t.Error("Run has not returned although no reconcile is in flight")
 		}
 		controllertest.Equal(t, "passes", []string{"first"}, passes)
 		if cut != nil {
-			t.Errorf("the context of the pass in flight ended: %v", cut)
+			t.Errorf("the context of the reconcile in flight ended: %v", cut)
 		}
 		if queue.Len() != 0 {
 			t.Errorf("%d keys are left", queue.Len())
@@ -234,7 +234,7 @@ func TestStoppedControllerFinishesThePassInFlightAndBeginsNone(t *testing.T) {
 }
 
 // The fake time of the bubble shows that the controller does not poll its caches: the reconcile starts in
-// the instant in which they are filled.
+// the instant in which they have synced.
 func TestControllerWaitsForItsCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -268,18 +268,18 @@ func emptyInformer(t *testing.T) cache.SharedInformer {
 	return cache.NewSharedInformer(source, &corev1.Secret{}, 0)
 }
 
-func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
+func TestRunReturnsErrorIfCachesNeverFill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := controller.NewQueue("", clock.RealClock{})
 		queue.Add(keyOf("a"), controller.Background)
 		c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
-			t.Error("a pass began")
+			t.Error("a reconcile began")
 			return controller.Result{}, nil
 		})
 		c.Watch(emptyInformer(t), controller.Self(queue, controller.NewTracker()))
 		stop, ended := start(c, 1)
 		stop()
-		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches were filled" {
+		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches had synced" {
 			t.Errorf("Run ended with: %v", err)
 		}
 		if c.Name() != "toys" {
@@ -288,15 +288,15 @@ func TestControllerWhoseCachesAreNeverFilled(t *testing.T) {
 	})
 }
 
-func TestControllerWhoseCachesTellNoVersions(t *testing.T) {
+func TestRunRequiresAtomicFIFO(t *testing.T) {
 	featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, false)
 	queue := controller.NewQueue("", clock.RealClock{})
 	queue.Add(keyOf("a"), controller.Background)
 	c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
-		t.Error("a pass began")
+		t.Error("a reconcile began")
 		return controller.Result{}, nil
 	})
-	if err := c.Run(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "set KUBE_FEATURE_AtomicFIFO to true") {
+	if err := c.Run(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "unset the environment variable KUBE_FEATURE_AtomicFIFO, or set it to true") {
 		t.Errorf("Run ended with: %v", err)
 	}
 }

@@ -32,20 +32,20 @@ func perNamespace(events []*eventsv1.Event) map[string]int {
 	return n
 }
 
-func TestOfEventsThatAreTooManyThoseAreDroppedOfWhoeverHasTheMost(t *testing.T) {
+func TestFullEventQueueDropsEventsOfBusiestNamespace(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(events *controller.Events)
 		want    map[string]int
 		dropped int
 	}{
-		"of one namespace as many wait as may": {
+		"one namespace may fill the queue": {
 			func(events *controller.Events) { happen(events, "greedy", 4096+3) }, map[string]int{"greedy": 4096}, 3,
 		},
-		"who comes later loses nothing": {
+		"later namespace loses no Event": {
 			func(events *controller.Events) { happen(events, "greedy", 10000); happen(events, "modest", 100) },
 			map[string]int{"greedy": 3996, "modest": 100}, 10000 - 3996,
 		},
-		"who comes earlier loses nothing": {
+		"earlier namespace loses no Event": {
 			func(events *controller.Events) { happen(events, "modest", 100); happen(events, "greedy", 10000) },
 			map[string]int{"greedy": 3996, "modest": 100}, 10000 - 3996,
 		},
@@ -62,7 +62,7 @@ func TestOfEventsThatAreTooManyThoseAreDroppedOfWhoeverHasTheMost(t *testing.T) 
 	}
 }
 
-func TestEventsOfMoreNamespacesThanMayWait(t *testing.T) {
+func TestFullEventQueueDropsEventsOfFurtherNamespaces(t *testing.T) {
 	before := dropped(t)
 	server := &eventServer{}
 	events := newEvents(server)
@@ -83,7 +83,7 @@ func TestNamespacesTakeTurnsToWriteEvents(t *testing.T) {
 	controllertest.Equal(t, "the first four", map[string]int{"greedy": 2, "modest": 2}, perNamespace(server.stored[:4]))
 }
 
-func TestEventsOfOneObjectHaveABudget(t *testing.T) {
+func TestEventBudgetLimitsEventsOfOneObject(t *testing.T) {
 	server, clk := &eventServer{}, clocktesting.NewFakePassiveClock(epoch)
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(toyKind, &Toy{})

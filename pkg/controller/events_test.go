@@ -99,7 +99,7 @@ func dropped(t *testing.T) int {
 	return n
 }
 
-func TestEventSaysWhatHappenedToWhat(t *testing.T) {
+func TestEventDescribesObjectAndReason(t *testing.T) {
 	server := &eventServer{}
 	events := newEvents(server)
 	toy := newToy("a")
@@ -139,7 +139,7 @@ func TestEventSaysWhatHappenedToWhat(t *testing.T) {
 	}, server.stored)
 }
 
-func TestEventIsCutToWhatTheAPIServerTakes(t *testing.T) {
+func TestEventFitsLimitsOfAPIServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		object, note string
 		wantNote     string
@@ -172,7 +172,7 @@ func TestEventIsCutToWhatTheAPIServerTakes(t *testing.T) {
 	}
 }
 
-func TestEventThatIsNotWrittenAtOnce(t *testing.T) {
+func TestEventRetriesFailedWrite(t *testing.T) {
 	away := errors.New("connection refused")
 	for name, test := range map[string]struct {
 		answers           []error
@@ -214,7 +214,7 @@ func running(events *controller.Events) (stop func(), ended <-chan struct{}) {
 	return cancel, done
 }
 
-func TestEventsAreWrittenAsTheyComeAndAtTheEnd(t *testing.T) {
+func TestEventsAreFlushedOnShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &eventServer{}
 		events := newEvents(server)
@@ -238,7 +238,7 @@ func TestEventsAreWrittenAsTheyComeAndAtTheEnd(t *testing.T) {
 	})
 }
 
-func TestEventsEndEvenIfTheAPIServerHangs(t *testing.T) {
+func TestEventsStopIfAPIServerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := dropped(t)
 		server := &eventServer{hang: make(chan struct{})}
@@ -262,7 +262,7 @@ func TestEventsEndEvenIfTheAPIServerHangs(t *testing.T) {
 	})
 }
 
-func TestEventOfAnUnknownTypeIsDropped(t *testing.T) {
+func TestEventOfUnknownTypeIsDropped(t *testing.T) {
 	before := dropped(t)
 	server := &eventServer{}
 	events := controller.NewEvents(server, runtime.NewScheme(), "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))

@@ -10,7 +10,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// crowded returns a queue with keys of a greedy tenant. Workers have taken some of them.
+// crowded returns a queue to which the namespace greedy has added waiting keys. The given number of workers
+// have taken one of these keys each.
 func crowded(t *testing.T, waiting, workers int) *controller.Queue {
 	q := controller.NewQueue("", clock.RealClock{})
 	t.Cleanup(q.ShutDown)
@@ -23,7 +24,7 @@ func crowded(t *testing.T, waiting, workers int) *controller.Queue {
 	return q
 }
 
-func TestTheNextFreeWorkerTakesAKeyOfATenantWhoHasNone(t *testing.T) {
+func TestQueuePrefersNamespaceWithoutWorkers(t *testing.T) {
 	for name, test := range map[string]struct {
 		key   controller.Key
 		again bool // whether the greedy tenant adds more keys
@@ -45,7 +46,7 @@ func TestTheNextFreeWorkerTakesAKeyOfATenantWhoHasNone(t *testing.T) {
 }
 
 // A tenant with slow reconciles gets no more workers than another tenant with queued keys.
-func TestWorkersAreSharedBetweenTenantsWhoseReconcilesAreSlow(t *testing.T) {
+func TestQueueSharesWorkersBetweenSlowNamespaces(t *testing.T) {
 	q := crowded(t, 100, 0)
 	for i := range 100 {
 		q.Add(controller.Key{Namespace: "other", Name: fmt.Sprint(i)}, controller.Urgent)
@@ -64,7 +65,7 @@ func TestWorkersAreSharedBetweenTenantsWhoseReconcilesAreSlow(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatIsFreeAgainCountsForNobody(t *testing.T) {
+func TestQueueDoesNotCountFinishedReconciles(t *testing.T) {
 	q := crowded(t, 2, 0)
 	q.Add(controller.Key{Namespace: "other", Name: "a"}, controller.Urgent)
 	for _, want := range []string{"greedy", "other", "greedy"} {

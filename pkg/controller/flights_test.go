@@ -19,7 +19,8 @@ type watched struct {
 	*bench
 	queue   *controller.Queue
 	handler cache.ResourceEventHandler
-	// early says that the event comes before the response. Otherwise it comes 10 ms after it.
+	// early is true if the event of a write comes before the response. Otherwise the event comes 10 ms after
+	// the response.
 	early bool
 }
 
@@ -43,7 +44,7 @@ func (w *watched) runFor(d time.Duration) {
 	if err := c.Run(ctx, 2); err != nil {
 		w.t.Errorf("Run ended with: %v", err)
 	}
-	<-time.After(time.Second) // fake time: until the last event is delivered
+	<-time.After(time.Second) // fake time, in which the last event is delivered
 }
 
 type echoing struct {
@@ -69,7 +70,7 @@ func (e echoing) UpdateStatus(ctx context.Context, toy *Toy, opts metav1.UpdateO
 	return updated, err
 }
 
-// alternate returns a kind whose reason alternates with each reconcile.
+// alternate returns a kind whose reason alternates with each reconcile. Reconcile returns wait(reason).
 func alternate(wait func(reason string) error) *painter {
 	kind := &painter{}
 	kind.reconcile = func(context.Context, *Toy) (controller.Result, error) {
@@ -78,7 +79,7 @@ func alternate(wait func(reason string) error) *painter {
 	return kind
 }
 
-func TestAStatusWriteOfItsOwnDoesNotShortenADelay(t *testing.T) {
+func TestOwnStatusWriteDoesNotShortenDelay(t *testing.T) {
 	for name, early := range map[string]bool{
 		"if the event comes before the answer": true,
 		"if the event comes after the answer":  false,
@@ -95,7 +96,7 @@ func TestAStatusWriteOfItsOwnDoesNotShortenADelay(t *testing.T) {
 	}
 }
 
-func TestAReconcileThatGoesOnFindsItsStatusStored(t *testing.T) {
+func TestContinuedReconcileFindsItsStatusStored(t *testing.T) {
 	for name, test := range map[string]struct {
 		result controller.Result
 		err    error
@@ -127,7 +128,7 @@ func TestAReconcileThatGoesOnFindsItsStatusStored(t *testing.T) {
 	}
 }
 
-func TestAStatusThatArrivesDuringAReconcile(t *testing.T) {
+func TestOnlyForeignStatusEventDuringReconcileRequeues(t *testing.T) {
 	for name, test := range map[string]struct {
 		version func(w *watched) string
 		want    int // reconciles
@@ -161,7 +162,7 @@ func stored(v string, change func(*Toy)) *Toy {
 	return toy
 }
 
-func TestWhatIsMoreThanAStatusIsUrgent(t *testing.T) {
+func TestSelfTreatsChangeOutsideStatusAsUrgent(t *testing.T) {
 	for name, change := range map[string]func(*Toy){
 		"a generation":   func(toy *Toy) { toy.Generation = 2 },
 		"a deletion":     func(toy *Toy) { toy.DeletionTimestamp = &metav1.Time{Time: epoch} },
@@ -180,22 +181,22 @@ func TestWhatIsMoreThanAStatusIsUrgent(t *testing.T) {
 	}
 }
 
-func TestAStatusOfSomebodyElseWaitsInTheBackground(t *testing.T) {
+func TestSelfQueuesForeignStatusChangeInBackground(t *testing.T) {
 	colour := func(toy *Toy) { toy.Status.Colour = "blue" }
 	for name, test := range map[string]struct {
 		own  string // the version that this process wrote
 		want []string
 	}{
-		"which this process did not write":               {"", []string{nobody, "default/a"}},
-		"which came after what this process wrote":       {"1", []string{nobody, "default/a"}},
-		"but that which this process wrote asks nothing": {"2", []string{nobody}},
+		"which this process did not write":         {"", []string{nobody, "default/a"}},
+		"which came after what this process wrote": {"1", []string{nobody, "default/a"}},
+		"own status write queues nothing":          {"2", []string{nobody}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tracker, cached := controller.NewTracker(), &controllertest.Store{}
 			tracker.Wrote(theToy, "Toy", cached, test.own)
 			tracker.WroteStatus(theToy, test.own)
 			cached.Set("2")
-			_ = tracker.Observed(theToy) // a worker may call it before the event is handled
+			_ = tracker.Observed(theToy) // a worker may call Observed before the event is handled
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
 				controller.Self(q, tracker).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
 			}))

@@ -11,19 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Self returns the handler for the informer of the kind itself. It adds the key of the object. An
-// object of the initial list is urgent if its spec changed while no process reconciled it. A status
-// that this process wrote, which tracker knows, adds no key. A status that somebody else wrote adds the
-// key to the background lane.
+// Self returns the handler for the informer of the kind itself. The handler adds the key of the object.
+// An object of the initial list is urgent if its spec changed while no process reconciled it. An update
+// of only the status adds no key if this process wrote the status, which tracker records. If another
+// client wrote the status, the update adds the key to the background lane.
 func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
 	return handler{queue: q, tracker: tracker, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
 
-// Owner returns the handler for informers of owned types. It adds the key of the object's controller if
-// that has the given kind. scope is the scope of the kind. The API version in the owner reference is
-// ignored, because it may have changed since the owned object was created.
+// Owner returns the handler for informers of owned types. The handler adds the key of the object's
+// controlling owner if the owner has the given kind. scope is the scope of that kind. The API version in
+// the owner reference is ignored, because it may have changed since the owned object was created.
 func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.ResourceEventHandler {
 	return handler{queue: q, keys: func(obj metav1.Object) []Key {
 		ref := metav1.GetControllerOfNoCopy(obj)
@@ -37,13 +37,14 @@ func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.Reso
 	}}
 }
 
-// Referrer returns the handler for informers of types that specs refer to. It adds the keys that
-// referrers returns. referrers reads an index of the cache.
+// Referrer returns the handler for informers of types that specs refer to. The handler adds the keys
+// that referrers returns. referrers reads an index of the cache.
 func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceEventHandler {
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. Changes are urgent. The initial list and resyncs are not.
+// handler turns events into keys. Changes are urgent, except foreign changes of only a status. The initial
+// list, except objects for which waits returns true, and resyncs are not urgent.
 type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
@@ -83,7 +84,8 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 	h.enqueue(newObj, Urgent)
 }
 
-// statusOf returns the new object if the update has changed nothing but its status.
+// statusOf returns the new object. ok reports whether the handler has a tracker and the update has changed
+// nothing but the status.
 func (h handler) statusOf(oldObj, newObj any) (object Object, ok bool) {
 	before, ok1 := oldObj.(Object)
 	after, ok2 := newObj.(Object)
@@ -100,7 +102,7 @@ func (h handler) OnDelete(obj any) {
 func (h handler) enqueue(obj any, lane Lane) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("an informer delivered a %T, which is no API object", obj))
+		utilruntime.HandleError(fmt.Errorf("handling an event of an informer: unexpected type %T", obj))
 		return
 	}
 	for _, key := range h.keys(object) {

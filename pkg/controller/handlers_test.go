@@ -71,7 +71,7 @@ func TestSelf(t *testing.T) {
 		"an object of the initial list waits in the background": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(a, true) }, []string{nobody, "default/a"},
 		},
-		"an object of the initial list that was changed while nobody worked is urgent": {
+		"object of the initial list with a new generation is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(changed(newToy("a")), true) }, []string{"default/a", nobody},
 		},
 		"an object that was made is urgent": {
@@ -251,7 +251,7 @@ func TestReferrer(t *testing.T) {
 	}
 }
 
-func TestHandlersReportWhatIsNoObject(t *testing.T) {
+func TestHandlersReportInvalidObjects(t *testing.T) {
 	reported := 0
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { reported++ }}

@@ -19,11 +19,10 @@ type Kind[T Object] struct {
 	GroupVersionKind schema.GroupVersionKind
 	// Informer fills the cache of the objects.
 	Informer cache.SharedIndexInformer
-	// Client returns the client for the objects of a namespace, or for those of a
-	// cluster-scoped kind if namespace is empty.
+	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
 	Client     func(namespace string) Client[T]
 	Reconciler Reconciler[T]
-	// Tracker records the writes of the Reconciler, which uses the same one.
+	// Tracker records the writes of the Reconciler. The Reconciler must use the same Tracker.
 	Tracker *Tracker
 
 	// Finalizer is the finalizer of the objects, for example windlass.dev/externaldatabase. It is
@@ -33,10 +32,10 @@ type Kind[T Object] struct {
 	// find drift that causes no event. Zero means never.
 	Resync time.Duration
 	// Owned are informers of the types that objects of a namespaced kind own in their namespace. An
-	// event of an owned object adds the key of the object that controls it.
+	// event of an owned object adds the key of its controlling owner to the queue.
 	Owned []cache.SharedIndexInformer
-	// References are informers of types whose objects have another relation to objects of the kind,
-	// for example because a spec names them.
+	// References are the relations of the kind to other types except ownership, for example to a type
+	// of objects that a spec names.
 	References []Reference
 }
 
@@ -52,8 +51,8 @@ type Reference struct {
 type Runtime struct {
 	Events EventRecorder
 	Clock  clock.WithTicker
-	// Room reports whether an object that exceeded the budget of its namespace fits by now. Nil means
-	// that it does.
+	// Room reports whether the budget of a namespace has room again for an object that exceeded it. Nil
+	// means that there is always room.
 	Room Room
 }
 
@@ -85,7 +84,7 @@ func (k Kind[T]) cached(key Key) (object T, err error) {
 	}
 	object, ok := cached.(T)
 	if !ok {
-		return object, fmt.Errorf("the cache of %s holds a %T", k.GroupVersionKind.Kind, cached)
+		return object, fmt.Errorf("unexpected type %T in the cache of %s", cached, k.GroupVersionKind.Kind)
 	}
 	return object, nil
 }

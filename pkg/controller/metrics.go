@@ -8,9 +8,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The names are those of controller-runtime where it has the same metric, so that dashboards for
-// operators work. The others begin with windlass_. The metrics of the workqueue come from
-// component-base.
+// Metrics that controller-runtime has too have its names, so that dashboards for operators work.
+// Other names begin with windlass_. The metrics of the workqueue come from component-base.
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "controller_runtime_reconcile_total",
@@ -35,22 +34,22 @@ var (
 	}, []string{"controller"})
 	activeWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "controller_runtime_active_workers",
-		Help:           "Workers that are reconciling, by controller.",
+		Help:           "Number of workers that are reconciling, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	maxWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "controller_runtime_max_concurrent_reconciles",
-		Help:           "Workers, by controller.",
+		Help:           "Maximum number of concurrent reconciles, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	unreadableObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "windlass_unreadable_objects",
-		Help:           "Objects that are not reconciled, since they cannot be read or exceed a limit, by controller. The log and their status name them.",
+		Help:           "Number of objects that are not reconciled because they cannot be read or exceed a limit, by controller. The log names them, and their status says why.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name:           "windlass_events_dropped_total",
-		Help:           "Events for users that were not written, since too many waited, too many were about one object or the API server refused them.",
+		Help:           "Events that were dropped because too many were waiting, too many were about one object, or the API server rejected them.",
 		StabilityLevel: metrics.ALPHA,
 	})
 )
@@ -68,7 +67,7 @@ func results() string {
 	return strings.Join(names, ", ")
 }
 
-// observe counts a reconcile.
+// observe records the outcome and the duration of a reconcile.
 func observe(controller string, o outcome, took time.Duration) {
 	reconcileTotal.WithLabelValues(controller, string(o.name)).Inc()
 	reconcileTime.WithLabelValues(controller).Observe(took.Seconds())
@@ -81,7 +80,7 @@ func observe(controller string, o outcome, took time.Duration) {
 	}
 }
 
-// introduce creates the series of a controller before they first change, so that their rates are
+// introduce creates the main series of a controller before their values first change, so that rates are
 // correct from the start.
 func introduce(controller string, workers int) {
 	maxWorkers.WithLabelValues(controller).Set(float64(workers))

@@ -7,7 +7,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestATrackerKnowsTheComparisonsThatFoundNothingToDo(t *testing.T) {
+func TestTrackerRemembersNoOps(t *testing.T) {
 	tracker, a, b := controller.NewTracker(), keyOf("a"), keyOf("b")
 	tracker.RecordNoOp(a, "Service", 1)
 	tracker.RecordNoOp(a, "Deployment", 2)

@@ -35,7 +35,7 @@ func samples(text string) []string {
 }
 
 // samplesOf returns the samples of a controller, except the parts of its histogram that depend on the
-// machine. The name is replaced by toys.
+// machine. In the samples, toys replaces the name of the controller.
 func samplesOf(name string) []string {
 	label := `controller="` + name + `"`
 	found := samples(label)
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 			return outcomes[key.Name]()
 		})
 		stop, ended := start(c, 2)
-		controllertest.Equal(t, "series before the first pass", []string{
+		controllertest.Equal(t, "series before the first reconcile", []string{
 			`controller_runtime_active_workers{controller="toys"} 0`,
 			`controller_runtime_max_concurrent_reconciles{controller="toys"} 2`,
 			`controller_runtime_reconcile_errors_total{controller="toys"} 0`,
@@ -94,14 +94,14 @@ func TestMetrics(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := samplesOf(name)[0]; got != `controller_runtime_active_workers{controller="toys"} 1` {
-			t.Errorf("during a pass: %s", got)
+			t.Errorf("during a reconcile: %s", got)
 		}
 		close(gate)
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("Run ended with: %v", err)
 		}
-		controllertest.Equal(t, "series after a pass of each kind", []string{
+		controllertest.Equal(t, "series after one reconcile with each outcome", []string{
 			`controller_runtime_active_workers{controller="toys"} 0`,
 			`controller_runtime_max_concurrent_reconciles{controller="toys"} 2`,
 			`controller_runtime_reconcile_errors_total{controller="toys"} 4`,
@@ -192,7 +192,7 @@ func checkEntry(t *testing.T, said map[any]any, result string) {
 	}
 }
 
-func TestEachPassHasAnIDOfItsOwn(t *testing.T) {
+func TestEachReconcileHasUniqueID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := runFor(t, time.Minute-1, func(context.Context, controller.Key) (controller.Result, error) {
 			return controller.Result{RequeueAfter: time.Second}, nil

@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "p", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	doing := func(err error) error { return fmt.Errorf("creating Pod: %w", err) }
-	tested := sets.New(OutcomeDegraded) // by TestAnErrorThatIsUnstalledDegradesAndIsTriedAgain
+	tested := sets.New(OutcomeDegraded) // by TestUnstalled
 
 	for name, test := range map[string]struct {
 		result Result
@@ -164,7 +164,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheEngineSayWhatTheyWrap(t *testing.T) {
+func TestWrappedErrorsKeepMessageAndCause(t *testing.T) {
 	broken := errors.New("broken")
 	for name, err := range map[string]error{
 		"Terminal": Terminal(broken), "Stalled": Stalled(broken, time.Second), "WithReason": WithReason("Broken", broken),
@@ -175,9 +175,9 @@ func TestErrorsOfTheEngineSayWhatTheyWrap(t *testing.T) {
 	}
 }
 
-func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
+func TestWorst(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	// From the worst to the least severe.
+	// In the order in which Worst prefers them.
 	all := []error{
 		fmt.Errorf("updating Pod: %w", apierrors.NewConflict(pods, "p", errors.New("changed"))),
 		errors.New("broken"),
@@ -201,7 +201,7 @@ func TestTheWorstOfSeveralErrorsIsTheOneThatDecides(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatIsUnstalledDegradesAndIsTriedAgain(t *testing.T) {
+func TestUnstalled(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
 		err  error
@@ -225,7 +225,7 @@ func TestAnErrorThatIsUnstalledDegradesAndIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestQuietErrorsSayNothing(t *testing.T) {
+func TestQuiet(t *testing.T) {
 	for err, want := range map[error]bool{
 		Postpone(time.Second): true, apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("changed")): true, context.Canceled: true,
 		errors.New("broken"): false, WaitFor("Missing", "Waiting.", 0): false,

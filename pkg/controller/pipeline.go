@@ -30,8 +30,7 @@ type Pipeline[T Object] struct {
 	// Get reads an object from the cache. It returns NotFound for a missing object, as a generated
 	// lister does.
 	Get func(key Key) (T, error)
-	// Client returns the client for the objects of a namespace, or for those of a
-	// cluster-scoped kind if namespace is empty.
+	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
 	Client func(namespace string) Client[T]
 	// Store is the cache that Get reads.
 	Store Store
@@ -42,8 +41,8 @@ type Pipeline[T Object] struct {
 	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
 	// ±10 %, to find drift that causes no event. Zero means never.
 	RecheckAfter time.Duration
-	// Room reports whether an object that exceeded the budget of its namespace fits by now. Nil means
-	// that it does.
+	// Room reports whether the budget of a namespace has room again for an object that exceeded it. Nil
+	// means that there is always room.
 	Room Room
 
 	Tracker *Tracker
@@ -51,7 +50,8 @@ type Pipeline[T Object] struct {
 	Clock   clock.PassiveClock
 }
 
-// Sync reconciles an object. classify decides what follows from its result and error.
+// Sync reconciles the object with the given key. classify decides what follows from the result and the
+// error.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	// An object that was fetched before this check might lack a write of this process.
 	if err := p.Tracker.Observed(key); err != nil {
@@ -63,7 +63,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 			p.Tracker.Forget(key)
 			return Result{}, nil
 		}
-		return Result{}, fmt.Errorf("reading %s from the cache: %w", key, err)
+		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.Kind, key, err)
 	}
 	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
@@ -94,8 +94,8 @@ func (p *Pipeline[T]) end(key Key) {
 	}
 }
 
-// reconcile calls the Reconciler, unless its last call found nothing to do and started from the
-// same versions.
+// reconcile calls the Reconciler, unless the last call for this object found nothing to do and the inputs
+// of the call have not changed since.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
 	inputs, known := p.inputs(current)
 	if known && p.Tracker.IsNoOp(key, itself, inputs) {
@@ -105,16 +105,16 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	// A reconcile that sent a write is not a no-op. If the object that it created is deleted, the inputs
-	// are the same again, because a missing object has no version.
+	// A reconcile that sent a write is not a no-op. If it created an object that is then deleted, the
+	// inputs are the same as before, because a missing object has no version.
 	if known && !p.Tracker.hasSent(key) {
 		p.Tracker.RecordNoOp(key, itself, inputs)
 	}
 	return p.recheck(), nil
 }
 
-// inputs identifies the versions of all objects that a Deterministic Reconciler reads. known is
-// false if an object has no version, or if the Reconciler is not Deterministic.
+// inputs returns a digest of the versions of all objects that a Deterministic Reconciler reads. known is
+// false if the version of an object is unknown, or if the Reconciler is not Deterministic.
 func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
 	kind, ok := p.Reconciler.(Deterministic[T])
 	if !ok {
@@ -136,7 +136,8 @@ func (p *Pipeline[T]) recheck() Result {
 }
 
 // finalize calls the Finalizer and then removes the finalizer. It does nothing for an object without
-// the finalizer, because garbage collection deletes what that object owns.
+// the finalizer, because garbage collection deletes the objects that it owns. It does nothing either for
+// an object whose finalizer this process has removed.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	finalizer, ok := p.Reconciler.(Finalizer[T])
 	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
@@ -147,7 +148,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 		return Result{}, AwaitDeletion()
 	}
 	if err != nil {
-		return Result{}, fmt.Errorf("reading %s before it is finalized: %w", key, err)
+		return Result{}, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
 	}
 	if ok {
 		var result Result
@@ -157,13 +158,13 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	}
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
-		return Result{}, fmt.Errorf("removing the finalizer of %s: %w", key, err)
+		return Result{}, fmt.Errorf("removing the finalizer from %s %s: %w", p.Kind, key, err)
 	}
 	p.Tracker.Deleted(key, itself, obj.GetUID())
 	return Result{}, nil
 }
 
-// itself is the name by which a Tracker knows the object of a key. Its children have other names.
+// itself is the name under which a Tracker records the object of a key. Children have other names.
 const itself = ""
 
 // ensureFinalizer adds a missing finalizer, before the kind does anything that it would have to undo.
@@ -173,7 +174,7 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	}
 	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.FinalizerName))
 	if err != nil {
-		return obj, fmt.Errorf("adding the finalizer to %s: %w", key, err)
+		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.Kind, key, err)
 	}
 	return updated, nil
 }
@@ -200,9 +201,10 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	return updated, nil
 }
 
-// call calls a function of the kind with a copy of current, which it returns, and writes the status.
-// A status that could not be written must be retried, so call returns that error, unless the error
-// of the kind leads to a retry anyway.
+// call calls step, a function of the kind, with a copy of current. It writes the status of the copy, and
+// returns the copy with the Result and the error of step. If the write fails, call returns the error of
+// the write instead, so that the write is retried, unless the error of step already causes a retry with
+// backoff. After a successful Finalize, call does not write the status.
 func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
 	obj := current.DeepCopyObject().(T)
 	conditions.Begin(obj.StatusConditions())
@@ -221,7 +223,7 @@ func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(co
 }
 
 // writeStatus writes the status in one request if it has changed. It then records an Event if Ready has
-// changed.
+// changed. It does nothing after a quiet outcome.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
 	if o.quiet {
 		return nil
@@ -238,7 +240,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 		return AwaitDeletion()
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status of %s: %w", key, err)
+		return fmt.Errorf("writing the status of %s %s: %w", p.Kind, key, err)
 	}
 	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
 	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
@@ -246,8 +248,8 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	return nil
 }
 
-// announce records an Event if the status or reason of Ready has changed. It is a Warning if the
-// reconcile failed or the object is Degraded.
+// announce records an Event if the status or reason of Ready has changed. The Event is a Warning if warn
+// is true or the object is Degraded.
 func (p *Pipeline[T]) announce(before, obj T, warn bool) {
 	was := conditions.Find(*before.StatusConditions(), conditions.Ready)
 	is := conditions.Find(*obj.StatusConditions(), conditions.Ready)

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestFinalizerIsThereBeforeTheFirstReconcile(t *testing.T) {
+func TestFinalizerIsAddedBeforeFirstReconcile(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
 	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
@@ -30,7 +30,7 @@ func TestFinalizerIsThereBeforeTheFirstReconcile(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestFinalizerThatCannotBeAdded(t *testing.T) {
+func TestAddingFinalizerFails(t *testing.T) {
 	refused := apierrors.NewForbidden(toyResource, "a", errors.New("no rights"))
 	for name, test := range map[string]struct {
 		behindTheCache func(b *bench)
@@ -65,16 +65,16 @@ func TestFinalizerThatCannotBeAdded(t *testing.T) {
 	}
 }
 
-// awaitsDeletion reports whether an error is AwaitDeletion.
+// awaitsDeletion reports whether err is the error that AwaitDeletion returns.
 func awaitsDeletion(err error) bool { return errors.Is(err, controller.AwaitDeletion()) }
 
-func TestPassWaitsForTheCacheToHoldTheFinalizer(t *testing.T) {
+func TestReconcileWaitsUntilCacheHasFinalizer(t *testing.T) {
 	kind := &cleaner{painter: painter{reconcile: fails(apierrors.NewConflict(toyResource, "child", errors.New("it was modified")))}}
 	b := newBench(t, kind)
 	b.deliver()
 	for range 2 {
 		if _, err := b.passAsIs(); err == nil {
-			t.Error("a pass ended well")
+			t.Error("the reconcile succeeded")
 		}
 	}
 	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
@@ -83,7 +83,7 @@ func TestPassWaitsForTheCacheToHoldTheFinalizer(t *testing.T) {
 	}
 }
 
-func TestFinalizerThatSomebodyTookAwayComesBackAlone(t *testing.T) {
+func TestReconcileRestoresRemovedFinalizer(t *testing.T) {
 	b := newBench(t, &cleaner{})
 	b.mustPass()
 	b.mustPass()
@@ -93,7 +93,7 @@ func TestFinalizerThatSomebodyTookAwayComesBackAlone(t *testing.T) {
 	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
 }
 
-func TestKindThatDoesNotFinalizeHasNoFinalizer(t *testing.T) {
+func TestKindWithoutFinalizeAddsNoFinalizer(t *testing.T) {
 	b := newBench(t, &painter{})
 	b.mustPass()
 	b.wantWrites("status default/a")
@@ -103,7 +103,7 @@ func TestKindThatDoesNotFinalizeHasNoFinalizer(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
+func TestPipelineIgnoresDeletedObjectWithoutFinalizer(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
 	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
@@ -115,7 +115,7 @@ func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
 	}
 }
 
-// condemned returns a bench whose Toy has our finalizer and is being deleted.
+// condemned returns a bench whose Toy has the finalizer of the kind and others, and is being deleted.
 func condemned(t *testing.T, kind *cleaner, others ...string) *bench {
 	b := newBench(t, kind)
 	b.edit(theToy, func(toy *Toy) { toy.Finalizers = others })
@@ -126,7 +126,7 @@ func condemned(t *testing.T, kind *cleaner, others ...string) *bench {
 	return b
 }
 
-func TestCleanFinalizeLetsTheObjectGo(t *testing.T) {
+func TestSuccessfulFinalizeRemovesFinalizer(t *testing.T) {
 	kind := &cleaner{}
 	b := condemned(t, kind)
 	b.mustPass()
@@ -141,7 +141,7 @@ func TestCleanFinalizeLetsTheObjectGo(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestCleanFinalizeLeavesOtherFinalizers(t *testing.T) {
+func TestSuccessfulFinalizeKeepsOtherFinalizers(t *testing.T) {
 	b := condemned(t, &cleaner{}, "somebody/else")
 	b.mustPass()
 	if got := b.get(theToy).Finalizers; !slices.Equal(got, []string{"somebody/else"}) {
@@ -152,7 +152,7 @@ func TestCleanFinalizeLeavesOtherFinalizers(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
+func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 	for name, test := range map[string]struct {
 		result     controller.Result
 		err        error
@@ -196,15 +196,15 @@ func TestFinalizeThatIsNotDoneKeepsTheFinalizer(t *testing.T) {
 			kind.finalize = nil
 			b.takeWrites()
 			b.mustPass()
-			b.wantWrites("finalizers default/a []") // and no status of the removed object
+			b.wantWrites("finalizers default/a []") // and no write of the status of the removed object
 			if b.get(theToy) != nil {
-				t.Error("the object is not let go after a clean Finalize")
+				t.Error("the object still exists after Finalize succeeded")
 			}
 		})
 	}
 }
 
-func TestFinalizerThatCannotBeRemoved(t *testing.T) {
+func TestRemovingFinalizerFails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd is full"))
 	for name, test := range map[string]struct {
 		meanwhile func(b *bench)
@@ -229,7 +229,7 @@ func TestFinalizerThatCannotBeRemoved(t *testing.T) {
 				return controller.Result{RequeueAfter: time.Second}, nil
 			}}
 			b := condemned(t, kind)
-			b.mustPass() // the status does not change after this
+			b.mustPass() // later reconciles do not change the status
 			b.takeWrites()
 			kind.finalize = func(context.Context, *Toy) (controller.Result, error) {
 				test.meanwhile(b)
@@ -243,7 +243,7 @@ func TestFinalizerThatCannotBeRemoved(t *testing.T) {
 	}
 }
 
-func TestFinalizerWhoseAnswerWasLostIsNotAddedTwice(t *testing.T) {
+func TestFinalizerIsAddedOnceIfResponseIsLost(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
 	b.lost = context.DeadlineExceeded
@@ -255,7 +255,7 @@ func TestFinalizerWhoseAnswerWasLostIsNotAddedTwice(t *testing.T) {
 }
 
 // The cache still has the object, in the version that the response to the last patch had.
-func TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
+func TestFinalizeIsNotRepeatedWhileCacheIsBehind(t *testing.T) {
 	kind := &cleaner{}
 	b := condemned(t, kind)
 	b.deliver()
@@ -266,7 +266,7 @@ func TestCleanFinalizeIsNotRepeatedWhileTheCacheIsBehind(t *testing.T) {
 	}
 	b.wantWrites("finalizers default/a []")
 	controllertest.Equal(t, "calls of Finalize", 1, kind.cleaned)
-	b.mustPass() // the object is gone; the next one with its name is a different object
+	b.mustPass() // observes the deletion; the next object with this name is a different one
 	b.create(newToy(theToy.Name))
 	b.mustPass()
 	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")

@@ -29,7 +29,7 @@ func sets(kind string, status metav1.ConditionStatus, reason, message string) st
 	}
 }
 
-func TestStatusIsWrittenOnceAndOnlyIfItChanges(t *testing.T) {
+func TestStatusIsWrittenOnlyIfItChanges(t *testing.T) {
 	broken := errors.New("broken")
 	for name, reconcile := range map[string]step{
 		"after a clean pass": paint,
@@ -66,7 +66,7 @@ func TestStatusIsWrittenOnceAndOnlyIfItChanges(t *testing.T) {
 	}
 }
 
-func TestStatusThatIsWrittenDoesNotTouchTheRest(t *testing.T) {
+func TestStatusWriteChangesOnlyStatus(t *testing.T) {
 	b := newBench(t, &painter{})
 	before := b.get(theToy)
 	b.mustPass()
@@ -77,7 +77,7 @@ func TestStatusThatIsWrittenDoesNotTouchTheRest(t *testing.T) {
 	}
 }
 
-func TestStatusWriteThatFails(t *testing.T) {
+func TestStatusWriteFails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd is full"))
 	stuck := errors.New("not ours")
 	for name, test := range map[string]struct {
@@ -131,9 +131,9 @@ func TestStatusWriteThatFails(t *testing.T) {
 	}
 }
 
-// An API server may return a wrong 404. No event follows it, so the status is written only if the reconcile
-// is repeated.
-func TestStatusOfAnObjectThatIsGoneWaitsForTheEvent(t *testing.T) {
+// An API server may return a wrong 404. No event follows that response, so the status is written only if the
+// reconcile is repeated.
+func TestStatusWriteOfDeletedObjectAwaitsEvent(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
@@ -147,17 +147,17 @@ func TestStatusOfAnObjectThatIsGoneWaitsForTheEvent(t *testing.T) {
 	b.wantEvents()
 }
 
-func TestStatusWhoseAnswerWasLostIsNotWrittenTwice(t *testing.T) {
+func TestStatusIsWrittenOnceIfResponseIsLost(t *testing.T) {
 	b := newBench(t, &painter{})
 	b.lost = context.DeadlineExceeded
 	if _, err := b.pass(); err == nil {
-		t.Fatal("a pass without an answer ended well")
+		t.Fatal("a reconcile without a response succeeded")
 	}
 	b.mustPass()
 	b.wantWrites("status default/a")
 }
 
-func TestStatusSpeaksOfTheGenerationThatWasSeen(t *testing.T) {
+func TestStatusRecordsObservedGeneration(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	for _, colour := range []string{"red", "blue", "green"} {
@@ -176,7 +176,7 @@ func TestStatusSpeaksOfTheGenerationThatWasSeen(t *testing.T) {
 }
 
 // A user edits the object during a reconcile that finds it ready.
-func TestReadyIsNeverTrueForAGenerationThatWasNotSeen(t *testing.T) {
+func TestReadyIsNotTrueForUnobservedGeneration(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
@@ -272,7 +272,7 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 	}
 }
 
-func TestConditionsThatTheAPIServerAccepts(t *testing.T) {
+func TestConditionsFitLimitsOfAPIServer(t *testing.T) {
 	for name, err := range map[string]error{
 		"a message of any length":               errors.New(strings.Repeat("ä", 40_000)),
 		"a reason that a webhook thought up":    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 403, Reason: "toys must be green"}},

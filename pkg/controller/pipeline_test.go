@@ -62,7 +62,7 @@ func (b *bench) passAsIs() (controller.Result, error) {
 	result, err := b.pipeline.Sync(context.Background(), theToy)
 	if before != nil {
 		after, _ := b.cached(theToy)
-		controllertest.Equal(b.t, "the cached object after a pass", before, after)
+		controllertest.Equal(b.t, "the cached object after a reconcile", before, after)
 	}
 	return result, err
 }
@@ -72,7 +72,7 @@ func (b *bench) mustPass() controller.Result {
 	b.t.Helper()
 	result, err := b.pass()
 	if err != nil {
-		b.t.Fatalf("the pass ended with: %v", err)
+		b.t.Fatalf("reconciling: %v", err)
 	}
 	return result
 }
@@ -93,7 +93,7 @@ func (b *bench) wantConditions(want ...string) {
 	controllertest.Equal(b.t, "conditions", want, controllertest.Conditions(b.get(theToy)))
 }
 
-func TestPassOfAnObjectThatIsGone(t *testing.T) {
+func TestReconcileOfMissingObjectDoesNothing(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
 	if result, err := b.passAsIs(); err != nil || result.RequeueAfter != 0 { // the cache is empty
@@ -105,9 +105,9 @@ func TestPassOfAnObjectThatIsGone(t *testing.T) {
 	}
 }
 
-func TestObjectThatIsGoneIsForgotten(t *testing.T) {
+func TestPipelineForgetsDeletedObject(t *testing.T) {
 	b := newBench(t, &painter{})
-	b.mustPass() // the cache has not observed its write
+	b.mustPass() // the cache has not observed the write of this reconcile
 	stale := b.cache.List()
 	b.delete(theToy)
 	b.mustPass()
@@ -119,7 +119,7 @@ func TestObjectThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-func TestCacheThatCannotBeRead(t *testing.T) {
+func TestReconcileReturnsErrorOfCache(t *testing.T) {
 	b := newBench(t, &painter{})
 	broken := errors.New("no such index")
 	b.pipeline.Get = func(controller.Key) (*Toy, error) { return nil, broken }
@@ -159,7 +159,7 @@ func TestPausedObjectIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestPassWaitsForTheCacheToHoldOwnWrites(t *testing.T) {
+func TestReconcileWaitsUntilCacheHasOwnWrites(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	b.mustPass()
@@ -167,7 +167,7 @@ func TestPassWaitsForTheCacheToHoldOwnWrites(t *testing.T) {
 
 	for range 3 {
 		if _, err := b.passAsIs(); err == nil {
-			t.Error("a pass went on with a cache that is behind")
+			t.Error("the kind is reconciled with an outdated cache")
 		}
 	}
 	b.wantWrites()
@@ -193,7 +193,7 @@ func (l *late) LastStoreSyncResourceVersion() string {
 	return l.Store.LastStoreSyncResourceVersion()
 }
 
-func TestPassDoesNotStartFromWhatWasThereBeforeTheCacheCaughtUp(t *testing.T) {
+func TestReconcileReadsObjectAfterCacheCaughtUp(t *testing.T) {
 	b := newBench(t, &painter{})
 	cache := &late{Store: b.cache, comes: func() {}}
 	b.pipeline.Store = cache
@@ -207,7 +207,7 @@ func TestPassDoesNotStartFromWhatWasThereBeforeTheCacheCaughtUp(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestPassKnowsTheWritesOfTheKind(t *testing.T) {
+func TestReconcileWaitsForWritesOfKind(t *testing.T) {
 	var children controllertest.Store
 	children.Set("100")
 	kind := &painter{}
@@ -218,7 +218,7 @@ func TestPassKnowsTheWritesOfTheKind(t *testing.T) {
 	}
 	b.mustPass()
 	if _, err := b.pass(); err == nil || kind.calls != 1 {
-		t.Error("a pass went on although the cache of children is behind")
+		t.Error("the kind is reconciled with an outdated cache of children")
 	}
 	children.Set("101")
 	b.mustPass()
@@ -246,11 +246,11 @@ func TestPeriodicCheck(t *testing.T) {
 	}
 	kind.reconcile = fails(errors.New("broken"))
 	if result, err := b.pass(); err == nil || result.RequeueAfter != 0 {
-		t.Errorf("a pass that failed asks for %s", result.RequeueAfter)
+		t.Errorf("a failed reconcile returns RequeueAfter %s", result.RequeueAfter)
 	}
 }
 
-func TestPanicIsAnErrorOfThePass(t *testing.T) {
+func TestReconcileReturnsPanicAsError(t *testing.T) {
 	b := newBench(t, &painter{reconcile: func(context.Context, *Toy) (controller.Result, error) { return panics() }})
 	if _, err := b.pass(); err == nil {
 		t.Fatal("a panic was lost")
@@ -266,7 +266,7 @@ func TestPanicIsAnErrorOfThePass(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestConflictChangesNothing(t *testing.T) {
+func TestConflictWritesNoStatusAndNoEvent(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	b.mustPass()

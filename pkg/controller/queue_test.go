@@ -83,7 +83,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-func TestKeyThatIsWantedDuringItsPassComesAfterIt(t *testing.T) {
+func TestQueueRequeuesKeyAddedDuringReconcile(t *testing.T) {
 	q := controller.NewQueue("", clock.RealClock{})
 	defer q.ShutDown()
 	q.Add(keyOf("a"), controller.Background)
@@ -101,7 +101,7 @@ func TestKeyThatIsWantedDuringItsPassComesAfterIt(t *testing.T) {
 	controllertest.Equal(t, "order", []string{"a", "b"}, handOut(q)) // a is still urgent
 }
 
-func TestKeyIsWithOneWorkerAtATime(t *testing.T) {
+func TestQueueGivesKeyToOneWorkerAtATime(t *testing.T) {
 	q := controller.NewQueue("", clock.RealClock{})
 	var busy [3]sync.Mutex
 	var workers, users sync.WaitGroup
@@ -141,7 +141,7 @@ type stepped struct {
 }
 
 // withStepped runs test in a synctest bubble, in which synctest.Wait returns when the goroutines of the
-// timers are blocked. The test fails if it leaves one of them behind.
+// timers are blocked. The test fails if it leaves such a goroutine behind.
 func withStepped(t *testing.T, test func(t *testing.T, q stepped)) {
 	synctest.Test(t, func(t *testing.T) {
 		clk := clocktesting.NewFakeClock(epoch)
@@ -168,7 +168,7 @@ func (s stepped) wantAfter(t *testing.T, d time.Duration, name string) {
 	controllertest.Equal(t, "keys after "+d.String(), []string{name}, handOut(s.Queue))
 }
 
-func TestTimersEndInTheirLane(t *testing.T) {
+func TestTimersAddKeysToTheirLane(t *testing.T) {
 	withStepped(t, func(t *testing.T, q stepped) {
 		q.AddAfter(keyOf("checked"), time.Minute, controller.Background)
 		q.AddAfter(keyOf("promised"), 2*time.Minute, controller.Urgent)

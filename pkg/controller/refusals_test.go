@@ -16,7 +16,7 @@ const (
 	longest  = 5 * time.Minute
 )
 
-func TestARefusedAttemptIsDelayed(t *testing.T) {
+func TestRefusalDelaysSameAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		object  types.UID
 		part    string
@@ -44,7 +44,7 @@ func TestARefusedAttemptIsDelayed(t *testing.T) {
 	}
 }
 
-func TestAnAttemptIsNotDelayedAfterAnotherOne(t *testing.T) {
+func TestRefusalIsForgottenAfterOtherAttempt(t *testing.T) {
 	refusals := controller.NewRefusals[int](clocktesting.NewFakePassiveClock(epoch))
 	refusals.Note("a", "", 1, errors.New("forbidden"), longest, longest)
 	if _, delayed := refusals.Recent("a", "", 2); delayed {
@@ -55,7 +55,7 @@ func TestAnAttemptIsNotDelayedAfterAnotherOne(t *testing.T) {
 	}
 }
 
-func TestTheDelayOfARefusedAttemptGrows(t *testing.T) {
+func TestDelayOfRefusedAttemptGrows(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(epoch)
 	refusals := controller.NewRefusals[int](clk)
 	note := func(attempt int) time.Duration {

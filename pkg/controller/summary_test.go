@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestSummarySetsTheConditions(t *testing.T) {
+func TestSummarySetsConditions(t *testing.T) {
 	note, other := controller.Note{Reason: "Note", Message: "a"}, &controller.Note{Reason: "Other", Message: "b"}
 	broken := controller.Terminal(controller.WithReason("Broken", errors.New("c")))
 	for name, c := range map[string]struct {

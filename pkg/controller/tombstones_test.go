@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestATrackerKnowsTheObjectsThatItsProcessHasDeleted(t *testing.T) {
+func TestTrackerRemembersDeletedObjects(t *testing.T) {
 	tracker, a, b := controller.NewTracker(), keyOf("a"), keyOf("b")
 	tracker.Deleted(a, "Service", "service-uid")
 	tracker.Deleted(a, "Pod", "former-uid")

@@ -17,8 +17,8 @@ import (
 // it. It is never stored.
 const UnreadableAnnotation = AnnotationDomain + "/unreadable"
 
-// token is part of every mark that this process sets. Marks without it were set by users, who do not know
-// it, and are ignored.
+// token is a secret in every mark that this process sets. A mark without it was set by a user, and is
+// ignored.
 var token = rand.Text()
 
 // mark is the value of UnreadableAnnotation, as JSON.
@@ -34,12 +34,12 @@ type Unreadable struct {
 	Reason string `json:"reason"`
 	// Message is a sentence that names the field, or the limit, and says what to do.
 	Message string `json:"message"`
-	// Identity says that the cached object has no spec. Stored says that the API server returns a
+	// Identity is true if the cached object has no spec. Stored is true if the API server returns a
 	// spec that can be read.
 	Identity bool `json:"identity,omitempty"`
 	Stored   bool `json:"stored,omitempty"`
-	// Size is how many bytes of its namespace's budget the object needs, if it is not cached because
-	// the budget is used up. Zero means that there is another reason.
+	// Size is how many bytes of its namespace's budget the object needs, if its spec is not cached
+	// because the budget is used up. Zero means that there is another reason.
 	Size int `json:"size,omitempty"`
 }
 
@@ -47,17 +47,17 @@ type Unreadable struct {
 const unreadableRecheck = time.Minute
 
 // Room reports whether the budget of a namespace has room for an object of a size in bytes, as
-// budget.Budget.Fits does. Nil means that it always has.
+// budget.Budget.Fits does. A nil Room means that every budget has room.
 type Room func(namespace string, uid types.UID, size int) bool
 
-// roomAgain returns why with another message if there is room for the object by now. Writing the
-// message to the status makes the API server send the object again, and the cache then has room for it.
+// roomAgain returns why with another message if the budget has room for the object again. Writing the
+// message to the status makes the API server send the object again, and the cache then keeps its spec.
 func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 	if why.Size == 0 || r != nil && !r(obj.GetNamespace(), obj.GetUID(), why.Size) {
 		return why
 	}
 	again := *why
-	again.Message = "There is room for the object in the budget of its namespace again. It is being read."
+	again.Message = "The budget of the namespace has room for the object again. The operator is about to read it."
 	return &again
 }
 
@@ -115,8 +115,8 @@ func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unread
 }
 
 // readable returns the object to pass to the Finalizer: cached or, if cached has no spec, the object
-// from the API server. ok is false if the spec cannot be read at all. Nothing outside of the cluster is
-// deleted then.
+// from the API server. ok is false if the spec cannot be read at all. The caller then removes the
+// finalizer without a call of the Finalizer.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil || !why.Identity {
@@ -133,6 +133,6 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 			return obj, true, nil
 		}
 	}
-	klog.FromContext(ctx).Error(nil, "Object is deleted without finalizing it: its spec cannot be read, and what it made outside of the cluster stays", "reason", why.Reason, "message", why.Message)
+	klog.FromContext(ctx).Error(nil, "Removing the finalizer without finalizing the object, because its spec cannot be read; its resources outside of the cluster stay", "reason", why.Reason, "message", why.Message)
 	return cached, false, nil
 }

@@ -16,7 +16,7 @@ import (
 // unreadable is the reason why the cached Toy differs from the stored Toy.
 var unreadable = controller.Unreadable{Reason: "Unreadable", Message: "Field spec.colour cannot be read."}
 
-// deliverMarked brings the cache up to date, and marks the cached Toy with why.
+// deliverMarked brings the cache up to date, and marks the cached Toy as unreadable with this reason.
 func (b *bench) deliverMarked(why controller.Unreadable) {
 	b.t.Helper()
 	b.deliver()
@@ -36,7 +36,7 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &why)
 }
 
-func TestAnUnreadableObjectSaysSoAndIsNotReconciled(t *testing.T) {
+func TestUnreadableObjectIsReportedAndNotReconciled(t *testing.T) {
 	kind := &cleaner{}
 	b := newBench(t, kind)
 	ctx, logged := logTo(t.Context())
@@ -54,7 +54,7 @@ func TestAnUnreadableObjectSaysSoAndIsNotReconciled(t *testing.T) {
 	if kind.calls > 0 || len(b.get(theToy).Finalizers) > 0 {
 		t.Error("it was reconciled")
 	}
-	if n := strings.Count(logged.String(), unreadable.Message); n != 2 { // for the first version, and for the version with the status
+	if n := strings.Count(logged.String(), unreadable.Message); n != 2 { // once for the first version, and once for the version with the status
 		t.Errorf("it is logged %d times:\n%s", n, logged.String())
 	}
 	b.mustPass()
@@ -63,7 +63,7 @@ func TestAnUnreadableObjectSaysSoAndIsNotReconciled(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableObjectWhoseStatusCannotBeWrittenIsRetriedWithBackoff(t *testing.T) {
+func TestFailedStatusWriteOfUnreadableObjectIsRetried(t *testing.T) {
 	b := newBench(t, &painter{})
 	refused := apierrors.NewInternalError(errors.New("no"))
 	b.refusal = refused
@@ -77,7 +77,7 @@ func TestAnUnreadableObjectWhoseStatusCannotBeWrittenIsRetriedWithBackoff(t *tes
 	b.wantWrites("status default/a", "status default/a")
 }
 
-func TestAnUnreadableObjectCanBeDeleted(t *testing.T) {
+func TestUnreadableObjectCanBeDeleted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mark    controller.Unreadable
 		cleaned string // the colour that Finalize sees
@@ -109,7 +109,7 @@ func TestAnUnreadableObjectCanBeDeleted(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatExceededItsBudgetIsReadAgainOnceThereIsRoom(t *testing.T) {
+func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	room := false
@@ -137,15 +137,15 @@ func TestAnObjectThatExceededItsBudgetIsReadAgainOnceThereIsRoom(t *testing.T) {
 	sync(exceeded.Message)
 	b.wantWrites()
 	room = true
-	sync("There is room for the object in the budget of its namespace again. It is being read.")
-	b.wantWrites("status default/a") // after which the API server sends the object again
+	sync("The budget of the namespace has room for the object again. The operator is about to read it.")
+	b.wantWrites("status default/a") // after this write the API server sends the object again
 	b.mustPass()
 	if kind.calls != 1 {
 		t.Error("it is not reconciled once it is cached")
 	}
 }
 
-func TestAMarkThatAUserSetsIsIgnored(t *testing.T) {
+func TestUnreadableMarkOfUserIsIgnored(t *testing.T) {
 	for name, value := range map[string]string{
 		"a mark without a token": `{"reason":"Mine","message":"Look elsewhere.","identity":true}`,
 		"a mark with any token":  `{"reason":"Mine","message":"Look elsewhere.","identity":true,"token":"a"}`,

@@ -37,9 +37,9 @@ func tin(uid, version string) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Name: "tin", UID: types.UID("tin-" + uid), ResourceVersion: version}
 }
 
-func TestAPassIsRepeatedWhenWhatItReadsHasChanged(t *testing.T) {
+func TestReconcileIsSkippedUnlessInputsChange(t *testing.T) {
 	for name, c := range map[string]struct {
-		last   func(context.Context, *Toy) (controller.Result, error) // the Reconcile of the reconciles before the change
+		last   func(context.Context, *Toy) (controller.Result, error) // the Reconcile that the kind has before the change
 		change func(*bench, *matcher)
 		again  bool
 	}{
@@ -63,7 +63,7 @@ func TestAPassIsRepeatedWhenWhatItReadsHasChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := &matcher{painter: painter{reconcile: c.last}, tin: tin("a", "7")}
 			b := newBench(t, kind)
-			for range 2 { // the first one writes the status
+			for range 2 { // the first reconcile writes the status
 				_, _ = b.pass()
 			}
 			c.change(b, kind)
@@ -88,9 +88,9 @@ func remake(b *bench) {
 	}
 }
 
-// The reconcile creates a missing tin, which is deleted again before the cache has observed it, so that the
+// The reconcile creates a missing tin. The tin is deleted again before the cache has observed it, so the
 // inputs of the next reconcile are the same.
-func TestAPassThatHasActedIsRepeated(t *testing.T) {
+func TestReconcileThatWritesIsRepeated(t *testing.T) {
 	kind := &matcher{}
 	b := newBench(t, kind)
 	for range 2 {
@@ -104,12 +104,12 @@ func TestAPassThatHasActedIsRepeated(t *testing.T) {
 		return paint(ctx, toy)
 	}
 	b.mustPass()
-	b.mustPass() // the tin is gone before the cache has it
+	b.mustPass() // the tin is deleted before the cache has it
 	controllertest.Equal(t, "passes", 5, kind.calls)
 }
 
-// The tin appears during a reconcile and is gone again before the next one.
-func TestAPassIsRepeatedWhileWhatItNeedsIsNotThere(t *testing.T) {
+// The tin appears during a reconcile, and is deleted again before the next reconcile.
+func TestReconcileIsRepeatedWhileInputIsMissing(t *testing.T) {
 	kind := &matcher{needs: true, tin: tin("a", "7")}
 	b := newBench(t, kind)
 	b.mustPass() // writes the status
@@ -123,7 +123,7 @@ func TestAPassIsRepeatedWhileWhatItNeedsIsNotThere(t *testing.T) {
 	controllertest.Equal(t, "passes", 3, kind.calls)
 }
 
-func TestAPassWhoseStatusWasNotWrittenIsRepeated(t *testing.T) {
+func TestReconcileIsRepeatedAfterFailedStatusWrite(t *testing.T) {
 	kind := &matcher{tin: tin("a", "7")}
 	b := newBench(t, kind)
 	b.refusal = errors.New("no")
@@ -134,7 +134,7 @@ func TestAPassWhoseStatusWasNotWrittenIsRepeated(t *testing.T) {
 	controllertest.Equal(t, "passes", 2, kind.calls)
 }
 
-func TestAPassThatIsNotRepeatedIsFollowedByTheNextCheck(t *testing.T) {
+func TestSkippedReconcileSchedulesNextCheck(t *testing.T) {
 	b := newBench(t, &matcher{tin: tin("a", "7")})
 	b.pipeline.RecheckAfter = time.Minute
 	for range 3 {
@@ -144,7 +144,7 @@ func TestAPassThatIsNotRepeatedIsFollowedByTheNextCheck(t *testing.T) {
 	}
 }
 
-func TestAKindThatSaysNothingOfItsInputsIsAskedEachTime(t *testing.T) {
+func TestKindWithoutInputsIsReconciledEachTime(t *testing.T) {
 	kind := &painter{}
 	b := newBench(t, kind)
 	for range 3 {

@@ -17,8 +17,9 @@ func secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// The queue of a standby would otherwise grow by the keys of all objects that ever existed.
-func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
+// If handlers added keys before Run, the queue of a standby would grow by the keys of all objects that ever
+// existed.
+func TestQueueStaysEmptyUntilControllerRuns(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()
 	source.Add(secret("old"))
@@ -34,7 +35,7 @@ func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 	})
 	c.Watch(informer, controller.Self(queue, controller.NewTracker()))
 	if !c.WaitForSync(ctx) {
-		t.Fatal("the cache was not filled")
+		t.Fatal("the cache has not synced")
 	}
 	if n := queue.Len(); n != 0 {
 		t.Errorf("%d keys wait for a controller that stands by", n)
@@ -43,11 +44,11 @@ func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(running, 1) }()
 	if name := <-passes; name != "old" {
-		t.Errorf("the first pass is of %s", name)
+		t.Errorf("the first reconcile is of %s", name)
 	}
 	source.Add(secret("new"))
 	if name := <-passes; name != "new" {
-		t.Errorf("the second pass is of %s", name)
+		t.Errorf("the second reconcile is of %s", name)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -55,7 +56,7 @@ func TestNothingIsQueuedBeforeTheControllerRuns(t *testing.T) {
 	}
 }
 
-func TestAnInformerThatHasEndedIsAnError(t *testing.T) {
+func TestRunReturnsErrorIfInformerHasStopped(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()
 	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)

@@ -7,20 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Store is the part of an informer's store that reports how far it has observed its type.
+// Store is the part of an informer's store that shows whether the store is outdated.
 type Store interface {
-	// LastStoreSyncResourceVersion returns the newest resource version of its type that the store
-	// has observed.
+	// LastStoreSyncResourceVersion returns the newest resource version of the store's type that the
+	// store has observed.
 	LastStoreSyncResourceVersion() string
 }
 
-// writes lets a process read its own writes. It records the resource version that each write for a
-// key returned. A reconcile right after a write would otherwise decide by outdated objects: it could
-// create a second Pod, or revert a status. (Kubernetes does the same in
+// writes makes a process read its own writes. For each key and store, it records the newest resource version
+// in the responses to writes. A reconcile right after a write could otherwise use outdated objects, and create a
+// second Pod or revert a status. (Kubernetes does the same in
 // k8s.io/kubernetes/pkg/controller/util/consistency.)
 //
-// A version that is not a number, and a store whose version went back (the API server was restored
-// from a backup), count as observed.
+// A write also counts as observed if its version is not a number, or if the version of the store went
+// back, for example because the API server was restored from a backup.
 type writes struct {
 	mu  sync.Mutex
 	all map[Key]map[Store]write
@@ -29,7 +29,7 @@ type writes struct {
 type write struct {
 	kind    string
 	version string // in the response to the write
-	seen    string // what the store had observed at that moment
+	seen    string // version that the store had observed when the response arrived
 }
 
 // behindError is the error of a reconcile that was not started, because a cache has not observed a
@@ -38,7 +38,7 @@ type behindError struct{ kind, written, observed string }
 
 // Error implements error.
 func (e *behindError) Error() string {
-	return fmt.Sprintf("the cache of %ss has observed version %q, and this process wrote version %q", e.kind, e.observed, e.written)
+	return fmt.Sprintf("the cache of kind %s is outdated: it has observed version %q, and this process wrote version %q", e.kind, e.observed, e.written)
 }
 
 // add records that a reconcile of key wrote an object of this kind, which store caches, and the
@@ -55,8 +55,8 @@ func (w *writes) add(key Key, kind string, store Store, version string) {
 	w.all[key][store] = write{kind: kind, version: version, seen: store.LastStoreSyncResourceVersion()}
 }
 
-// Observed returns nil if the caches have observed every write for key, and an error that names both
-// versions otherwise. Objects must be read from a cache after this call.
+// Observed returns nil if the caches have observed every write for key, and otherwise an error that names
+// the written and the observed version. A reconcile must read the objects from the caches after this call.
 func (w *writes) Observed(key Key) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *writes) forget(key Key) {
 	delete(w.all, key)
 }
 
-// isPending reports whether a store that has observed the version now lacks the write.
+// isPending reports whether a store lacks the write. now is the version that the store has observed.
 func (w write) isPending(now string) bool {
 	if back, err := resourceversion.CompareResourceVersion(now, w.seen); err == nil && back < 0 {
 		return false

@@ -7,8 +7,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestAReconcileWaitsForItsOwnWrites shows when the caches have observed the writes for key a.
-func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
+// TestTrackerObservesWrites shows when the caches have observed the writes for key a.
+func TestTrackerObservesWrites(t *testing.T) {
 	a, b := keyOf("a"), keyOf("b")
 	for name, test := range map[string]struct {
 		happens func(tr *controller.Tracker, toys, pods *controllertest.Store)
@@ -54,7 +54,7 @@ func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
 				toys.Set("102")
 			}, false,
 		},
-		"not if the newest of several writes is not the last one, which changed nothing": {
+		"not with the newest write missing, although the last write is older": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "103")
 				tr.Wrote(a, "Toy", toys, "42")
@@ -119,7 +119,7 @@ func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
 			pods.Set("100")
 			tracker := controller.NewTracker()
 			test.happens(tracker, &toys, &pods)
-			for range 2 { // a call changes nothing
+			for range 2 { // a call of Observed does not change the result of the next call
 				if err := tracker.Observed(a); (err == nil) != test.want {
 					t.Errorf("observed: %v, wanted %t", err, test.want)
 				}
@@ -128,8 +128,8 @@ func TestAReconcileWaitsForItsOwnWrites(t *testing.T) {
 	}
 }
 
-// TestAnObservedWriteIsForgotten is about a store whose version went back afterwards.
-func TestAnObservedWriteIsForgotten(t *testing.T) {
+// TestTrackerForgetsObservedWrite is about a store whose version went back after it had observed the write.
+func TestTrackerForgetsObservedWrite(t *testing.T) {
 	var toys controllertest.Store
 	toys.Set("100")
 	tracker := controller.NewTracker()
@@ -142,12 +142,12 @@ func TestAnObservedWriteIsForgotten(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfACacheThatIsBehindNamesBothVersions(t *testing.T) {
+func TestErrorOfOutdatedCacheNamesBothVersions(t *testing.T) {
 	var toys controllertest.Store
 	toys.Set("100")
 	tracker := controller.NewTracker()
 	tracker.Wrote(keyOf("a"), "Toy", &toys, "101")
-	want := `the cache of Toys has observed version "100", and this process wrote version "101"`
+	want := `the cache of kind Toy is outdated: it has observed version "100", and this process wrote version "101"`
 	if err := tracker.Observed(keyOf("a")); err == nil || err.Error() != want {
 		t.Errorf("got %v, wanted %s", err, want)
 	}

@@ -13,7 +13,7 @@ import (
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
-	// ordinary treats no address as special. Tests set it, because their servers listen on loopback.
+	// ordinary turns isSpecial off. Tests set it, because their servers listen on loopback.
 	ordinary bool
 }
 
@@ -28,7 +28,7 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 		} else if address, err := netip.ParseAddr(entry); err == nil {
 			hosts.prefixes = append(hosts.prefixes, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
 		} else if _, err := path.Match(entry, ""); err != nil || entry == "" || strings.Contains(entry, "/") {
-			return AllowedHosts{}, fmt.Errorf("%q is neither a name, such as *.db.example.com, nor an address, nor a network, such as 10.0.0.0/8", entry)
+			return AllowedHosts{}, fmt.Errorf("%q is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8", entry)
 		} else {
 			hosts.patterns = append(hosts.patterns, entry)
 		}
@@ -42,15 +42,15 @@ type verdict int
 const (
 	forbidden verdict = iota
 	// unlisted allows a connection, because the list is empty. Messages do not reveal what answers at the
-	// address, unless it is a PostgreSQL server.
+	// address, unless a PostgreSQL server answers.
 	unlisted
 	// listed allows a connection, because the administrator of the operator listed the host or the address.
 	listed
 )
 
 // judge decides on a connection to an address of a host. An entry with a * allows no special address and no
-// address of an API server, because the owner of a matching name decides what it resolves to. Only an entry
-// with the exact address allows the port of an API server.
+// address of an API server, because the owner of a matching name decides to which address the name
+// resolves. Only an entry with the exact address allows the port of an API server.
 func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.AddrPort) verdict {
 	address := to.Addr().Unmap().WithZone("")
 	alone, within := a.address(address)
@@ -77,7 +77,7 @@ func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.A
 	return forbidden
 }
 
-// name reports whether an entry matches the name of a host, and whether an entry without a * does.
+// name reports whether an entry matches the name of a host, and whether an entry is exactly this name.
 func (a AllowedHosts) name(host string) (named, literally bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false, false // an address is not a name
@@ -120,8 +120,8 @@ func isSpecial(address netip.Addr) bool {
 	return slices.ContainsFunc(special, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
-// embeddings maps IPv6 networks whose addresses contain an IPv4 address to the offset of its first byte: NAT64
-// (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete IPv4-compatible addresses.
+// embeddings maps each IPv6 network whose addresses contain an IPv4 address to the offset of the IPv4 address, in
+// bytes. The networks are NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056), and the obsolete IPv4-compatible addresses.
 var embeddings = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"):   12,
 	netip.MustParsePrefix("64:ff9b:1::/48"): 12,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestConnectionsAreJudged(t *testing.T) {
+func TestJudge(t *testing.T) {
 	api := []netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443"), netip.MustParseAddrPort("127.0.0.1:6443")}
 	for name, c := range map[string]struct {
 		allowed  []string
@@ -21,7 +21,7 @@ func TestConnectionsAreJudged(t *testing.T) {
 		"no address":                           {nil, "0.0.0.0", "0.0.0.0:5432", forbidden},
 		"no address of IPv6":                   {nil, "::", "[::]:5432", forbidden},
 		"the metadata service":                 {nil, "a.example.com", "169.254.169.254:80", forbidden},
-		"that of IPv6":                         {nil, "a.example.com", "[fd00:ec2::254]:80", forbidden},
+		"the metadata service by IPv6":         {nil, "a.example.com", "[fd00:ec2::254]:80", forbidden},
 		"link-local":                           {nil, "fe80::1", "[fe80::1]:5432", forbidden},
 		"link-local with a zone":               {nil, "fe80::1", "[fe80::1%eth0]:5432", forbidden},
 		"multicast":                            {nil, "a", "224.0.0.1:5432", forbidden},

@@ -33,11 +33,11 @@ const (
 	maxMessage     = 64 << 10
 )
 
-// maxAddresses limits how many addresses of a host are tried. A name can have thousands.
+// maxAddresses limits how many addresses of a host are tried. A host name can have thousands.
 const maxAddresses = 4
 
-// Connector connects to servers. It is safe for concurrent use. All reconciles share one Connector, because it
-// remembers which servers do not answer.
+// Connector connects to servers. It is safe for concurrent use. All reconciles share one Connector, because
+// it remembers which servers do not respond.
 type Connector struct {
 	options Options
 	gate    *gate
@@ -53,12 +53,12 @@ type Options struct {
 	// APIServers are the addresses and ports of API servers. Connections to them are forbidden unless Allowed
 	// lists the exact address.
 	APIServers []netip.AddrPort
-	// UntrustedExtensions are extensions that the administrator creates if the owner may not. Their scripts
-	// run with the administrator's privileges, in a schema that the owner may write to. The owner can make a
-	// careless script execute any statement.
+	// UntrustedExtensions are extensions that a Server creates as the administrator if the owner may not create
+	// them. Their scripts run with the administrator's privileges, in a schema that the owner may write to. The
+	// owner can make a careless script execute any statement.
 	UntrustedExtensions []string
-	// Workers is the number of Servers that are used at the same time. At most half of them, but at least
-	// one, may visit servers that are not known to answer fast. Zero means DefaultWorkers.
+	// Workers is the number of Servers that callers use at the same time. At most half of the Servers, but at
+	// least one, may visit PostgreSQL servers that are not known to respond fast. Zero means DefaultWorkers.
 	Workers int
 }
 
@@ -70,7 +70,7 @@ const DefaultWorkers = 10
 func NewConnector(options Options) (*Connector, error) {
 	base, err := pgconn.ParseConfig("host=localhost sslmode=disable user=nobody password=none")
 	if err != nil {
-		return nil, fmt.Errorf("reading libpq's variables of the environment: %w", err)
+		return nil, fmt.Errorf("parsing the environment variables of libpq: %w", err)
 	}
 	if options.Workers == 0 {
 		options.Workers = DefaultWorkers
@@ -78,8 +78,8 @@ func NewConnector(options Options) (*Connector, error) {
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
-// attempt records the connections of one login, which can try several addresses. Its mutex is necessary
-// because after a timeout pgconn dials again, in the background, to cancel its request.
+// attempt records the last connection of one login, which can try several addresses. The mutex is necessary
+// because pgconn dials again in the background after a timeout, to cancel its request.
 type attempt struct {
 	mu      sync.Mutex
 	verdict verdict  // the lowest verdict on a dialed address; before the first dial, the verdict on the name
@@ -167,7 +167,7 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return nil, fmt.Errorf("reading the address %s: %w", address, err)
+			return nil, fmt.Errorf("parsing address %s: %w", address, err)
 		}
 		decided := c.options.Allowed.judge(host, at, c.options.APIServers)
 		if decided == forbidden {
@@ -185,9 +185,9 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 	}
 }
 
-var errForbidden = NewError(Forbidden, "the operator does not connect to that host: --external-database-allowed-hosts must have it, or its address if that is loopback, link-local or the API server's")
+var errForbidden = NewError(Forbidden, "the operator may not connect to this host: --external-database-allowed-hosts must list the host or, for a loopback or link-local address and for an API server, the address")
 
-// limited is a connection that reads a limited number of bytes, so that a server cannot fill the memory.
+// limited is a connection that reads a limited number of bytes, so that a server cannot exhaust the memory.
 type limited struct {
 	net.Conn
 	left  atomic.Int64
@@ -195,7 +195,7 @@ type limited struct {
 	begun bool
 }
 
-var errTooMuch = errors.New("the server says more than it is asked for")
+var errTooMuch = errors.New("the server sent more data than the operator accepts")
 
 func (l *limited) Read(into []byte) (int, error) {
 	left := l.left.Load()

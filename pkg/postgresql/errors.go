@@ -15,13 +15,13 @@ type Class int
 const (
 	// Other: any other error, such as a lost connection. Retry.
 	Other Class = iota
-	// Busy: other callers use this server, or all the slots for slow servers. Retry after RetryAfter, without
-	// telling users.
+	// Busy: other callers use this server, or all slots for slow servers. Retry after RetryAfter, and do not
+	// report the error to users.
 	Busy
-	// Silent: no PostgreSQL server answers, or the server is starting, or it stopped answering.
+	// Silent: no PostgreSQL server responds, or the server is starting, or it stopped responding.
 	Silent
-	// Away: the server is stopping, is a standby, accepts no more connections, or another session uses the
-	// object.
+	// Away: the server cannot execute the request now. For example, it is stopping, is a standby, or accepts
+	// no more connections, or another session uses the role or the database.
 	Away
 	// Forbidden: AllowedHosts does not allow the server.
 	Forbidden
@@ -29,9 +29,13 @@ const (
 	Untrusted
 	// Refused: the server refuses the login.
 	Refused
-	// Denied: the role lacks a privilege.
+	// Denied: the administrator lacks a privilege or an attribute.
 	Denied
-	// Taken: a role or database with the desired name belongs to somebody else.
+	// Uninherited: the administrator has the attribute NOINHERIT.
+	Uninherited
+	// Unlisted: the owner may not create an extension, and UntrustedExtensions does not list it.
+	Unlisted
+	// Taken: a role or database with the desired name exists and is not ours.
 	Taken
 	// Replaced: the server, or the database on it, was replaced by another one.
 	Replaced
@@ -42,7 +46,7 @@ const (
 
 // String returns the name of the class.
 func (c Class) String() string {
-	return [...]string{"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Taken", "Replaced", "Rejected"}[c]
+	return [...]string{"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Uninherited", "Unlisted", "Taken", "Replaced", "Rejected"}[c]
 }
 
 // classified is an error with a class.
@@ -94,8 +98,8 @@ func classOfCode(code string) Class {
 	switch {
 	case code == codeStarting:
 		return Silent
-	// Connection exception, insufficient resources, operator intervention such as stopping, a standby, which
-	// may be promoted, and objects that other sessions use.
+	// Codes that begin with 08 are connection exceptions, with 53 insufficient resources, with 57
+	// interventions such as a shutdown. A read-only server can be a standby, which can be promoted.
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"), code == codeReadOnly, slices.Contains(inUse, code):
 		return Away
 	case code == codeInvalidPassword || code == codeInvalidAuthorization:
@@ -109,7 +113,7 @@ func classOfCode(code string) Class {
 }
 
 // locksOut reports whether a login failed because of the role, its password, its settings, the database, or
-// the privilege to connect to it. An administrator can change all of these.
+// the privilege to connect to the database. An administrator can change all of these.
 func locksOut(err error) bool {
 	return slices.Contains([]string{
 		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
@@ -129,7 +133,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// RetryAfter returns the time after which an error of class Busy should be retried.
+// RetryAfter returns how long a caller should wait before it retries after an error of class Busy.
 func RetryAfter(err error) time.Duration {
 	var busy *busyError
 	if errors.As(err, &busy) {
@@ -142,5 +146,5 @@ func RetryAfter(err error) time.Duration {
 type busyError struct{ after time.Duration }
 
 func (e *busyError) Error() string {
-	return "others are at the server, or at servers of which as little is known"
+	return "other reconciles use the server, or all slots for servers that are not known to respond fast"
 }

@@ -33,9 +33,9 @@ type foreign struct {
 
 func (e *foreign) Error() string { return e.text }
 
-// Detail returns the part of an error that the administrator of the operator may see, but not users: the
-// DETAIL of a PostgreSQL error, or what answers at an address without a PostgreSQL server. It returns "" if
-// there is no such part.
+// Detail returns the details of an error for the administrator of the operator: the DETAIL of a PostgreSQL
+// error, or what answers at an address without a PostgreSQL server. It returns "" if there are none. The
+// text of the error, which users see, may omit them.
 func Detail(err error) string {
 	var said *foreign
 	if errors.As(err, &said) {
@@ -46,7 +46,7 @@ func Detail(err error) string {
 
 // hearing turns errors of a server into text that users may see.
 type hearing struct {
-	// hidden are words that are removed: the values of a connection Secret, which a server can repeat in its
+	// hidden are the words to remove: the values of a connection Secret, which a server can repeat in its
 	// errors.
 	hidden []string
 	// told is true if users may know what answers at the address, even if it is not a PostgreSQL server.
@@ -136,14 +136,14 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	case errors.As(context.Cause(ctx), &known): // the gate has ended the visit
 		return known
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return NewError(Silent, "the server does not answer within %s", limit)
+		return NewError(Silent, "the server did not respond within %s", limit)
 	}
 	return h.also(Other, "the connection to the server was lost", causeOf(err))
 }
 
-// login converts the error of a login. If a PostgreSQL server reported the error, or if it is about trust or
-// credentials, its text says so. Unless told is true, all other errors have the same text, whatever answers at
-// the address; only their details differ.
+// login converts the error of a login. It keeps an error that already has a class. If a PostgreSQL server
+// reported the error, or if the error is about trust or credentials, the text describes the error. Unless
+// told is true, all other errors have the same text, whatever answers at the address; only their details differ.
 func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	var (
 		pg          *pgconn.PgError
@@ -162,21 +162,21 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &certificate):
-		return h.also(Untrusted, "the server does not show that it is who it shall be: "+flaw(certificate), cause)
+		return h.also(Untrusted, flaw(certificate), cause)
 	case failed("server refused TLS connection") && by != nil && by.first == 'N':
-		return &foreign{class: Untrusted, text: "the server has no TLS"}
+		return &foreign{class: Untrusted, text: "the server does not support TLS"}
 	case h.told && errors.As(err, &operation) && operation.Op == "remote error": // a TLS alert
-		return h.also(Untrusted, "the server refuses TLS", cause)
+		return h.also(Untrusted, "the server aborted the TLS handshake", cause)
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errTooMuch):
 	case failed("require_auth check failed"):
-		return &foreign{class: Refused, text: "the server asks for the password as it is, which only a server gets that shows who it is: by sslmode verify-full or verify-ca"}
+		return &foreign{class: Refused, text: "the server asks for the password in cleartext, which the operator sends only with sslmode verify-full or verify-ca"}
 	case failed("failed SASL auth"), failed("failed GSS auth"):
-		return h.also(Refused, "the server asks for a login that is not known here, or does not know the password itself", cause)
+		return h.also(Refused, "the server requires an authentication method that the operator does not support, or did not prove that it knows the password", cause)
 	}
-	return h.also(Silent, "no PostgreSQL server answers", cause)
+	return h.also(Silent, "no PostgreSQL server responds", cause)
 }
 
-// flaw returns what is wrong with a certificate, without quoting its content.
+// flaw describes the error of a certificate, without quoting the certificate.
 func flaw(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -185,13 +185,13 @@ func flaw(err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is of no authority that is trusted here"
+		return "the certificate of the server is not signed by a trusted authority"
 	case errors.As(err, &name):
-		return "its certificate is for another name"
+		return "the certificate of the server is for another host name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired, or is not valid yet"
+		return "the certificate of the server has expired, or is not valid yet"
 	}
-	return "its certificate is not valid"
+	return "the certificate of the server is not valid"
 }
 
 // causeOf returns the message of an error of the network or of crypto/tls. It removes addresses and ports,
@@ -209,21 +209,21 @@ func causeOf(err error) string {
 	}
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return "there is no such host"
+		return "the host name was not found"
 	case errors.As(err, &name) && name.IsTimeout:
-		return "looking up the host timed out"
+		return "the lookup of the host name timed out"
 	case errors.As(err, &name):
-		return "the name server could not be asked"
+		return "the lookup of the host name failed"
 	case errors.As(err, &operation) && operation.Timeout(), pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded):
-		return "it timed out"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE): // which of the two depends on timing
+		return "the attempt timed out"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE): // the timing decides which of the two occurs
 		return "the connection was reset"
 	case errors.As(err, &number):
 		return number.Error()
 	case errors.As(err, &operation) && operation.Err != nil:
 		return operation.Err.Error()
 	}
-	// A message of pgconn names the address in parentheses first.
+	// A message of pgconn begins with the address, and the host name in parentheses.
 	text := inner.Error()
 	if _, rest, found := strings.Cut(text, "): "); found {
 		text = rest

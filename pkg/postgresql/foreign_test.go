@@ -26,7 +26,8 @@ func plays(t *testing.T, script postgres.Script) (*postgres.Scripted, Settings) 
 	return s, Settings{Host: "127.0.0.1", Port: uint16(port), Username: "admin-of-secret", Password: "canary-of-secret", Database: "base-of-secret", Mode: Disable}
 }
 
-// asks looks for a database with a new Connector, and returns the error.
+// asks calls Server.Exists with a new Connector that allows the listed hosts. It returns the error, and fails the
+// test if there is none.
 func asks(t *testing.T, as Settings, allowed ...string) error {
 	t.Helper()
 	hosts, err := ParseAllowedHosts(allowed)
@@ -36,6 +37,7 @@ func asks(t *testing.T, as Settings, allowed ...string) error {
 	return asksWhere(t, as, hosts)
 }
 
+// asksWhere is like asks, with parsed hosts.
 func asksWhere(t *testing.T, as Settings, hosts AllowedHosts) error {
 	t.Helper()
 	connector, err := NewConnector(Options{Allowed: hosts})
@@ -51,7 +53,7 @@ func asksWhere(t *testing.T, as Settings, hosts AllowedHosts) error {
 	return err
 }
 
-func TestForeignTextIsCutAndClean(t *testing.T) {
+func TestForeignTextIsTruncatedAndPrintable(t *testing.T) {
 	for name, words := range map[string]string{
 		"long":            strings.Repeat("x", 1<<16),
 		"long, in runes":  strings.Repeat("ä€", 1<<14),
@@ -68,7 +70,7 @@ func TestForeignTextIsCutAndClean(t *testing.T) {
 	}
 }
 
-func TestWhatIsInASecretIsTakenOut(t *testing.T) {
+func TestForeignTextHidesValuesOfSecret(t *testing.T) {
 	h := hearing{hidden: []string{"db.example.com", "admin", "s3", "secret-of-admin", "x", ""}}
 	for said, want := range map[string]string{
 		`password authentication failed for user "admin"`: `password authentication failed for user "(hidden)"`,
@@ -85,7 +87,7 @@ func TestWhatIsInASecretIsTakenOut(t *testing.T) {
 	}
 }
 
-func TestAServerWithManyWordsIsHeardForAWhile(t *testing.T) {
+func TestLongServerResponseIsLimited(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
 		"in one message":           postgres.Refuses("28000", strings.Repeat("x", 4<<20)),
 		"in one that is not long":  postgres.Refuses("28000", strings.Repeat("x\n", 9<<10)),
@@ -110,8 +112,8 @@ func TestAServerWithManyWordsIsHeardForAWhile(t *testing.T) {
 	}
 }
 
-// TestNoErrorNamesWhatIsInTheSecret connects to servers that may repeat values of the Secret.
-func TestNoErrorNamesWhatIsInTheSecret(t *testing.T) {
+// TestErrorOmitsValuesOfSecret connects to servers that may repeat values of the Secret.
+func TestErrorOmitsValuesOfSecret(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
 		"a login that is refused":  postgres.Refuses("28P01", `password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, database "base-of-secret"`),
 		"a connection that is cut": postgres.Hangup,
@@ -129,21 +131,21 @@ func TestNoErrorNamesWhatIsInTheSecret(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsTheSameEachTime connects to a server that resets connections. If the error varied, each
+// TestErrorOfResetConnectionIsStable connects to a server that resets connections. If the error varied, each
 // reconcile would write the status.
-func TestAnErrorIsTheSameEachTime(t *testing.T) {
+func TestErrorOfResetConnectionIsStable(t *testing.T) {
 	_, as := plays(t, postgres.Hangup)
 	for range 20 {
 		err := asks(t, as, "127.0.0.1")
-		if ClassOf(err) != Silent || err.Error() != "no PostgreSQL server answers: the connection was reset" {
+		if ClassOf(err) != Silent || err.Error() != "no PostgreSQL server responds: the connection was reset" {
 			t.Errorf("got %v of class %s", err, ClassOf(err))
 		}
 	}
 }
 
-// TestNothingTellsWhatAnswers connects to hosts that are not listed. Users who may name a host must not find
-// out what answers there, unless it is a PostgreSQL server.
-func TestNothingTellsWhatAnswers(t *testing.T) {
+// TestErrorDoesNotRevealOtherServices connects to hosts that are not listed. Users who may name a host must not find
+// out what answers there, unless a PostgreSQL server answers.
+func TestErrorDoesNotRevealOtherServices(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,17 +177,17 @@ func TestNothingTellsWhatAnswers(t *testing.T) {
 		_, as := plays(t, script)
 		try(name, as)
 	}
-	if len(told) != 1 || !told["Silent: no PostgreSQL server answers"] {
+	if len(told) != 1 || !told["Silent: no PostgreSQL server responds"] {
 		t.Errorf("it is told: %v", told)
 	}
 }
 
-func TestALoginThatCostsTooMuchIsRefused(t *testing.T) {
+func TestLoginRejectsTooManySCRAMIterations(t *testing.T) {
 	for iterations, taken := range map[int]bool{4096: true, 100_000: true, 100_001: false, 10_000_000: false} {
 		var proofs atomic.Int32
 		_, as := plays(t, postgres.Bomb(iterations, func() { proofs.Add(1) }))
 		err := asks(t, as, "127.0.0.1")
-		if taken != (proofs.Load() > 0) || !taken && (ClassOf(err) != Rejected || !strings.Contains(err.Error(), "iterations of SCRAM, and 100000 are computed at most")) {
+		if taken != (proofs.Load() > 0) || !taken && (ClassOf(err) != Rejected || !strings.Contains(err.Error(), "SCRAM iterations, but the operator computes at most 100000")) {
 			t.Errorf("of %d iterations: %d logins went on, and the error is %v of class %s", iterations, proofs.Load(), err, ClassOf(err))
 		}
 	}

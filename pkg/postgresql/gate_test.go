@@ -14,7 +14,7 @@ const (
 	slots   = 5 // for ten workers
 )
 
-// callers make callers enter a gate. They run in a synctest bubble, which has a fake clock.
+// callers enters callers into a gate. Tests use it in synctest bubbles, which have a fake clock.
 type callers struct {
 	t    *testing.T
 	gate *gate
@@ -22,7 +22,7 @@ type callers struct {
 
 func newCallers(t *testing.T) *callers { return &callers{t: t, gate: newGate(slots)} }
 
-// comes enters the gate. It fails the test if the gate rejects the caller.
+// comes enters the gate for a visit to a server of a tenant. It fails the test if the gate rejects the caller.
 func (c *callers) comes(tenant, address string) *visit {
 	c.t.Helper()
 	v, err := c.gate.enter(place{tenant, address})
@@ -32,7 +32,7 @@ func (c *callers) comes(tenant, address string) *visit {
 	return v
 }
 
-// isTold tries to enter the gate. It fails the test unless the gate rejects the caller with the class.
+// isTold tries to enter the gate. It fails the test unless the gate returns an error of the class.
 func (c *callers) isTold(tenant, address string, class Class) {
 	c.t.Helper()
 	v, err := c.gate.enter(place{tenant, address})
@@ -44,7 +44,7 @@ func (c *callers) isTold(tenant, address string, class Class) {
 	}
 }
 
-// finds makes a visit that gets an answer at once, so that the server is proven.
+// finds visits a server that responds at once, so that the server is proven.
 func (c *callers) finds(tenant, address string) {
 	c.t.Helper()
 	v := c.comes(tenant, address)
@@ -54,7 +54,7 @@ func (c *callers) finds(tenant, address string) {
 
 var errAway = NewError(Silent, "no answer")
 
-func TestOneFindsOutAboutAServer(t *testing.T) {
+func TestGateAdmitsOneVisitToUnprovenServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		first := c.comes("a", address)
@@ -64,7 +64,7 @@ func TestOneFindsOutAboutAServer(t *testing.T) {
 		first.asked(nil)
 		first.leave()
 		var all []*visit
-		for range 2 * slots { // the server answers, so that all callers may visit it
+		for range 2 * slots { // the server responds, so all callers may visit it
 			all = append(all, c.comes("a", address))
 		}
 		for _, v := range append(all, other, another) {
@@ -73,7 +73,7 @@ func TestOneFindsOutAboutAServer(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsAwayIsLeftAloneForAWhile(t *testing.T) {
+func TestGateRejectsVisitsToSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		first := c.comes("a", address)
@@ -98,7 +98,7 @@ func TestAServerThatIsAwayIsLeftAloneForAWhile(t *testing.T) {
 	})
 }
 
-func TestOnlySilenceIsSilence(t *testing.T) {
+func TestGateClassifiesSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
 		silent bool
@@ -127,8 +127,9 @@ func TestOnlySilenceIsSilence(t *testing.T) {
 	}
 }
 
-// TestNobodyJoinsThoseWhoWaitForLong visits a server that answers first, and then stops answering.
-func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
+// TestGateRejectsVisitsToServerThatStopsResponding visits a server that responds first, and then stops
+// responding.
+func TestGateRejectsVisitsToServerThatStopsResponding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		c.finds("a", address)
@@ -136,7 +137,7 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 		second := c.comes("a", address)
 		<-time.After(patience + 1)
 		c.isTold("a", address, Busy)
-		first.asked(nil) // the server still answers
+		first.asked(nil) // the server still responds
 		third := c.comes("a", address)
 		<-time.After(patience + 1)
 		for _, v := range []*visit{first, second, third} {
@@ -147,8 +148,8 @@ func TestNobodyJoinsThoseWhoWaitForLong(t *testing.T) {
 	})
 }
 
-// TestSlowServersHoldFewWorkers counts the visits of tenants that name one slow server after the other.
-func TestSlowServersHoldFewWorkers(t *testing.T) {
+// TestGateLimitsVisitsToSlowServers counts the visits of tenants that name one slow server after the other.
+func TestGateLimitsVisitsToSlowServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		c.finds("good", address)
@@ -182,10 +183,10 @@ func TestSlowServersHoldFewWorkers(t *testing.T) {
 	})
 }
 
-// TestATenantWhoseServerAnswersGetsItsTurn runs so many tenants with silent servers that all slots are always
-// taken. These tenants retry before another tenant does. The test counts their visits that begin while the
-// other tenant waits.
-func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
+// TestGateServesTenantsInTurn runs so many tenants with silent servers that all slots are always
+// taken. These tenants already wait when another tenant asks for a slot. The test counts the visits of these
+// tenants that begin while the other tenant waits.
+func TestGateServesTenantsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		var in []*visit
@@ -199,7 +200,7 @@ func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
 			}
 			return began
 		}
-		next := func() { // the oldest visit ends without an answer
+		next := func() { // the oldest visit ends without a response
 			<-time.After(time.Second)
 			in[0].asked(errAway)
 			in[0].leave()
@@ -228,8 +229,8 @@ func TestATenantWhoseServerAnswersGetsItsTurn(t *testing.T) {
 	})
 }
 
-// TestAServerThatBecomesSlowIsDemoted proves the servers of a tenant, and then makes all of them slow.
-func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
+// TestGateDemotesServerThatBecomesSlow has a tenant whose proven servers all become slow.
+func TestGateDemotesServerThatBecomesSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		const servers = 10
@@ -270,8 +271,8 @@ func TestAServerThatBecomesSlowIsDemoted(t *testing.T) {
 	})
 }
 
-// TestAVisitEnds visits a server that never answers a statement.
-func TestAVisitEnds(t *testing.T) {
+// TestVisitTimesOut visits a server that never responds to a statement.
+func TestVisitTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		lasts := func(want time.Duration) {
@@ -296,7 +297,7 @@ func TestAVisitEnds(t *testing.T) {
 	})
 }
 
-func TestWhoIsBusyComesAgainLater(t *testing.T) {
+func TestRetryDelayGrowsWhileServerIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		defer c.comes("a", address).leave()
@@ -311,8 +312,9 @@ func TestWhoIsBusyComesAgainLater(t *testing.T) {
 	})
 }
 
-// TestManyTenantsGetTheirTurnSoon simulates the operator's start: all servers answer fast, and none is known.
-func TestManyTenantsGetTheirTurnSoon(t *testing.T) {
+// TestGateAdmitsManyTenantsSoon simulates the operator's start: all servers respond fast, and the gate
+// knows none of them.
+func TestGateAdmitsManyTenantsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		const tenants = 300
@@ -341,7 +343,7 @@ func TestManyTenantsGetTheirTurnSoon(t *testing.T) {
 	})
 }
 
-func TestTheGateForgets(t *testing.T) {
+func TestGateForgetsServersAndTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		for n := range 10 * maxServersOfTenant {

@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-func TestAMarkThatSomebodyForgesIsNotBelieved(t *testing.T) {
+func TestForgedMarkIsRejected(t *testing.T) {
 	t.Parallel()
 	theirs := create(t, settings(shared), newWant())
 	w := newWant()
@@ -27,11 +27,12 @@ func TestAMarkThatSomebodyForgesIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestNobodyIsInTheWayOfOthers does what users and owners may do to block a creation or a deletion.
-func TestNobodyIsInTheWayOfOthers(t *testing.T) {
+// TestUsersCannotBlockCreateOrDelete does what users and owners may do and what could block a creation or a
+// deletion: it connects to template1, makes a database a template, and sets its connection limit to 0.
+func TestUsersCannotBlockCreateOrDelete(t *testing.T) {
 	t.Parallel()
 	as := settings(shared)
-	conn, err := shared.Connect(t.Context(), "template1") // creating a copy of template1 waits for this session
+	conn, err := shared.Connect(t.Context(), "template1") // template1 cannot be copied while this connection is open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +44,12 @@ func TestNobodyIsInTheWayOfOthers(t *testing.T) {
 	}
 }
 
-func TestUntrustedExtensionsAreMadeIfThatIsSaid(t *testing.T) {
+func TestUntrustedExtensionsRequireOption(t *testing.T) {
 	t.Parallel()
 	w := create(t, settings(shared), newWant())
 	w.Extensions = []string{"pageinspect"}
 	err := openWith(t, settings(shared), postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"postgis"}}).Update(t.Context(), w)
-	if postgresql.ClassOf(err) != postgresql.Denied || !strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
+	if postgresql.ClassOf(err) != postgresql.Unlisted || !strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
 		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 	}
 	if err := open(t, settings(shared)).Update(t.Context(), w); err != nil {
@@ -57,7 +58,7 @@ func TestUntrustedExtensionsAreMadeIfThatIsSaid(t *testing.T) {
 	isCurrent(t, settings(shared), w)
 }
 
-func TestExtensionsAreMadeInAnyOrder(t *testing.T) {
+func TestExtensionsAreCreatedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	w := newWant()
 	w.Extensions = []string{"earthdistance", "no-such-extension", "cube"}

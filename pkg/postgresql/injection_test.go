@@ -47,9 +47,9 @@ func lex(sql string) (name, rest string, ok bool) {
 	return "", "", false
 }
 
-// TestNoNameIsMoreThanAName quotes a million names. It sends 10,000 of them to the server as the name of a
-// column, which the answer must repeat.
-func TestNoNameIsMoreThanAName(t *testing.T) {
+// TestIdentifierQuotesEveryName quotes a million names. It sends 10,000 of them to the server as the name
+// of a column, which the response must repeat.
+func TestIdentifierQuotesEveryName(t *testing.T) {
 	t.Parallel()
 	const names, live = 1_000_000, 10_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -93,7 +93,7 @@ func TestNoNameIsMoreThanAName(t *testing.T) {
 	t.Logf("of %d names %d were taken, all of them as one identifier; %d went to the server", names, taken, sent)
 }
 
-func TestNamesThatTheServerWouldChangeAreRefused(t *testing.T) {
+func TestIdentifierRejectsInvalidNames(t *testing.T) {
 	for about, name := range map[string]string{
 		"nothing": "", "64 bytes": strings.Repeat("x", 64), "64 bytes in 32 characters": strings.Repeat("é", 32),
 		"a NUL": "a\x00b", "invalid UTF-8": "a\xff", "an overlong quote": "\xc0\xa2", "a surrogate": "\xed\xa0\x80",
@@ -104,8 +104,8 @@ func TestNamesThatTheServerWouldChangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestOddNamesLive creates, checks and deletes databases with unusual names.
-func TestOddNamesLive(t *testing.T) {
+// TestServerAcceptsUnusualNames creates, checks and deletes databases with unusual names.
+func TestServerAcceptsUnusualNames(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{
 		`a"; DROP DATABASE postgres; --`, `back\slash`, `quo'te`, "user", "select", "раypal", "paypal", "＂", "tab\tbreak\n", " ", strings.Repeat("é", 31), "🐘", "%", "a=b host=c", "$1",

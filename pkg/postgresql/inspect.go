@@ -89,7 +89,7 @@ func (i *inspector) challenge(data []byte) error {
 	parts := bytes.SplitN(data, []byte(","), 3)
 	text, found := bytes.CutPrefix(parts[len(parts)-1], []byte(challengeOfScram))
 	if iterations, err := strconv.Atoi(string(text)); found && err == nil && iterations > maxIterations {
-		return NewError(Rejected, "the server asks for %d iterations of SCRAM, and %d are computed at most: set scram_iterations there, and the password anew", iterations, maxIterations)
+		return NewError(Rejected, "the server asks for %d SCRAM iterations, but the operator computes at most %d: lower scram_iterations on the server, and set the password again", iterations, maxIterations)
 	}
 	return nil
 }

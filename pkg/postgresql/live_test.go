@@ -39,7 +39,7 @@ func withServer(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// settings returns the Settings of the superuser.
+// settings returns the Settings with which the superuser connects to a server.
 func settings(s *postgres.Server) postgresql.Settings {
 	port, _ := strconv.ParseUint(s.Port, 10, 16) // Port is always a number
 	return postgresql.Settings{Host: "127.0.0.1", Port: uint16(port), Username: "postgres", Password: s.Password, Database: "postgres", Mode: postgresql.Disable}
@@ -47,7 +47,7 @@ func settings(s *postgres.Server) postgresql.Settings {
 
 var wants atomic.Int32
 
-// newWant returns a role and a database that no other test uses.
+// newWant returns the desired state of a role and a database that no other test uses.
 func newWant() postgresql.Want {
 	name := fmt.Sprintf("shop-%d", wants.Add(1))
 	return postgresql.Want{
@@ -56,7 +56,7 @@ func newWant() postgresql.Want {
 	}
 }
 
-// open returns a Server for one reconcile. The test closes it at its end.
+// open returns a Server for one reconcile. The Server is closed when the test ends.
 func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
 	t.Helper()
 	return openWith(t, as, postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
@@ -135,8 +135,8 @@ func ask(t *testing.T, database, sql string, args ...any) string {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// administrators returns the administrators with which everything must work: a superuser, and a role with only
-// the attributes that it needs.
+// administrators returns the Settings of two administrators who can manage databases: a superuser, and a role
+// with only the necessary attributes.
 func administrators(t *testing.T) map[string]postgresql.Settings {
 	t.Helper()
 	limited := settings(shared)
@@ -145,7 +145,7 @@ func administrators(t *testing.T) map[string]postgresql.Settings {
 	return map[string]postgresql.Settings{"a superuser": settings(shared), "CREATEROLE and CREATEDB": limited}
 }
 
-func TestLife(t *testing.T) {
+func TestDatabaseLifecycle(t *testing.T) {
 	t.Parallel()
 	for name, as := range administrators(t) {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-func TestDriftIsPutRight(t *testing.T) {
+func TestUpdateRepairsDrift(t *testing.T) {
 	t.Parallel()
 	const superuser = "a superuser"
 	for name, c := range map[string]struct{ by, in, sql string }{

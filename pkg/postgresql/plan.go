@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -25,30 +26,30 @@ func newChange(w Want) (*change, error) {
 	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next returns the next statement on the way to the desired state, and what it does. sql is empty if the
-// observed state is the desired state.
+// next returns the SQL of the next step to the desired state: one statement, or several in one transaction. sql
+// is empty if the role and the database are in their desired state. does describes the step in errors.
 func (c *change) next(s sight) (sql, does string, err error) {
 	if err := c.check(s); err != nil {
 		return "", "", err
 	}
 	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
-		return "", "", NewError(Denied, "the administrator's role has NOINHERIT, so that it cannot act for the roles that it makes")
+		return "", "", NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
 	}
 	if s.Role == nil {
 		sql, err := c.createRole(s)
-		return sql, "making the role", err
+		return sql, fmt.Sprintf("creating role %q", c.Owner), err
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
-		return sql, "putting the role right", err
+		return sql, fmt.Sprintf("updating role %q", c.Owner), err
 	}
 	if s.Database == nil {
-		return c.createDatabase(), "making the database", nil
+		return c.createDatabase(), fmt.Sprintf("creating database %q", c.Database), nil
 	}
-	return c.alterDatabase(s), "putting the database right", nil
+	return c.alterDatabase(s), fmt.Sprintf("updating database %q", c.Database), nil
 }
 
-// nextOfDeletion returns the next statement on the way to deleting our database and our role. sql is empty if
-// neither exists. Roles and databases of others stay.
+// nextOfDeletion returns the SQL of the next step to the deletion of our database and our role. sql is empty if
+// neither exists. Other roles and databases stay.
 func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return "", "", c.moved(s)
@@ -56,20 +57,20 @@ func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 	mine := s.Role != nil && c.ownsRole(s)
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
-		return "", "", NewError(Replaced, "database %q is another one than before, though it bears our mark: its OID on the server is %s, not that of %s", c.Database, s.Database.OID, c.ID)
+		return "", "", NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
 	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
-		return c.hold(s), "becoming a member of the role", nil
+		return c.hold(s), fmt.Sprintf("granting role %q to the administrator", c.Owner), nil
 	case s.Database != nil && c.ownsDatabase(s) && s.Database.Template:
-		return c.noTemplate(), "deleting the database", nil
+		return c.noTemplate(), fmt.Sprintf("deleting database %q", c.Database), nil
 	case s.Database != nil && c.ownsDatabase(s):
-		return "DROP DATABASE " + c.database + " WITH (FORCE)", "deleting the database", nil
+		return "DROP DATABASE " + c.database + " WITH (FORCE)", fmt.Sprintf("deleting database %q", c.Database), nil
 	case mine:
-		return "DROP ROLE " + c.owner, "deleting the role", nil
+		return "DROP ROLE " + c.owner, fmt.Sprintf("deleting role %q", c.Owner), nil
 	}
 	return "", "", nil
 }
 
-// createRole creates the role and its mark in one transaction.
+// createRole returns the SQL that creates the role with its mark, in one transaction.
 func (c *change) createRole(s sight) (string, error) {
 	secret, err := verifier(c.Password)
 	if err != nil {
@@ -82,8 +83,9 @@ func (c *change) createRole(s sight) (string, error) {
 	return sql, nil
 }
 
-// hold makes the administrator a member of the owner, so that it can create and delete databases for the
-// owner. From PostgreSQL 16 on, server settings decide on the options that a GRANT does not name.
+// hold returns the SQL that makes the administrator a member of the owner, so that the administrator can
+// create and delete databases for the owner. From PostgreSQL 16 on, it sets both options, because the
+// default of INHERIT depends on the administrator.
 func (c *change) hold(s sight) string {
 	sql := "GRANT " + c.owner + " TO CURRENT_USER"
 	if s.Version >= 160000 {
@@ -96,7 +98,8 @@ func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + "
 
 func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
 
-// alterRole names only the attributes that differ, because only superusers may name some attributes.
+// alterRole returns the SQL that changes the role, or "" if the role is in its desired state. The SQL names
+// only the attributes that differ, because only superusers may name some attributes.
 func (c *change) alterRole(s sight) (string, error) {
 	var attributes, statements []string
 	for attribute, wrong := range map[string]bool{
@@ -127,9 +130,9 @@ func (c *change) alterRole(s sight) (string, error) {
 	return strings.Join(statements, "; "), nil
 }
 
-// createDatabase creates a database that accepts no connections. alterDatabase allows them when it marks the
-// database and revokes the privileges of PUBLIC, because CREATE DATABASE cannot run in a transaction. The
-// template is template0, which accepts no connections, so that nobody can change it.
+// createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot
+// run in a transaction, so alterDatabase allows connections when it marks the database and revokes the privileges
+// of PUBLIC. The template is template0: it accepts no connections, so nobody can change it.
 func (c *change) createDatabase() string {
 	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 }

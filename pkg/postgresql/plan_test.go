@@ -11,7 +11,8 @@ func want() Want {
 	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Password: "secret"}
 }
 
-// there returns the desired state, as observed by an administrator without SUPERUSER, after change.
+// there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the
+// result, unless change is nil.
 func there(change func(*sight)) sight {
 	mark := want().Mark.String()
 	s := sight{
@@ -30,7 +31,7 @@ const (
 	ourID     = ID(server + "/16384")
 )
 
-// masked returns a statement without the verifier.
+// masked replaces the verifier of a password in a statement.
 func masked(sql string) string {
 	before, after, found := strings.Cut(sql, "'SCRAM-SHA-256$")
 	if !found {
@@ -80,7 +81,7 @@ func TestNextStatement(t *testing.T) {
 		"a role that is held as the server's settings have it": {
 			seen: func(s *sight) { s.Role.Held, s.Version = false, 160000 }, sql: `GRANT "clerk" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE`,
 		},
-		"an administrator who cannot act for others": {seen: func(s *sight) { s.Role, s.Database, s.Inherits = nil, nil, false }, class: Denied},
+		"an administrator who cannot act for others": {seen: func(s *sight) { s.Role, s.Database, s.Inherits = nil, nil, false }, class: Uninherited},
 		"an owner who cannot act for others":         {seen: func(s *sight) { s.Inherits = false }},
 		"a mark that somebody has written onto a database of theirs": {
 			seen: func(s *sight) { s.Database.Owner = "theirs" }, class: Taken,
@@ -94,7 +95,7 @@ func TestNextStatement(t *testing.T) {
 			},
 			sql: `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON DATABASE "shop" TO "clerk"; ALTER DATABASE "shop" IS_TEMPLATE false`,
 		},
-		"a mark that others wrote over, on the database that it was": {
+		"overwritten mark of the recorded database is restored": {
 			id: ourID, seen: func(s *sight) { s.Database.Mark = "the shop" }, sql: markDatabase,
 		},
 		"a mark that others wrote over, on the role that owns it": {
@@ -137,7 +138,7 @@ func TestNextStatement(t *testing.T) {
 	}
 }
 
-func TestNextStatementOfADeletion(t *testing.T) {
+func TestNextStatementOfDeletion(t *testing.T) {
 	const dropDatabase, dropRole = `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`
 	for name, c := range map[string]struct {
 		seen  func(*sight)
@@ -146,7 +147,7 @@ func TestNextStatementOfADeletion(t *testing.T) {
 		class Class
 	}{
 		"first the database":                           {id: ourID, sql: dropDatabase},
-		"the database of which nobody knows more":      {sql: dropDatabase},
+		"database without a recorded ID is dropped":    {sql: dropDatabase},
 		"a half-made one":                              {seen: func(s *sight) { s.Database.Mark, s.Database.Connectable = "", false }, sql: dropDatabase},
 		"one whose mark was taken away":                {id: ourID, seen: func(s *sight) { s.Database.Mark = "" }, sql: dropDatabase},
 		"a role that must be held for that":            {id: ourID, seen: func(s *sight) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},

@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -14,7 +13,7 @@ type Server struct {
 	connector *Connector
 	tenant    string
 	admin     Settings
-	// Open sessions: the owner's, and the administrator's by database.
+	// owner is the owner's open session. admins has the administrator's open sessions by database.
 	owner  *session
 	admins map[string]*session
 	// refused is true if the server refused the owner's password.
@@ -23,8 +22,8 @@ type Server struct {
 	visit *visit
 }
 
-// Open returns a Server for the settings of an administrator. It does not connect. Slow servers of a tenant,
-// such as a namespace, do not delay other tenants.
+// Open returns a Server for the settings of an administrator. It does not connect. A tenant is, for example, a
+// namespace: tenants take turns with the visits to slow servers.
 func (c *Connector) Open(tenant string, admin Settings) *Server {
 	return &Server{connector: c, tenant: tenant, admin: admin, admins: map[string]*session{}}
 }
@@ -50,11 +49,12 @@ type Found struct {
 	Current bool
 }
 
-// Exists reports whether the database exists, and whether it is in the desired state. It logs in as the owner,
-// which checks the password too, and sends one query. If the owner cannot log in, or if w has no ID, it logs in
-// as the administrator.
+// Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID,
+// Exists logs in as the owner, which checks the password too, and sends one query. If the owner cannot log in, or
+// if w has no ID, Exists logs in as the administrator, and Found.Current is false.
 //
-// Errors have a Class, which is Taken if a role or database with the desired name belongs to somebody else.
+// Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
+// ours.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	c, err := newChange(w)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *change) found(seen sight) (Found, error) {
 }
 
 // Create creates the role and the database, or continues an interrupted creation. It returns the identity of
-// the database.
+// the database, even if it could not create an extension.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	c, err := newChange(w)
 	if err != nil {
@@ -140,11 +140,11 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	return s.converge(ctx, w, c.nextOfDeletion, func() {})
 }
 
-// steps is more than the number of statements between any two states.
+// steps is more than the number of steps from any state to the desired state.
 const steps = 8
 
-// converge executes statements until next returns none. It queries the state before each statement, and calls
-// done after it.
+// converge executes the steps of next until there are none. It queries the state before each step, and calls done
+// after each step.
 func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, does string, err error), done func()) error {
 	for range steps {
 		seen, err := s.lookAsAdmin(ctx, w)
@@ -160,10 +160,10 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 		}
 		done()
 	}
-	return errors.New("role and database do not become what is wanted: somebody else keeps changing them, or has granted PUBLIC what only they can revoke")
+	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
 }
 
-// extend creates the missing extensions. Some extensions need others, so that extend repeats until it can create
+// extend creates the missing extensions. Some extensions need others, so extend repeats until it can create
 // no more. It returns the error of the first extension that is still missing.
 func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	missing := w.missing(seen)
@@ -172,7 +172,7 @@ func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 		left := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
 			err := s.makeExtension(ctx, w, name)
 			if err != nil && first == nil {
-				first = fmt.Errorf("making the extension %q: %w", name, err)
+				first = fmt.Errorf("creating extension %q: %w", name, err)
 			}
 			return err == nil
 		})
@@ -183,9 +183,9 @@ func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	}
 }
 
-// makeExtension creates an extension as the owner. If the owner may not, and UntrustedExtensions has the
-// extension, it creates the extension as the administrator. The schema is the one in the control file of the
-// extension, or else public.
+// makeExtension creates an extension as the owner. If the owner may not create it, and UntrustedExtensions lists
+// it, makeExtension creates the extension as the administrator. The control file of the extension can name the
+// schema. The default is public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	quoted, err := Identifier(name)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	err = s.exec(ctx, s.owner, sql)
 	if isCode(err, codeNoPrivilege) {
 		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
-			return NewError(Denied, "the server does not trust owners with it, and --external-database-untrusted-extensions does not have it: %w", err)
+			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
 		}
 		admin, connectErr := s.administrator(ctx, w.Database)
 		if connectErr != nil {

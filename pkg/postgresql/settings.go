@@ -32,11 +32,11 @@ func (s Settings) Address() string {
 func (s Settings) Validate() error {
 	switch {
 	case !isHost(s.Host):
-		return errors.New("host must be one DNS name or address, not several, and not a socket")
+		return errors.New("host must be a single DNS name or IP address; lists of hosts and sockets are not supported")
 	case s.Username == "":
-		return errors.New("it has no username")
+		return errors.New("username is missing")
 	case len(s.Database) > maxIdentifier || len(s.Username) > maxIdentifier:
-		return fmt.Errorf("username and dbname may have %d bytes at most", maxIdentifier)
+		return fmt.Errorf("username and dbname must have at most %d bytes", maxIdentifier)
 	}
 	_, err := s.tls()
 	return err

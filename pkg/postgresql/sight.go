@@ -3,19 +3,19 @@ package postgresql
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 )
 
-// sight is the observed state. It is the result of one query, which both the owner and the administrator send.
+// sight is the observed state. It is the result of sightQuery. Both the owner and the administrator can
+// send the query.
 type sight struct {
 	Server    string `json:"server"`    // the system identifier
 	Version   int    `json:"version"`   // 150004 for 15.4
 	Connected string `json:"connected"` // the database of the session
-	// Superuser and Inherits describe the role of the session. Inherits is true if the role has the
-	// privileges of the roles that it is a member of, or if that depends on the membership (sightQuery).
+	// Superuser and Inherits describe the role of the session. Inherits is true if the role inherits the
+	// privileges of the roles that it is a member of, or if this depends on each membership: see sightQuery.
 	Superuser  bool          `json:"superuser"`
 	Inherits   bool          `json:"inherits"`
 	Role       *seenRole     `json:"role"`
@@ -45,7 +45,7 @@ type seenDatabase struct {
 	Granted     bool   `json:"granted"` // the owner has all privileges
 }
 
-// sightQuery has the name of the owner as $1 and of the database as $2. Whether a member may act as a role is
+// sightQuery has the name of the owner as $1 and the name of the database as $2. Whether a member may act as a role is
 // an attribute of the member until PostgreSQL 15, and of the membership from 16 on.
 const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
@@ -76,11 +76,11 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	defer cancel()
 	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
 	if answer.Err != nil {
-		return sight{}, fmt.Errorf("looking for role and database: %w", s.hears.answer(ctx, answer.Err, lookTimeout))
+		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, s.hears.answer(ctx, answer.Err, lookTimeout))
 	}
 	var seen sight
 	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {
-		return sight{}, errors.New("looking for role and database: the server's answer makes no sense")
+		return sight{}, fmt.Errorf("querying role %q and database %q: the response of the server is not plausible", w.Owner, w.Database)
 	}
 	return seen, nil
 }
@@ -88,8 +88,8 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 // number matches system identifiers and OIDs, which have at most 64 bits.
 var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// plausible reports whether the answer can come from a PostgreSQL server. Users see parts of the answer, some of
-// them in the status.
+// plausible reports whether the response can come from a PostgreSQL server. Users see parts of the
+// response, some of them in the status.
 func (s sight) plausible() bool {
 	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }

@@ -7,14 +7,16 @@ import (
 	"fmt"
 )
 
-// TLSMode is a value of libpq's sslmode. The values allow and prefer, which fall back, are not supported.
+// TLSMode is a value of libpq's sslmode. The values allow and prefer are not supported, because they permit
+// connections without TLS.
 type TLSMode string
 
 // Modes of TLS.
 const (
 	// Disable connects without TLS.
 	Disable TLSMode = "disable"
-	// Require connects with TLS to any server. With a CA it does the same as VerifyCA, as in libpq.
+	// Require connects with TLS, and does not verify the server. With a CA, it does the same as VerifyCA, as
+	// in libpq.
 	Require TLSMode = "require"
 	// VerifyCA checks the server's certificate, but not the name in it.
 	VerifyCA TLSMode = "verify-ca"
@@ -33,7 +35,7 @@ func (s Settings) tls() (*tls.Config, error) {
 	if len(s.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(s.CA) {
-			return nil, errors.New("ca has no certificate in PEM form")
+			return nil, errors.New("ca contains no certificate in PEM form")
 		}
 	}
 	switch s.Mode {

@@ -25,8 +25,8 @@ type certificate struct {
 	signer    *ecdsa.PrivateKey
 }
 
-// newCertificate returns a certificate for a name, signed by an authority. If by is nil, it returns an
-// authority.
+// newCertificate returns a certificate for a name. It is signed by the authority by, and expires at until. If by
+// is nil, newCertificate returns an authority.
 func newCertificate(t *testing.T, name string, by *certificate, until time.Time) *certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,7 +60,7 @@ func newCertificate(t *testing.T, name string, by *certificate, until time.Time)
 	}
 }
 
-// withTLS starts a server with a certificate. The server asks for passwords by a method of pg_hba.conf.
+// withTLS starts a server with a certificate. method is the authentication method in its pg_hba.conf.
 func withTLS(t *testing.T, c *certificate, method string) *postgres.Server {
 	t.Helper()
 	server, err := postgres.NewServer(t.Context())
@@ -86,7 +86,7 @@ func withTLS(t *testing.T, c *certificate, method string) *postgres.Server {
 	return server
 }
 
-func TestAServerMustShowWhoItIs(t *testing.T) {
+func TestTLSModesVerifyServer(t *testing.T) {
 	t.Parallel()
 	later, earlier := time.Now().Add(24*time.Hour), time.Now().Add(-time.Hour)
 	ours, theirs := newCertificate(t, "ours", nil, later), newCertificate(t, "theirs", nil, later)
@@ -131,7 +131,7 @@ func TestAServerMustShowWhoItIs(t *testing.T) {
 	}
 }
 
-func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
+func TestConnectionsRequireAllowedHost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		allowed []string
@@ -167,8 +167,8 @@ func TestConnectionsGoWhereTheyAreAllowed(t *testing.T) {
 	}
 }
 
-// TestAPasswordIsNotToldToWhoeverAsks connects to a server that asks for the password in cleartext.
-func TestAPasswordIsNotToldToWhoeverAsks(t *testing.T) {
+// TestCleartextPasswordRequiresVerifiedServer connects to a server that asks for the password in cleartext.
+func TestCleartextPasswordRequiresVerifiedServer(t *testing.T) {
 	t.Parallel()
 	ca := newCertificate(t, "ours", nil, time.Now().Add(24*time.Hour))
 	server := withTLS(t, newCertificate(t, "localhost", ca, time.Now().Add(24*time.Hour)), "password")

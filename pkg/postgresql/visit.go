@@ -20,7 +20,7 @@ type visit struct {
 	timer *time.Timer
 }
 
-var errSlow = NewError(Silent, "the server is too slow: what is asked of it takes longer than the operator waits")
+var errSlow = NewError(Silent, "the server is too slow: the statements of a reconcile exceeded their time limit")
 
 // within returns a context that also ends when the gate ends the visit.
 func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -35,7 +35,7 @@ func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// asked records whether the server answered a request.
+// asked records whether the server responded to a request that ended with err.
 func (v *visit) asked(err error) {
 	g, server := v.gate, v.server
 	g.mu.Lock()
@@ -47,7 +47,8 @@ func (v *visit) asked(err error) {
 	}
 }
 
-// silenceOf returns an error of class Silent without the context of its caller, for other callers.
+// silenceOf removes the context of a request from an error of class Silent, so that the gate can return the
+// rest to other callers.
 func silenceOf(err error) error {
 	var (
 		said  *foreign
@@ -62,7 +63,8 @@ func silenceOf(err error) error {
 	return err
 }
 
-// overdue handles a visit that exceeds its time. A visit to a proven server continues if a slot is free.
+// overdue handles a visit that exceeds its time. A visit without a slot continues if it gets one. overdue ends
+// all other visits.
 func (v *visit) overdue() {
 	g := v.gate
 	g.mu.Lock()

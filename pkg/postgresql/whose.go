@@ -14,7 +14,7 @@ type Want struct {
 	ID ID
 }
 
-// check returns an error of class Taken if the role or the database belongs to somebody else. It returns an
+// check returns an error of class Taken if the role or the database exists and is not ours. It returns an
 // error of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
 	switch {
@@ -22,7 +22,7 @@ func (w Want) check(s sight) error {
 		return taken("role", w.Owner, s.Role.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
-			return NewError(Taken, "database %q bears this ExternalDatabase's mark, but is owned by role %q, and was not known before", w.Database, s.Database.Owner)
+			return NewError(Taken, "database %q has the mark of this ExternalDatabase, but role %q owns it, and its identity is not recorded", w.Database, s.Database.Owner)
 		}
 		return taken("database", w.Database, s.Database.Mark)
 	case w.ID != "" && w.ID.server() != s.Server && s.Database == nil:
@@ -31,8 +31,8 @@ func (w Want) check(s sight) error {
 	return nil
 }
 
-// ownsRole reports whether the role is ours: by its mark or, if the mark was removed, by the database that it
-// owns.
+// ownsRole reports whether the role is ours: it has our mark or, if it has no mark, it owns the database with our
+// mark and our ID.
 func (w Want) ownsRole(s sight) bool {
 	if mark, marked := parseMark(s.Role.Mark); marked {
 		return mark.UID == w.Mark.UID
@@ -40,8 +40,9 @@ func (w Want) ownsRole(s sight) bool {
 	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
 }
 
-// ownsDatabase reports whether the database is ours: by its mark or, if the mark was removed, by its ID, or by
-// the state in which an interrupted creation leaves it.
+// ownsDatabase reports whether the database is ours. A database with our mark is ours if it has our ID, or if our
+// role owns it. A database without a mark is ours if our role owns it and if it has our ID, or accepts no
+// connections because its creation was interrupted.
 func (w Want) ownsDatabase(s sight) bool {
 	if mark, marked := parseMark(s.Database.Mark); marked && mark.UID != w.Mark.UID {
 		return false
@@ -62,9 +63,9 @@ func taken(kind, name, comment string) error {
 	if mark, marked := parseMark(comment); marked {
 		return NewError(Taken, "%s %q on the server belongs to ExternalDatabase %s/%s (UID %s)", kind, name, mark.Namespace, mark.Name, mark.UID)
 	}
-	return NewError(Taken, "%s %q is there already and belongs to no ExternalDatabase", kind, name)
+	return NewError(Taken, "%s %q exists on the server and belongs to no ExternalDatabase", kind, name)
 }
 
 func (w Want) moved(s sight) error {
-	return NewError(Replaced, "the server is another one than before: its system identifier is %s, not %s", s.Server, w.ID.server())
+	return NewError(Replaced, "the server was replaced: its system identifier is %s, and the recorded one is %s", s.Server, w.ID.server())
 }

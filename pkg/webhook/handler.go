@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// maxBody is the largest size of a request, in bytes. One request can have all objects of a list.
+// maxBody is the largest size of a request, in bytes. One request can contain all objects of a list.
 const maxBody = 64 << 20
 
 // requestError rejects a request with an HTTP status instead of a ConversionReview.
@@ -26,7 +26,7 @@ func badRequest(format string, args ...any) *requestError {
 	return &requestError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// newHandler returns a handler that answers ConversionReviews.
+// newHandler returns a handler that responds to ConversionReviews.
 func newHandler() http.Handler {
 	mux := http.NewServeMux()
 	h := &handler{converting: make(chan struct{}, runtime.GOMAXPROCS(0))}
@@ -34,7 +34,7 @@ func newHandler() http.Handler {
 	return mux
 }
 
-// handler answers ConversionReviews. The capacity of converting limits concurrent conversions.
+// handler converts the objects of ConversionReviews. The capacity of converting limits concurrent conversions.
 type handler struct{ converting chan struct{} }
 
 func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := review.write(w); err != nil {
-		logger.V(2).Info("The answer to a conversion did not get through", "err", err)
+		logger.V(2).Info("Sending the response to a ConversionReview failed", "err", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func do(t testing.TB, method, path, contentType string, body io.Reader) *http.Re
 	return recorder.Result()
 }
 
-func TestAReviewIsAnswered(t *testing.T) {
+func TestHandlerConvertsObjectsOfReview(t *testing.T) {
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
 		response := do(t, "POST", "/convert", contentType, strings.NewReader(reviewOf(oldAt, newAt, oldAt)))
 		var review apiextensionsv1.ConversionReview
@@ -58,7 +58,7 @@ func TestAReviewIsAnswered(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReviewIsRefused(t *testing.T) {
+func TestHandlerRejectsInvalidRequests(t *testing.T) {
 	const json = "application/json"
 	tests := []struct {
 		name, method, path, contentType string
@@ -81,9 +81,9 @@ func TestWhatIsNoReviewIsRefused(t *testing.T) {
 		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
 		{"an object without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}), 413, "more than 4194304 bytes"},
 		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt + strings.Repeat(" ", 1<<18)}), 413, "more than 67108864 bytes"},
-		{"objects before the version", "POST", "/convert", json, strings.NewReader(`{"request":{"objects":[]}}`), 400, "before the desired version"},
-		{"a request twice", "POST", "/convert", json, strings.NewReader(`{"request":{},"Request":{}}`), 400, "second"},
-		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "more after"},
+		{"objects before the version", "POST", "/convert", json, strings.NewReader(`{"request":{"objects":[]}}`), 400, "objects must come after desiredAPIVersion"},
+		{"a request twice", "POST", "/convert", json, strings.NewReader(`{"request":{},"Request":{}}`), 400, `its name must be "request"`},
+		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "unexpected data after"},
 		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 4194304 bytes"},
 	}
 	for _, tt := range tests {
@@ -125,7 +125,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestMoreThanARequestAtATimeIsRefusedWithATimeToComeAgain(t *testing.T) {
+func TestHandlerLimitsConcurrentRequests(t *testing.T) {
 	m := newMemory()
 	for range maxRequests {
 		m.slots <- struct{}{}
@@ -137,7 +137,7 @@ func TestMoreThanARequestAtATimeIsRefusedWithATimeToComeAgain(t *testing.T) {
 	}
 }
 
-func TestLargeRequestsAreRefusedTogetherAndSmallOnesAreNot(t *testing.T) {
+func TestHandlerLimitsMemoryOfLargeRequestsOnly(t *testing.T) {
 	m := newMemory()
 	m.large = maxLarge
 	h := &handler{converting: make(chan struct{}, 1)}
@@ -161,7 +161,7 @@ func TestLargeRequestsAreRefusedTogetherAndSmallOnesAreNot(t *testing.T) {
 	}
 }
 
-// FuzzHandler checks that no body makes the webhook panic, or return an answer that the API server rejects.
+// FuzzHandler checks that no body makes the webhook panic or send a response that the API server rejects.
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", reviewOf(), reviewOf(oldAt), reviewOf(oldAt, newAt), reviewOf("null"), reviewOf("{}"), reviewOf("[]"),

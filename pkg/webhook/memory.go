@@ -8,11 +8,11 @@ import (
 )
 
 // Limits for all concurrent requests together, since any client that reaches the port may send requests.
-// Bytes count as they arrive: a Content-Length header or a slow client reserves none.
+// Only bytes that have arrived count: neither a Content-Length header nor a slow client reserves memory.
 const (
 	// maxRequests is the largest number of concurrent requests.
 	maxRequests = 256
-	// smallRequest is the number of bytes of each request that count against maxSmall. The rest counts
+	// smallRequest is the number of bytes of each request that count against maxSmall. Further bytes count
 	// against maxLarge, so that large requests leave room for lists of some hundred Ats.
 	smallRequest = 1 << 20
 	maxSmall     = 32 << 20
@@ -21,7 +21,7 @@ const (
 	retryAfter = "1"
 )
 
-var errBusy = errors.New("too many bytes of requests at a time; try again")
+var errBusy = errors.New("the requests in flight have too many bytes in total; retry later")
 
 // memory counts concurrent requests and the bytes of their bodies.
 type memory struct {
@@ -32,15 +32,15 @@ type memory struct {
 
 func newMemory() *memory { return &memory{slots: make(chan struct{}, maxRequests)} }
 
-// limit returns a handler that calls next for at most maxRequests concurrent requests, and answers others
-// with 429. It limits each body to maxBody bytes and counts its bytes.
+// limit returns a handler that calls next for at most maxRequests concurrent requests, and rejects further
+// requests with status 429. It limits each body to maxBody bytes and counts its bytes.
 func (m *memory) limit(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case m.slots <- struct{}{}:
 		default:
 			w.Header().Set("Retry-After", retryAfter)
-			http.Error(w, "too many requests at a time; try again", http.StatusTooManyRequests)
+			http.Error(w, "too many requests are in flight; retry later", http.StatusTooManyRequests)
 			return
 		}
 		defer func() { <-m.slots }()
@@ -51,7 +51,7 @@ func (m *memory) limit(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// take counts bytes. It returns errBusy and counts nothing if they exceed a limit.
+// take counts bytes against maxSmall and maxLarge. If they would exceed a limit, it counts nothing and returns errBusy.
 func (m *memory) take(small, large int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +62,7 @@ func (m *memory) take(small, large int64) error {
 	return nil
 }
 
-// give releases bytes that take counted.
+// give subtracts bytes that take has counted.
 func (m *memory) give(small, large int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +74,7 @@ type counted struct {
 	io.ReadCloser
 	memory       *memory
 	read         int64
-	small, large int64 // the bytes that take counted
+	small, large int64 // the bytes of this request that take has counted
 }
 
 // Read implements io.Reader.

@@ -19,10 +19,10 @@ import (
 // than 3 MiB (MaxRequestBodyBytes in k8s.io/apiserver/pkg/server/config.go).
 const maxValue = 4 << 20
 
-// review is a ConversionReview that is being read. It converts each object as it arrives, so that a request
-// needs memory only for its answer and for its largest object.
+// review is a ConversionReview. Its objects are converted while it is read, so that a request needs memory only
+// for the response and for its largest object.
 type review struct {
-	converting chan struct{} // has an item for each conversion in progress, in all requests
+	converting chan struct{} // has an item for each conversion in progress, of any request
 	version    string
 	kind       string
 	asked      bool
@@ -30,7 +30,7 @@ type review struct {
 	desired    string
 	hasDesired bool
 	converted  []json.RawMessage
-	failure    error // why the conversion failed, or nil
+	failure    error // the error that fails the conversion, or nil
 }
 
 // readReview reads a ConversionReview and converts its objects.
@@ -46,7 +46,7 @@ func readReview(body io.Reader, converting chan struct{}) (*review, *requestErro
 	})
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more after the ConversionReview")
+			err = errors.New("unexpected data after the ConversionReview")
 		}
 	}
 	switch {
@@ -88,14 +88,14 @@ func (r *review) readRequest(dec *json.Decoder) error {
 
 func (r *review) readObjects(dec *json.Decoder) error {
 	if !r.hasDesired {
-		return errors.New("the objects come before the desired version")
+		return errors.New("objects must come after desiredAPIVersion")
 	}
 	token, err := dec.Token()
 	if err != nil || token == nil {
 		return err
 	}
 	if token != json.Delim('[') {
-		return errors.New("the objects are no list")
+		return errors.New("objects is not a list")
 	}
 	for i := 0; dec.More(); i++ {
 		var raw json.RawMessage
@@ -110,8 +110,8 @@ func (r *review) readObjects(dec *json.Decoder) error {
 	return err
 }
 
-// convert converts one object. It limits the number of concurrent conversions, since each needs several times
-// the memory of its object.
+// convert converts the object with index i. It limits the number of concurrent conversions, because each needs
+// several times the memory of its object.
 func (r *review) convert(i int, raw json.RawMessage) error {
 	r.converting <- struct{}{}
 	defer func() { <-r.converting }()
@@ -124,7 +124,7 @@ func (r *review) convert(i int, raw json.RawMessage) error {
 	return nil
 }
 
-// write writes the answer, object by object.
+// write writes the response, one object at a time.
 func (r *review) write(w io.Writer) error {
 	result := metav1.Status{Status: metav1.StatusSuccess}
 	if r.failure != nil {
@@ -150,15 +150,16 @@ func (r *review) write(w io.Writer) error {
 	return err
 }
 
-// members reads the members of a JSON object in order. It skips unknown members, fails if a known one appears
-// twice, and accepts null as an empty object.
+// members reads the members of a JSON object in order. known maps the name of a member to the function that
+// reads its value. members skips other members. It fails if a known member appears twice, or if a name differs
+// from a known name only in case. It accepts null as an empty object.
 func members(dec *json.Decoder, known map[string]func() error) error {
 	token, err := dec.Token()
 	if err != nil || token == nil {
 		return err
 	}
 	if token != json.Delim('{') {
-		return fmt.Errorf("there is %v where an object belongs", token)
+		return fmt.Errorf("expected a JSON object, not %v", token)
 	}
 	seen := map[string]bool{}
 	for dec.More() {
@@ -168,9 +169,12 @@ func members(dec *json.Decoder, known map[string]func() error) error {
 		}
 		name, _ := token.(string) // the decoder returns every name as a string
 		read, found := known[name]
+		if seen[name] && found {
+			return fmt.Errorf("duplicate field %q", name)
+		}
 		for other := range known {
-			if seen[name] && found || !found && strings.EqualFold(name, other) {
-				return fmt.Errorf("there is a second %q", other)
+			if !found && strings.EqualFold(name, other) {
+				return fmt.Errorf("unexpected field %q: its name must be %q", name, other)
 			}
 		}
 		if !found {
@@ -187,7 +191,8 @@ func members(dec *json.Decoder, known map[string]func() error) error {
 
 var errValue = fmt.Errorf("a value of the request has more than %d bytes", maxValue)
 
-// ahead limits how many bytes a decoder reads, and keeps in memory, beyond the input that it has decoded.
+// ahead is the body of a request. It limits the bytes that a decoder has read but not decoded, because the
+// decoder keeps them in memory.
 type ahead struct {
 	body   io.Reader
 	at     func() int64

@@ -28,13 +28,13 @@ const DefaultAddress = ":9443"
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
-	writeTimeout  = 60 * time.Second // from the end of the header to the end of the answer
+	writeTimeout  = 60 * time.Second // from the end of the header to the end of the response
 	idleTimeout   = 2 * time.Minute
 	drainTimeout  = 30 * time.Second
 )
 
-// verbosity is the log level of errors of net/http, such as a client that closes the connection or rejects
-// the certificate.
+// verbosity is the log level of errors of net/http. For example, a client closes the connection or rejects the
+// certificate.
 const verbosity = 4
 
 // Options configures a Server.
@@ -42,10 +42,10 @@ type Options struct {
 	// Address is the host and port to listen on. Defaults to DefaultAddress.
 	Address string
 	// ShutdownDelay is how long the webhook keeps serving after the context of Run has ended, so that the
-	// Service stops sending requests first. Meanwhile it asks clients to close their connections. Defaults
-	// to 0.
+	// Service stops sending requests first. Meanwhile, the webhook asks clients to close their connections.
+	// Defaults to 0.
 	ShutdownDelay time.Duration
-	// Certificate configures the certificate. Its Namespace is required.
+	// Certificate configures the certificate. Certificate.Namespace is required.
 	Certificate certificate.Options
 }
 
@@ -75,17 +75,17 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	return s, nil
 }
 
-// Ready returns an error unless the webhook listens, has a certificate that the API server trusts, and no
-// other installation converts. It is for /readyz.
+// Ready returns nil if the webhook listens, the API server trusts its certificate, and no other installation
+// serves the webhook. It is for /readyz.
 func (s *Server) Ready() error {
 	if s.listening.Load() == nil {
-		return errors.New("the conversion webhook does not listen")
+		return errors.New("the conversion webhook is not listening")
 	}
 	return s.certificates.Ready()
 }
 
-// Lead tells the Server that its installation leads in this cluster. From then on it may take over the
-// conversion from another installation. It may be called before Run.
+// Lead tells the Server that its installation leads in this cluster. From then on, the Server may take over the
+// webhook from another installation. Lead may be called before Run.
 func (s *Server) Lead() { s.certificates.Lead() }
 
 // Run serves until ctx ends and ShutdownDelay has passed. Then it finishes the requests in flight. It returns
@@ -93,7 +93,7 @@ func (s *Server) Lead() { s.certificates.Lead() }
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 	if err != nil {
-		return fmt.Errorf("listening for conversions: %w", err)
+		return fmt.Errorf("listening for conversions on %s: %w", s.address, err)
 	}
 	address := listener.Addr()
 	s.listening.Store(&address)
@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, drain(ctx, server))
 }
 
-// linger waits for ShutdownDelay while the webhook keeps serving. It returns the error of a failed server.
+// linger waits for ShutdownDelay while the webhook keeps serving. It returns the error if serving fails.
 func (s *Server) linger(failed <-chan error) error {
 	if s.shutdownDelay <= 0 {
 		return nil
@@ -139,8 +139,9 @@ func (s *Server) linger(failed <-chan error) error {
 	}
 }
 
-// closing asks clients to close their connections while the webhook shuts down. Otherwise a client could send
-// its next request at the moment when the server closes the connection.
+// closing returns a handler that calls next. While the webhook shuts down, the handler asks clients to close
+// their connections. Otherwise a client could send its next request at the moment when the server closes the
+// connection.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.ending.Load() {
@@ -167,7 +168,7 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 	}
 }
 
-// drain stops the server after it has answered its last request, or after drainTimeout.
+// drain shuts the server down. It waits for the requests in flight, but at most for drainTimeout.
 func drain(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
@@ -181,6 +182,6 @@ func drain(ctx context.Context, server *http.Server) error {
 type logWriter struct{ logger klog.Logger }
 
 func (w logWriter) Write(text []byte) (int, error) {
-	w.logger.V(verbosity).Info("Serving conversions", "err", strings.TrimSpace(string(text)))
+	w.logger.V(verbosity).Info("The HTTP server of the webhook reported an error", "err", strings.TrimSpace(string(text)))
 	return len(text), nil
 }

@@ -156,15 +156,16 @@ func (o *operator) convertAllTheTime() {
 	}
 }
 
-// awaitRequests waits for 20 more requests, so that each replica has probably answered one.
+// awaitRequests waits for 20 more successful requests. Each replica has probably handled at least one of
+// them.
 func (o *operator) awaitRequests() {
 	o.t.Helper()
 	before := o.answered.Load()
 	o.eventually("requests are answered", func() bool { return o.answered.Load() >= before+20 })
 }
 
-// awaitState waits until all replicas serve with the same certificate, other than old, and the API server
-// trusts a number of CAs. It returns the certificate.
+// awaitState waits until all replicas serve with the same certificate, which differs from old, and the caBundle has
+// as many CAs as authorities. Then it waits for more requests, and returns the certificate.
 func (o *operator) awaitState(what string, old *x509.Certificate, authorities int) *x509.Certificate {
 	o.t.Helper()
 	var serving *x509.Certificate
@@ -206,7 +207,7 @@ func TestNoRequestFailsWhileCertificatesAreRenewed(t *testing.T) {
 	}
 }
 
-func TestReplicasThatStartAtOnceAgree(t *testing.T) {
+func TestReplicasThatStartTogetherShareCertificate(t *testing.T) {
 	o := start(t, 5, certificate.Options{})
 	o.eventually("the API server trusts the CA in the Secret", func() bool {
 		bundle := o.api.Definition().Spec.Conversion.Webhook.ClientConfig.CABundle
@@ -222,7 +223,7 @@ func TestReplicasThatStartAtOnceAgree(t *testing.T) {
 	}
 }
 
-func TestTLSBefore13IsRefused(t *testing.T) {
+func TestServerRequiresTLS13(t *testing.T) {
 	o := start(t, 1, certificate.Options{})
 	transport := o.transport()
 	transport.TLSClientConfig.MaxVersion = tls.VersionTLS12
@@ -240,7 +241,7 @@ func TestTLSBefore13IsRefused(t *testing.T) {
 	}
 }
 
-func TestARequestInFlightIsFinishedWhenTheWebhookEnds(t *testing.T) {
+func TestServerFinishesRequestInFlightOnShutdown(t *testing.T) {
 	api := webhooktest.NewAPI(t)
 	o := &operator{t: t, api: api, clock: clocktesting.NewFakeClock(time.Now())}
 	s, err := New(api.Kube, api.CRD, Options{Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock}})
@@ -250,7 +251,7 @@ func TestARequestInFlightIsFinishedWhenTheWebhookEnds(t *testing.T) {
 	end := runUntilCleanup(t, s)
 	o.eventually("it is ready", func() bool { return s.Ready() == nil })
 
-	// The client sends the body only after the server has asked for it.
+	// The client sends the body only after the server has requested it.
 	transport := o.transport()
 	transport.ExpectContinueTimeout = time.Hour
 	body, feed := io.Pipe()
@@ -286,7 +287,7 @@ func TestARequestInFlightIsFinishedWhenTheWebhookEnds(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreGivenUpBeforeTheWebhookEnds(t *testing.T) {
+func TestServerClosesConnectionsBeforeShutdown(t *testing.T) {
 	const delay = 5 * time.Second
 	api := webhooktest.NewAPI(t)
 	o := &operator{t: t, api: api, clock: clocktesting.NewFakeClock(time.Now())}
@@ -324,7 +325,7 @@ func TestConnectionsAreGivenUpBeforeTheWebhookEnds(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
+func TestRunReturnsErrorIfAddressIsInUse(t *testing.T) {
 	o := start(t, 1, certificate.Options{})
 	taken := (*o.replicas[0].listening.Load()).String()
 	s, err := New(o.api.Kube, o.api.CRD, Options{Address: taken, Certificate: certificate.Options{Namespace: namespace}})

@@ -20,11 +20,11 @@ type Clients struct {
 	CRDs   apiextensions.Interface
 	// Metadata reads only the metadata of objects.
 	Metadata metadata.Interface
-	// Windlass is the client of Windlass' own kinds. It leaves out parts of an object that cannot be
-	// decoded, and marks the object: see pkg/cache/lenient.
+	// Windlass is the client of Windlass' own kinds. It leaves out values that it cannot decode, and marks
+	// the object: see pkg/cache/lenient.
 	Windlass versioned.Interface
-	// Watched fills the caches of Windlass' own kinds. It returns only the identity of an object that is
-	// too large.
+	// Watched fills the caches of Windlass' own kinds. It does the same as Windlass, and also leaves out the
+	// spec of an object that is too large.
 	Watched versioned.Interface
 }
 
@@ -34,17 +34,17 @@ func NewClients(config *rest.Config) (c Clients, err error) {
 	builtin := cluster.WithProtobuf(config)
 	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events, &c.Lease} {
 		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
-			return c, fmt.Errorf("making a client: %w", err)
+			return c, fmt.Errorf("creating a client for built-in types: %w", err)
 		}
 	}
 	if c.CRDs, err = apiextensions.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("making a client for CRDs: %w", err)
+		return c, fmt.Errorf("creating a client for CustomResourceDefinitions: %w", err)
 	}
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
-		return c, fmt.Errorf("making a client for metadata: %w", err)
+		return c, fmt.Errorf("creating a client for metadata: %w", err)
 	}
 	if c.Windlass, c.Watched, err = newWindlass(config); err != nil {
-		return c, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
+		return c, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
 	}
 	return c, nil
 }

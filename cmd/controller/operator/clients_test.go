@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 )
 
-// silence is a transport to a server that does not answer.
+// silence is a transport to a server that never responds.
 type silence struct{}
 
 func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -21,7 +21,7 @@ func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestNoClientWaitsForAnAnswerForEver(t *testing.T) {
+func TestEveryClientTimesOutWithoutResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := operator.NewClients(&rest.Config{Host: "http://nowhere", Transport: silence{}, QPS: -1})
 		if err != nil {
@@ -43,7 +43,7 @@ func TestNoClientWaitsForAnAnswerForEver(t *testing.T) {
 			"Windlass": func() error { _, err := c.Windlass.WindlassV1alpha1().Apps("ns").Get(ctx, "a", get); return err },
 			"Watched":  func() error { _, err := c.Watched.CnatV1().Ats("ns").Get(ctx, "a", get); return err },
 		} {
-			if err := request(); err == nil || !strings.Contains(err.Error(), "no answer from the API server") {
+			if err := request(); err == nil || !strings.Contains(err.Error(), "the API server did not send a complete response") {
 				t.Errorf("a request of client %s ended with: %v", name, err)
 			}
 		}

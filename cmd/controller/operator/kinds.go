@@ -22,7 +22,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Options configures the kinds. The flags set it.
+// Options configures the kinds.
 type Options struct {
 	// Namespace is the only namespace that the operator works in. Empty means all namespaces.
 	Namespace string
@@ -47,7 +47,7 @@ type Controllers struct {
 	Unconverted []*controller.Controller
 }
 
-// Kinds returns a controller for every kind, without Platform if o.Namespace is set. Only this function
+// Kinds returns a controller for every kind. If o.Namespace is set, it omits Platform. Only this function
 // registers kinds.
 func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, o Options) (Controllers, error) {
 	if o.Clock == nil {
@@ -56,15 +56,15 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	in, with := caches.Cluster, controller.Runtime{Events: events, Clock: o.Clock, Room: caches.limit.Fits}
 	ats, err := at.New(in, with, at.Options{DefaultImage: o.AtImage})
 	if err != nil {
-		return Controllers{}, fmt.Errorf("making the controller of At: %w", err)
+		return Controllers{}, fmt.Errorf("creating the controller of At: %w", err)
 	}
 	apps, err := app.New(in, with)
 	if err != nil {
-		return Controllers{}, fmt.Errorf("making the controller of App: %w", err)
+		return Controllers{}, fmt.Errorf("creating the controller of App: %w", err)
 	}
 	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage})
 	if err != nil {
-		return Controllers{}, fmt.Errorf("making the controller of Database: %w", err)
+		return Controllers{}, fmt.Errorf("creating the controller of Database: %w", err)
 	}
 	connector, err := postgresql.NewConnector(o.ExternalDatabases)
 	if err != nil {
@@ -72,19 +72,19 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	}
 	externalDatabases, err := externaldatabase.New(in, with, connector)
 	if err != nil {
-		return Controllers{}, fmt.Errorf("making the controller of ExternalDatabase: %w", err)
+		return Controllers{}, fmt.Errorf("creating the controller of ExternalDatabase: %w", err)
 	}
 	served := Controllers{
 		All:         []*controller.Controller{ats, apps, databases, externalDatabases},
 		Unconverted: []*controller.Controller{apps, databases, externalDatabases},
 	}
 	if o.Namespace != "" {
-		klog.FromContext(ctx).Info("Platforms are left alone: they are in no namespace, and --namespace limits this to one", "namespace", o.Namespace)
+		klog.FromContext(ctx).Info("Not reconciling Platforms, because they are cluster-scoped and --namespace limits the operator to one namespace", "namespace", o.Namespace)
 		return served, nil
 	}
 	platforms, err := platform.New(in, with, platform.Options{OwnNamespaces: o.OwnNamespaces})
 	if err != nil {
-		return Controllers{}, fmt.Errorf("making the controller of Platform: %w", err)
+		return Controllers{}, fmt.Errorf("creating the controller of Platform: %w", err)
 	}
 	served.All = append(served.All, platforms)
 	return served, nil

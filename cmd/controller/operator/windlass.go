@@ -33,8 +33,8 @@ func (c *lenientClients) WindlassV1alpha1() typedv1alpha1.WindlassV1alpha1Interf
 	return c.windlass
 }
 
-// newWindlass returns two clientsets for Windlass' own kinds. watched is for the informers, and leaves out
-// what exceeds a limit; direct is for other requests. Both share one rate limit.
+// newWindlass returns two clientsets for Windlass' own kinds. watched is for the informers, and leaves out the
+// spec of an object that is too large. direct is for other requests. Both share one rate limit.
 func newWindlass(config *rest.Config) (direct, watched versioned.Interface, err error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil && config.QPS > 0 {
@@ -76,7 +76,7 @@ func lenientREST(config *rest.Config, connections *http.Client, version schema.G
 	}
 	client, err := rest.RESTClientForConfigAndClient(config, connections)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", version, err)
+		return nil, fmt.Errorf("creating a client for %s: %w", version, err)
 	}
 	return client, nil
 }

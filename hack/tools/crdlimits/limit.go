@@ -10,25 +10,23 @@ import (
 // node is a schema, or another object in JSON.
 type node = map[string]any
 
-// What holds where no marker says otherwise. The markers on the types of pkg/apis bound their own
-// fields; what is left are the types of k8s.io/api.
+// Limits of fields without a marker. They are for the types of k8s.io/api. The types of pkg/apis have markers.
 const (
 	maxLength     = 1024 // characters of a string
-	maxItems      = 64   // of a list
-	maxProperties = 64   // of a map
+	maxItems      = 64   // items of a list
+	maxProperties = 64   // keys of a map
 )
 
-// longer are strings that may have more characters than maxLength and take no marker: the value
-// of a map, and a field of a type of k8s.io/api.
+// longer maps the ends of paths to the maximum length of strings that may be longer than maxLength. A marker cannot
+// limit these strings: one is a value of a map, the other one is in a type of k8s.io/api.
 var longer = map[string]int{
 	".config{}":    512 << 10, // a ConfigMap may have 1 MiB
-	".env[].value": 128 << 10, // what Linux takes (MAX_ARG_STRLEN)
+	".env[].value": 128 << 10, // the limit of Linux (MAX_ARG_STRLEN)
 }
 
-// useless are the fields of types of k8s.io/api with which no child can be made, since the API
-// server refuses the Pod: with the rule and the message by which they are refused right away.
-// The rule stands at the field itself, so that it does not concern objects that have the field
-// already.
+// useless maps the ends of paths to rules that reject a field of a type of k8s.io/api. With such a field, the API
+// server would reject the Pod. The rule is at the field itself, so that it does not affect objects that already have
+// the field.
 var useless = map[string]validation{
 	".resources.claims":           {"self.size() == 0", "resources.claims cannot be used, since the Pod has no resourceClaims"},
 	".env[].valueFrom.fileKeyRef": {"false", "fileKeyRef cannot be used, since the Pod has no volume with environment files"},
@@ -36,17 +34,17 @@ var useless = map[string]validation{
 
 type validation struct{ rule, message string }
 
-// generated is what controller-gen writes for a resource.Quantity. It takes "1e5.5", which
-// resource.ParseQuantity does not, and "1e-100000000", over which that takes a minute.
+// generated is the pattern that controller-gen generates for a resource.Quantity. It matches "1e5.5", which
+// resource.ParseQuantity rejects, and "1e-100000000", for which resource.ParseQuantity takes a minute.
 const generated = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
-// quantity is what replaces it. All that it takes can be parsed, and at once.
+// quantity replaces the generated pattern. It matches only texts that resource.ParseQuantity can parse quickly.
 const (
 	quantity          = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 	maxQuantityLength = 64
 )
 
-// dateTime is RFC 3339 as Go reads it, without leap seconds.
+// dateTime matches times of RFC 3339 that Go can parse. It matches no leap seconds, which Go cannot parse.
 const (
 	dateTime = `^([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|` +
 		`([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)` +
@@ -54,8 +52,8 @@ const (
 	maxDateTimeLength = 40
 )
 
-// limit bounds a schema and all below it. Its path ends as the keys of longer and useless do:
-// "[]" stands for the items of a list, "{}" for the values of a map.
+// limit sets limits in a schema and in all schemas below it. In path, as in the keys of longer and useless, "[]" stands
+// for the items of a list and "{}" for the values of a map.
 func limit(schema node, path string) error {
 	for suffix, v := range useless {
 		if strings.HasSuffix(path, suffix) {
@@ -78,16 +76,16 @@ func limit(schema node, path string) error {
 		return nil
 	case "integer":
 		if schema["format"] != "int32" && schema["format"] != "int64" {
-			return fmt.Errorf("%s is an integer without a format, so that nothing bounds it", path)
+			return fmt.Errorf("%s is an integer without a format, so its value has no limit", path)
 		}
 		return nil
 	}
-	return fmt.Errorf("%s has the type %v, which nothing bounds", path, schema["type"])
+	return fmt.Errorf("%s has type %v, which cannot be limited", path, schema["type"])
 }
 
 func limitObject(schema node, path string) error {
 	if schema["x-kubernetes-preserve-unknown-fields"] == true {
-		return fmt.Errorf("%s keeps unknown fields, which nothing bounds", path)
+		return fmt.Errorf("%s preserves unknown fields, which cannot be limited", path)
 	}
 	if _, isMap := schema["additionalProperties"]; isMap {
 		setDefault(schema, "maxProperties", maxProperties)
@@ -112,7 +110,7 @@ func limitChild(parent node, name, path string) error {
 
 func limitQuantity(schema node, path string) error {
 	if schema["pattern"] != generated {
-		return fmt.Errorf("%s is an int-or-string, but not a quantity as controller-gen writes one", path)
+		return fmt.Errorf("%s is an int-or-string, but does not have the pattern that controller-gen generates for a quantity", path)
 	}
 	schema["pattern"], schema["maxLength"] = quantity, maxQuantityLength
 	return nil
@@ -121,7 +119,7 @@ func limitQuantity(schema node, path string) error {
 func limitString(schema node, path string) error {
 	if format, has := schema["format"]; has {
 		if format != "date-time" {
-			return fmt.Errorf("%s is a string with the format %v: use a pattern", path, format)
+			return fmt.Errorf("%s is a string with the format %v; use a pattern instead", path, format)
 		}
 		limitTime(schema)
 	}
@@ -138,9 +136,9 @@ func limitString(schema node, path string) error {
 	return nil
 }
 
-// limitTime has a pattern take the place of a format. The API server takes any list for a string
-// that has a format (k8s.io/kube-openapi/pkg/validation/validate/type.go), and looks no further
-// into it; and for the format date-time it takes more than Go does, such as a lower-case "t".
+// limitTime replaces the format of a string with a pattern. The API server accepts any list as the value of a string
+// that has a format (k8s.io/kube-openapi/pkg/validation/validate/type.go), and does not validate the list. For the
+// format date-time, it accepts more strings than Go does, such as a string with a lower-case "t".
 func limitTime(schema node) {
 	delete(schema, "format")
 	setDefault(schema, "maxLength", maxDateTimeLength)

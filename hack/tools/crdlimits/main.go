@@ -1,12 +1,11 @@
-// crdlimits completes the CustomResourceDefinitions that controller-gen has written. It bounds
-// everything that a user can write and that no marker in pkg/apis has bounded, makes the API
-// server refuse quantities and times that Go cannot decode, and tells the API server how to
-// convert between versions.
+// crdlimits completes the CustomResourceDefinitions that controller-gen has written. It limits the size of all fields
+// that no marker in pkg/apis limits. It makes the API server reject quantities and times that Go cannot decode. It
+// configures the conversion between versions.
 //
 //	crdlimits CONVERSION CRD...
 //
-// CONVERSION is a YAML file with the field conversion of a CustomResourceDefinition that has
-// several versions. Each CRD is a file, and is rewritten.
+// CONVERSION is a YAML file. Its field conversion is for the spec of each CustomResourceDefinition that has several
+// versions. Each CRD is a file, which crdlimits rewrites.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// complete rewrites one CustomResourceDefinition.
+// complete rewrites the file of one CustomResourceDefinition.
 func complete(file, conversionFile string) error {
 	crd, err := read(file)
 	if err != nil {
@@ -37,7 +36,7 @@ func complete(file, conversionFile string) error {
 	}
 	spec, ok := crd["spec"].(node)
 	if !ok {
-		return fmt.Errorf("it has no spec")
+		return fmt.Errorf("spec is missing")
 	}
 	versions, _ := spec["versions"].([]any)
 	for _, version := range versions {
@@ -59,8 +58,7 @@ func complete(file, conversionFile string) error {
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
 }
 
-// limitVersion limits spec and status of one version. The API server itself limits the rest of
-// an object.
+// limitVersion limits spec and status of one version. The API server itself limits the rest of an object.
 func limitVersion(version any) error {
 	v, _ := version.(node)
 	schema, _ := v["schema"].(node)

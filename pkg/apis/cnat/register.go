@@ -1,7 +1,6 @@
-// Package cnat holds what all versions of the cnat API group share.
+// Package cnat has the name of the API group of At, which all its versions share.
 package cnat
 
-// GroupName is the API group of At. It is the group that users of the
-// "cloud native at" tutorial operator already have, so that their manifests
-// apply unchanged.
+// GroupName is the API group of At. It is the group of the tutorial operator "cloud native at", so that
+// the manifests of its users apply unchanged.
 const GroupName = "cnat.programming-kubernetes.info"

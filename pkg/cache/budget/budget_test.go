@@ -22,7 +22,7 @@ func fill(b *Budget, namespace string, size int) (held []*holder) {
 	}
 }
 
-func TestANamespaceHasABudgetOfItsOwn(t *testing.T) {
+func TestBudgetIsSeparateForEachNamespace(t *testing.T) {
 	b := &Budget{}
 	held := fill(b, "a", Small)
 	if want := Namespace / Small; len(held) != want {
@@ -34,7 +34,7 @@ func TestANamespaceHasABudgetOfItsOwn(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-func TestAVersionReplacesTheOneBefore(t *testing.T) {
+func TestChargeReplacesPreviousVersion(t *testing.T) {
 	b := &Budget{}
 	held := fill(b, "a", Namespace)
 	for range 5 {
@@ -47,7 +47,7 @@ func TestAVersionReplacesTheOneBefore(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-func TestWhatIsGoneCountsNoMore(t *testing.T) {
+func TestBudgetReleasesSizeOfCollectedObjects(t *testing.T) {
 	b := &Budget{}
 	held := fill(b, "a", Namespace/4)
 	if Charge(b, &holder{}, "a", "late", Small) || b.Fits("a", "late", Small) {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestOwnersThatCannotBeAreNotCached(t *testing.T) {
+func TestOwnersOmitsInvalidReferences(t *testing.T) {
 	ordinary := metav1.OwnerReference{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: "web", UID: "6e6a2c49-4a4b-4c4d-8e8f-909192939495"}
 	forged := ordinary
 	forged.Name = strings.Repeat("x", 1<<20)

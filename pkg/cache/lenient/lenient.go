@@ -17,8 +17,8 @@ const mark = controller.UnreadableAnnotation
 // ReasonUnreadable is the reason of the condition Stalled of an object that cannot be decoded.
 const ReasonUnreadable = "Unreadable"
 
-// lenient decodes data that the strict decoder has rejected, or that may be slow to decode. If data is not an
-// object at all, it returns the error of the strict decoder, which is in refused.
+// lenient decodes data that the strict decoder rejected with the error refused, or that may be slow to
+// decode. In the second case, refused is nil. lenient fails only if data is not an object of a known type.
 func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, refused error) (runtime.Object, *schema.GroupVersionKind, error) {
 	fail := func(err error) (runtime.Object, *schema.GroupVersionKind, error) {
 		if refused == nil {
@@ -33,7 +33,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	p := &pruner{}
 	left, ok := p.object(data, fieldsOf(t), nil, "")
 	if refused == nil && p.count == 0 {
-		left = data // neither slow nor rejected
+		left = data // all values can be decoded
 	}
 	reset(into)
 	obj, kind, err := d.strict.Decode(left, defaults, into)
@@ -56,7 +56,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	return obj, kind, why.Mark(accessor)
 }
 
-// parts are the parts of an object that a cache needs if the spec cannot be decoded.
+// parts has the fields of an object that are cached even if its spec is not.
 type parts struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
@@ -99,22 +99,21 @@ func (p *parts) identity(t reflect.Type) []byte {
 	}
 	data, err := json.Marshal(left)
 	if err != nil {
-		return nil // no decoder accepts it
+		return nil // decoding nil fails
 	}
 	return data
 }
 
 // message returns the message for the status of the object.
 func (p *pruner) message(refused error) string {
-	const todo = " Correct it, or delete the object: it is not reconciled."
 	switch {
 	case p.count > 1:
-		return fmt.Sprintf("%s There are %d more such fields. Correct them, or delete the object: it is not reconciled.", p.first, p.count-1)
+		return fmt.Sprintf("%s Further invalid fields: %d. The object is not reconciled. Correct the fields, or delete the object.", p.first, p.count-1)
 	case p.count == 1:
-		return p.first + todo
+		return fmt.Sprintf("%s The object is not reconciled. Correct the field, or delete the object.", p.first)
 	case refused != nil:
-		return fmt.Sprintf("The object cannot be read: %s.", cut(refused.Error(), maxPath)) + todo
+		return fmt.Sprintf("The object is not reconciled, because it cannot be read: %s. Correct it, or delete it.", cut(refused.Error(), maxPath))
 	default:
-		return "The object cannot be read." + todo
+		return "The object is not reconciled, because it cannot be read. Correct it, or delete it."
 	}
 }

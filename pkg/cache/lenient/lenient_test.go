@@ -25,7 +25,7 @@ func decoders() (tolerant, strict runtime.Decoder) {
 	return lenient.Serializer(plain, scheme.Scheme, false).DecoderToVersion(next, gv), plain.DecoderToVersion(next, gv)
 }
 
-// app returns an App with the given members of its spec.
+// app returns an App in JSON. spec has further fields of its spec, after a comma.
 func app(spec string) string {
 	return `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3},` +
 		`"spec":{"image":"shop:1"` + spec + `},"status":{"observedGeneration":2}}`
@@ -40,7 +40,7 @@ func decode(t testing.TB, d runtime.Decoder, text string) *v1alpha1.App {
 	return obj.(*v1alpha1.App)
 }
 
-func TestAnObjectThatCanBeReadIsWhatTheStrictDecoderMakesOfIt(t *testing.T) {
+func TestDecodeOfValidObjectMatchesStrictDecoder(t *testing.T) {
 	t.Parallel()
 	tolerant, strict := decoders()
 	for name, spec := range map[string]string{
@@ -60,7 +60,7 @@ func TestAnObjectThatCanBeReadIsWhatTheStrictDecoderMakesOfIt(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsLeftOutAndNamed(t *testing.T) {
+func TestDecodeOmitsAndNamesUnreadableFields(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	for name, tt := range map[string]struct{ spec, want string }{
@@ -74,7 +74,7 @@ func TestWhatCannotBeReadIsLeftOutAndNamed(t *testing.T) {
 		"a list where an object belongs":   {`,"resources":[1]`, `Field spec.resources has the value [1]`},
 		"a string where a list belongs":    {`,"args":"x"`, `Field spec.args has the value "x"`},
 		"a long path and a long value":     {`,"resources":{"limits":{"` + strings.Repeat("p", 1<<16) + `":"` + strings.Repeat("ü", 1<<16) + `"}}`, `Field spec.resources.limits[ppp`},
-		"two of them":                      {`,"replicas":"x","resources":{"requests":{"cpu":"1e5.5"}}`, `There are 1 more such fields.`},
+		"two of them":                      {`,"replicas":"x","resources":{"requests":{"cpu":"1e5.5"}}`, `Further invalid fields: 1.`},
 		"a quantity and a slow annotation": {`,"replicas":"1e99999"`, `Field spec.replicas`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestWhatCannotBeReadIsLeftOutAndNamed(t *testing.T) {
 	}
 }
 
-func TestOfASpecThatIsNoObjectTheIdentityIsLeft(t *testing.T) {
+func TestDecodeOfInvalidSpecKeepsIdentityAndStatus(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	got := decode(t, tolerant, strings.Replace(app(""), `"spec":{"image":"shop:1"}`, `"spec":7`, 1))
@@ -106,7 +106,7 @@ func TestOfASpecThatIsNoObjectTheIdentityIsLeft(t *testing.T) {
 	}
 }
 
-func TestAMarkCannotBeForged(t *testing.T) {
+func TestDecodeRemovesForgedMark(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	forged := strings.Replace(app(""), `"name":"web"`, `"name":"web","annotations":{"windlass.dev/unreadable":"{}","kept":"yes"}`, 1)
@@ -119,7 +119,7 @@ func TestAMarkCannotBeForged(t *testing.T) {
 	}
 }
 
-func TestOneObjectSpoilsNoList(t *testing.T) {
+func TestDecodeOfListMarksOnlyUnreadableItem(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	bad := app(`,"resources":{"requests":{"cpu":"1e5.5"}}`)
@@ -138,7 +138,7 @@ func TestOneObjectSpoilsNoList(t *testing.T) {
 	}
 }
 
-func TestOtherAnswersAreDecodedAsBefore(t *testing.T) {
+func TestDecodeLeavesOtherResponsesUnchanged(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	status := `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"1e99999","reason":"NotFound","code":404}`

@@ -24,19 +24,19 @@ const (
 	ReasonBudgetExceeded = "NamespaceBudgetExceeded"
 )
 
-// sizeAnnotation tells Transform the size of an object larger than budget.Small. Cached objects do not
-// have it.
+// sizeAnnotation passes the size of an object larger than budget.Small from the decoder to Transform, which
+// removes the annotation.
 const sizeAnnotation = "windlass.dev/size"
 
-// perObject is the least number of bytes that a JSON object takes in memory in addition to its text. For
+// perObject estimates how many bytes a decoded JSON object takes in memory in addition to its text. For
 // example, a Volume of a few characters becomes a struct with a pointer for each source.
 const perObject = 128
 
 // ownDomains are the prefixes of the annotations that the operator reads: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// limited decodes an object for a cache. If the object is too large, it decodes only the identity and the
-// status.
+// limited decodes an object for a cache. If the object is larger than budget.Object, limited omits the spec
+// and marks the object as unreadable.
 func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	parts, t, err := d.take(data, defaults, into)
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 	}
 	object, err := meta.Accessor(obj)
 	if err != nil {
-		return obj, kind, nil // such as a Status
+		return obj, kind, nil // not an API object, but for example a Status
 	}
 	unmark(obj)
 	shrink(object)
@@ -71,17 +71,17 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 // tooLarge returns the mark of an object with size bytes, which exceeds budget.Object.
 func tooLarge(size int) *controller.Unreadable {
 	return &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
-		"The object has %d bytes, and at most %d are allowed. Make it smaller, or delete it: it is not reconciled.", size, budget.Object)}
+		"The object is not reconciled, because it has %d bytes, and at most %d are allowed. Make it smaller, or delete it.", size, budget.Object)}
 }
 
 // budgetExceeded returns the mark of an object with size bytes, for which the budget of its namespace has no
 // room.
 func budgetExceeded(size int) *controller.Unreadable {
 	return &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
-		"The large objects of the namespace exceed %d bytes together, so that this one is not reconciled. Make some smaller or delete them: it goes on a few minutes later.", budget.Namespace)}
+		"The object is not reconciled, because the large objects of the namespace have more than %d bytes in total. Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes.", budget.Namespace)}
 }
 
-// withoutSpec removes the spec of an object, and marks it.
+// withoutSpec removes the spec of an object and marks the object as unreadable.
 func withoutSpec(obj any, object metav1.Object, why *controller.Unreadable) (any, error) {
 	if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
 		value.FieldByName("Spec").SetZero()
@@ -115,7 +115,7 @@ func (m metadata) kept(data []byte) int {
 	return size + perObject*max(0, braces)
 }
 
-// metaOf returns the metadata of an object, so that callers can set annotations on it.
+// metaOf returns the ObjectMeta of an object, or an empty one if the object has none.
 func metaOf(object metav1.Object) *metav1.ObjectMeta {
 	if m, ok := object.(metav1.ObjectMetaAccessor); ok {
 		if m, ok := m.GetObjectMeta().(*metav1.ObjectMeta); ok {
@@ -141,11 +141,11 @@ func shrink(object metav1.Object) {
 	}
 }
 
-// maxFinalizers is how many finalizers are cached for an object without its spec.
+// maxFinalizers limits the finalizers that are cached for an object without its spec.
 const maxFinalizers = 64
 
-// ownAnnotations returns the annotations that the operator reads and that have at most longest bytes. Other
-// annotations can be large: kubectl apply stores a copy of the object.
+// ownAnnotations returns the annotations that the operator reads and whose values have at most longest
+// bytes. Other annotations can be large: kubectl apply stores a copy of the object.
 func ownAnnotations(annotations map[string]string, longest int) map[string]string {
 	var own map[string]string
 	for name, value := range annotations {
@@ -161,9 +161,10 @@ func ownAnnotations(annotations map[string]string, longest int) map[string]strin
 	return own
 }
 
-// Transform returns a transform for informers whose objects are decoded with limits. It removes managed fields
-// and the annotations that the operator does not read. If an object exceeds the budget of its namespace, it
-// removes the spec too.
+// Transform returns a transform for informers whose objects a limited Serializer decodes. The transform
+// removes managed fields, surplus owner references, and the annotations that the operator does not read. If
+// an object exceeds the budget of its namespace, it also removes the spec and marks the object as
+// unreadable.
 func Transform(of *budget.Budget) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)

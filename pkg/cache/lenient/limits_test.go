@@ -23,7 +23,7 @@ func limited() k8sruntime.Decoder {
 	return lenient.Serializer(scheme.Codecs.WithoutConversion(), scheme.Scheme, true).DecoderToVersion(scheme.Codecs.UniversalDeserializer(), gv)
 }
 
-// sized returns an App with an argument of size bytes and with the UID of number n.
+// sized returns an App in JSON with an argument of size bytes. The UID depends on n.
 func sized(n, size int) string {
 	return strings.Replace(app(fmt.Sprintf(`,"args":[%q]`, strings.Repeat("x", size))), `"uid":"u"`, fmt.Sprintf(`"uid":"u%d"`, n), 1)
 }
@@ -37,7 +37,7 @@ func transformed(t *testing.T, transform cache.TransformFunc, app *v1alpha1.App)
 	return obj.(*v1alpha1.App)
 }
 
-func TestOfAnObjectThatIsTooLargeTheIdentityAndTheStatusAreCached(t *testing.T) {
+func TestTransformCachesIdentityAndStatusOfTooLargeObject(t *testing.T) {
 	t.Parallel()
 	transform := lenient.Transform(&budget.Budget{})
 	for name, tt := range map[string]struct {
@@ -74,7 +74,7 @@ func reasonOf(why *controller.Unreadable) string {
 	return why.Reason
 }
 
-func TestANamespaceFillsNoCache(t *testing.T) {
+func TestTransformLimitsNamespace(t *testing.T) {
 	t.Parallel()
 	transform, held, refused := lenient.Transform(&budget.Budget{}), []*v1alpha1.App{}, 0
 	for n := range 40 {
@@ -94,7 +94,7 @@ func TestANamespaceFillsNoCache(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-func TestAnnotationsThatNoCodeReadsAreNotCached(t *testing.T) {
+func TestTransformRemovesUnusedAnnotations(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(app(""), `"name":"web"`, `"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","windlass.dev/paused":"true","windlass.dev/size":"99999999"},"name":"web"`, 1)
 	got := transformed(t, lenient.Transform(&budget.Budget{}), decode(t, limited(), text))

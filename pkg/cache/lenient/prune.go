@@ -23,10 +23,10 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// pruner removes the values from JSON that a Go type cannot hold.
+// pruner removes from JSON the values that a Go type cannot hold.
 type pruner struct {
-	// first describes the first removed value: its field, and what is wrong with it. count is the number of
-	// removed values.
+	// first is the message about the first removed value: its field, the value and the error. count is the
+	// number of removed values.
 	first string
 	count int
 }
@@ -56,17 +56,17 @@ func (p *pruner) prune(raw json.RawMessage, t reflect.Type, path string) (left j
 
 func (p *pruner) leaf(raw json.RawMessage, t reflect.Type, path string) (json.RawMessage, bool) {
 	if err := json.Unmarshal(raw, reflect.New(t).Interface()); err != nil {
-		return p.check(raw, path, fmt.Errorf("it is no %s", nameOf(t)))
+		return p.check(raw, path, fmt.Errorf("expected %s", nameOf(t)))
 	}
 	return raw, true
 }
 
-// object prunes the values of known fields and removes other fields. For a map it prunes all values, of type
-// values.
+// object prunes a JSON object. For a struct, fields has the types of the known fields, and object removes
+// all other fields. For a map, fields is nil, and values is the type of the values.
 func (p *pruner) object(raw json.RawMessage, fields map[string]reflect.Type, values reflect.Type, path string) (json.RawMessage, bool) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return p.check(raw, path, fmt.Errorf("it is no object"))
+		return p.check(raw, path, fmt.Errorf("expected object"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		t, inner := values, fmt.Sprintf("%s[%s]", path, name)
@@ -90,7 +90,7 @@ func (p *pruner) object(raw json.RawMessage, fields map[string]reflect.Type, val
 func (p *pruner) list(raw json.RawMessage, of reflect.Type, path string) (json.RawMessage, bool) {
 	var parts []json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return p.check(raw, path, fmt.Errorf("it is no list"))
+		return p.check(raw, path, fmt.Errorf("expected list"))
 	}
 	kept := []json.RawMessage{}
 	for i, part := range parts {
@@ -109,7 +109,8 @@ func (p *pruner) encoded(raw json.RawMessage, parts any, path string) (json.RawM
 	return left, true
 }
 
-// check returns raw. If the value is wrong, it records that and returns nothing.
+// check returns raw if wrong is nil. Otherwise, it counts raw as a removed value. If raw is the first removed value,
+// check also records it with the error wrong.
 func (p *pruner) check(raw json.RawMessage, path string, wrong error) (json.RawMessage, bool) {
 	if wrong == nil {
 		return raw, true
@@ -120,7 +121,7 @@ func (p *pruner) check(raw json.RawMessage, path string, wrong error) (json.RawM
 	return nil, false
 }
 
-// fieldsOf returns the types of the fields of a struct by their names in JSON.
+// fieldsOf maps the JSON names of the fields of a struct to their types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -136,7 +137,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// nameOf returns the name of a type for messages.
+// nameOf returns the name by which messages refer to a type.
 func nameOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -13,9 +13,10 @@ const (
 	maxExponent = 3  // digits
 )
 
-// isSlow reports whether JSON may contain a quantity that is slow to parse. It takes a nanosecond for each byte.
+// isSlow reports whether JSON may contain a quantity that is slow to parse. It takes about a nanosecond for
+// each byte.
 func isSlow(data []byte) bool {
-	run := 0 // the length of the number that ends before this character
+	run := 0 // the length of the number that ends before data[i]
 	for i, c := range data {
 		switch {
 		case '0' <= c && c <= '9', c == '.', c == '+', c == '-':
@@ -34,12 +35,13 @@ func isSlow(data []byte) bool {
 	return false
 }
 
-// startsValue reports whether a JSON value may start at an offset.
+// startsValue reports whether a JSON value may start at the offset at.
 func startsValue(data []byte, at int) bool {
 	return at == 0 || strings.IndexByte("\" :,[\t\n\r", data[at-1]) >= 0
 }
 
-// isHuge reports whether text starts with an exponent that is slow to compute with.
+// isHuge reports whether text starts with an exponent of more than maxExponent digits, without leading
+// zeros.
 func isHuge[T string | []byte](text T) bool {
 	digits := 0
 	for i := range len(text) {
@@ -65,7 +67,7 @@ func checkQuantity(text string) error {
 		return fmt.Errorf("the exponent of a quantity has at most %d digits", maxExponent)
 	}
 	if _, err := resource.ParseQuantity(text); err != nil {
-		return fmt.Errorf("it is no quantity such as 100m or 64Mi")
+		return fmt.Errorf("expected quantity such as 100m or 64Mi")
 	}
 	return nil
 }

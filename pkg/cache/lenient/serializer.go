@@ -1,10 +1,10 @@
-// Package lenient decodes objects of Windlass' kinds so that an object that cannot be decoded breaks no list
-// and no watch. It leaves out the values that the Go type cannot hold. It also marks the object
-// (controller.Unreadable), because the object differs from the stored object.
+// Package lenient decodes objects of Windlass' kinds. An object with values that its Go type cannot hold
+// does not fail the list or the watch: the decoder omits these values and marks the object as unreadable
+// (controller.Unreadable).
 //
-// The API server can have objects that Go cannot decode. The pattern of a CRD accepts more than
-// resource.ParseQuantity does, and an older CRD accepted more than the present CRD. A quantity such as
-// 1e-100000000 takes a minute of CPU time to parse.
+// The API server can store such objects. The pattern of a quantity in a CRD accepts more than
+// resource.ParseQuantity, and an older version of the CRD can have accepted more than the present one. A
+// quantity such as 1e-100000000 takes a minute of CPU time to parse.
 package lenient
 
 import (
@@ -20,8 +20,9 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// Serializer returns a serializer like next whose decoders are lenient with the types in scheme. If limited is
-// true, the decoders are for caches with a Transform, and leave out the spec of an object that is too large.
+// Serializer returns a serializer like next whose decoders are lenient with the types in scheme. If limited
+// is true, the decoders are for caches with a Transform: they omit the spec of an object larger than
+// budget.Object.
 func Serializer(next runtime.NegotiatedSerializer, scheme *runtime.Scheme, limited bool) runtime.NegotiatedSerializer {
 	return &serializer{next, scheme, limited}
 }
@@ -55,7 +56,7 @@ func (d *decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 	return d.single(data, defaults, into)
 }
 
-// single decodes an object.
+// single decodes an object that is not a list.
 func (d *decoder) single(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if isSlow(data) {
 		return d.lenient(data, defaults, into, nil)
@@ -93,13 +94,13 @@ func (d *decoder) list(data []byte, defaults *schema.GroupVersionKind, into runt
 	objects := make([]runtime.Object, len(items))
 	for i, item := range items {
 		if objects[i], _, err = d.Decode(item, &kindOfItems, nil); err != nil {
-			return nil, kind, fmt.Errorf("decoding item %d of a %s: %w", i, parts.Kind, err)
+			return nil, kind, fmt.Errorf("decoding item %d of %s: %w", i, parts.Kind, err)
 		}
 	}
 	return list, kind, meta.SetList(list, objects)
 }
 
-// unmark removes the package's annotations, which a user may have set.
+// unmark removes the annotations that decoders set, in case a user has set them.
 func unmark(obj runtime.Object) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		delete(accessor.GetAnnotations(), mark)

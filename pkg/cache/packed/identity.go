@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// ExceededError says that an object exceeds a limit of package budget, so that only its identity is
-// cached. If the limit is the budget of the namespace, Refill can cache the object later.
+// ExceededError says that an object exceeds a limit of package budget, so only its identity is cached. If
+// the limit is the budget of the namespace, Refill can cache the object later.
 type ExceededError struct {
 	of        *Object
 	size      int
@@ -28,9 +28,9 @@ type ExceededError struct {
 // Error implements error.
 func (e *ExceededError) Error() string {
 	if e.limit == nil {
-		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed", e.of.namespace, e.of.name, e.size, budget.Owned)
+		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed; make it smaller", e.of.namespace, e.of.name, e.size, budget.Owned)
 	}
-	return fmt.Sprintf("%s/%s is not cached: the large objects of namespace %s exceed %d bytes together", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
+	return fmt.Sprintf("%s/%s is not cached, because the large objects of namespace %s have more than %d bytes in total; make some of them smaller, or delete some", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
 }
 
 // Fits reports whether the budget has room for the object now.
@@ -38,8 +38,8 @@ func (e *ExceededError) Fits() bool {
 	return e.limit != nil && e.limit.Fits(e.of.namespace, e.of.uid, e.size)
 }
 
-// Refill caches an object that was read from the API server. It ignores an object whose version is not the cached
-// version, because an event for the other version follows.
+// Refill caches an object that the caller has read from the API server, if the budget has room for the object. It
+// ignores an object whose version is not the cached version, because an event for the other version follows.
 func (e *ExceededError) Refill(live Whole) error {
 	if live.GetUID() != e.of.uid || live.GetResourceVersion() != e.of.version {
 		return nil
@@ -65,8 +65,8 @@ func (e *ExceededError) unpack() (Whole, error) {
 	return (*cached).(Whole), nil
 }
 
-// isClaimed reports whether the API group of an object's controller is one of groups. If the object has no
-// controller, it reports whether an annotation's prefix is one of groups. Anyone can set these.
+// isClaimed reports whether the API group of an object's controller is in groups. For an object without a
+// controller, it reports whether the prefix of an annotation is in groups. Users can set both.
 func isClaimed(object metav1.Object, groups []string) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return slices.Contains(groups, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group)
@@ -79,7 +79,8 @@ func isClaimed(object metav1.Object, groups []string) bool {
 	return false
 }
 
-// exceeded returns an Object whose Unpack returns why.
+// exceeded returns an Object that has only the identity of whole. Its Unpack returns the error why until
+// Refill has cached the object.
 func exceeded(whole Whole, why *ExceededError) *Object {
 	o := newObject(whole)
 	why.of, o.left = o, why

@@ -29,7 +29,7 @@ func secret(n int) *corev1.Secret {
 	}
 }
 
-func TestOfWhatNobodyHereHasMadeTheIdentityIsCached(t *testing.T) {
+func TestTransformCachesIdentityOfForeignObject(t *testing.T) {
 	foreign := secret(1)
 	foreign.Labels = map[string]string{"app.kubernetes.io/managed-by": "windlass"}
 	foreign.Annotations = map[string]string{"example.com/theirs": strings.Repeat("x", 1<<17)}
@@ -54,7 +54,7 @@ func TestOfWhatNobodyHereHasMadeTheIdentityIsCached(t *testing.T) {
 	}
 }
 
-func TestWhatExceedsTheBudgetOfItsNamespaceIsNotCached(t *testing.T) {
+func TestTransformDoesNotCacheObjectOverBudget(t *testing.T) {
 	transform, held := packed.Transform(&budget.Budget{}, "windlass.dev"), []any{}
 	for n := range 8 {
 		whole, err := transform(secret(n))
@@ -78,7 +78,7 @@ func TestWhatExceedsTheBudgetOfItsNamespaceIsNotCached(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-func TestWhatExceededTheBudgetIsCachedOnceThereIsRoom(t *testing.T) {
+func TestRefillCachesObjectOnceThereIsRoom(t *testing.T) {
 	for name, make := range map[string]func(n int) packed.Whole{
 		"a Secret":    func(n int) packed.Whole { return secret(n) },
 		"a ConfigMap": func(n int) packed.Whole { return noise(t, n) },

@@ -23,7 +23,7 @@ import (
 	"windlass.dev/windlass/pkg/cache/packed"
 )
 
-// named returns the metadata of an object that the operator made.
+// named returns the metadata of an object that the operator created.
 func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "default", Name: name, UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": name},
@@ -31,7 +31,8 @@ func named(name string) metav1.ObjectMeta {
 	}
 }
 
-// reads returns a function that returns what a generated lister gets and lists.
+// reads returns a function that gets the object a and lists the objects with the label app=a. get and list are the
+// methods of a generated lister.
 func reads[T any](get func(name string) (T, error), list func(labels.Selector) ([]T, error)) func() ([]any, error) {
 	return func() ([]any, error) {
 		one, err := get("a")
@@ -106,7 +107,7 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 	}
 }
 
-func TestAnInformerForAResourceUnpacks(t *testing.T) {
+func TestForResourceReturnsUnpackedObjects(t *testing.T) {
 	want := deployment(1)
 	want.ManagedFields = nil
 	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), "", nil, &budget.Budget{}, "windlass.dev")
@@ -134,7 +135,7 @@ func imageOf(obj any) ([]string, error) {
 	return []string{obj.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Image}, nil
 }
 
-func TestAnIndexerReturnsAnObjectThatExceedsALimitByItsIdentityAlone(t *testing.T) {
+func TestIndexerReturnsIdentityOfObjectOverLimit(t *testing.T) {
 	large := deployment(1)
 	large.Annotations["example.com/noise"] = strings.Repeat("x", budget.Owned)
 	indexer := packed.Indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}

@@ -87,10 +87,10 @@ func marshalled(t testing.TB, object packed.Whole) []byte {
 	return data
 }
 
-// enough is more than the number of objects that are kept unpacked.
+// enough is more than the number of objects of a type that are kept unpacked.
 const enough = 200
 
-func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
+func TestUnpackReturnsPackedObject(t *testing.T) {
 	fuzz := fuzzer.FuzzerFor(metafuzzer.Funcs, mathrand.NewSource(1), scheme.Codecs)
 	for _, of := range []packed.Whole{
 		&corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
@@ -121,7 +121,7 @@ func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
 	}
 }
 
-func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
+func TestPackedObjectHasIdentityAndOwners(t *testing.T) {
 	controlled, free := deployment(1), deployment(2)
 	free.OwnerReferences = nil
 	for _, d := range []*appsv1.Deployment{controlled, free} {
@@ -140,7 +140,7 @@ func TestAPackedObjectTellsWhatACacheAsksFor(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
+func TestSimilarObjectsTakeLittleMemory(t *testing.T) {
 	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
@@ -154,7 +154,7 @@ func TestObjectsThatAreAlikeTakeLittle(t *testing.T) {
 	}
 }
 
-func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
+func TestObjectsOfSeveralShapesTakeLittleMemory(t *testing.T) {
 	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
@@ -171,7 +171,7 @@ func TestObjectsOfSeveralSortsTakeLittle(t *testing.T) {
 	}
 }
 
-func TestTheLatestAreNotUnpacked(t *testing.T) {
+func TestLatestObjectsStayUnpacked(t *testing.T) {
 	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	first := deployment(0)
 	o := pack(t, transform, first)
@@ -186,7 +186,7 @@ func TestTheLatestAreNotUnpacked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePackedStaysAsItIs(t *testing.T) {
+func TestTransformKeepsObjectThatCannotBePacked(t *testing.T) {
 	for _, object := range []any{
 		cache.DeletedFinalStateUnknown{Key: "a/b", Obj: deployment(1)},
 		&v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -205,7 +205,7 @@ type unwritable struct{ *corev1.Service }
 func (unwritable) SetManagedFields([]metav1.ManagedFieldsEntry) {}
 func (unwritable) Marshal() ([]byte, error)                     { return nil, errors.New("no") }
 
-func TestObjectsAreReadWhileOthersArePacked(t *testing.T) {
+func TestUnpackRunsConcurrentlyWithPack(t *testing.T) {
 	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
 	var objects []*packed.Object
 	for n := range enough {

@@ -14,9 +14,9 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// While a cache has not observed that an owner is gone, its controller would create children that garbage
-// collection deletes.
-func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
+// While the cache has not observed the deletion of an owner, a reconcile must not create children that
+// garbage collection would delete.
+func TestEnsureRecreatesChildOnlyForExistingOwner(t *testing.T) {
 	const create = "create deployments port/boat"
 	gone := apierrors.NewNotFound(appsv1.Resource("ships"), "boat")
 	for name, c := range map[string]struct {
@@ -28,13 +28,13 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 		err      string
 		writes   []string
 	}{
-		"at first without a look":      {fails: errors.New("nobody asks"), writes: []string{create}},
-		"again, if the owner is there": {observed: 1, writes: []string{create}},
-		"with a look, if it outlives":  {outlives: true, fails: gone, wait: true},
-		"not if the owner is gone":     {observed: 1, fails: gone, wait: true},
-		"not if it is another":         {observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true},
-		"not if it is being deleted":   {observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true},
-		"not if nobody can tell":       {observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat before one of its children is created: no answer"},
+		"at first without a look":                                           {fails: errors.New("nobody asks"), writes: []string{create}},
+		"again, if the owner is there":                                      {observed: 1, writes: []string{create}},
+		"first creation of a child that outlives its owner reads the owner": {outlives: true, fails: gone, wait: true},
+		"not if the owner is gone":                                          {observed: 1, fails: gone, wait: true},
+		"not if it is another":                                              {observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true},
+		"not if it is being deleted":                                        {observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true},
+		"not if nobody can tell":                                            {observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat to confirm that it is not being deleted: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, live := owner(), owner().Object.(*ship)
@@ -54,7 +54,7 @@ func TestAChildIsMadeAgainOnlyForAnOwnerThatIsThere(t *testing.T) {
 	}
 }
 
-func TestAnOwnerIsReadOnceInAPass(t *testing.T) {
+func TestOnceReadsOwnerOnce(t *testing.T) {
 	reads := 0
 	read := children.Once(func(context.Context) (metav1.Object, error) {
 		reads++

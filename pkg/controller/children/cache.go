@@ -27,7 +27,7 @@ func exceededError(err error) error {
 	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
 }
 
-// Cache reads the children of one type. Callers must not change them.
+// Cache reads the children of one type. Callers must not change a child that Get returns.
 type Cache[T Object] interface {
 	controller.Store
 	// Get returns a child, or NotFound.
@@ -39,7 +39,7 @@ type Cache[T Object] interface {
 
 // CacheOf returns the Cache of an informer's store, which may be packed.
 func CacheOf[T Object](store cache.Store) Cache[T] {
-	// One error for all missing children, because most owners lack some in each reconcile.
+	// All missing children share one error, because most owners lack some children in each reconcile.
 	var none T
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
 	return &stored[T]{store, store, packed.Stored(store), missing}
@@ -65,7 +65,7 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 	}
 	child, ok := object.(T)
 	if !ok {
-		return child, fmt.Errorf("the cache of %T holds a %T", child, object)
+		return child, fmt.Errorf("unexpected type %T in the cache of %T", object, child)
 	}
 	return child, nil
 }
@@ -77,15 +77,15 @@ func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error
 	}
 	child, ok := object.(controller.Versioned)
 	if !ok {
-		return nil, fmt.Errorf("a cache holds a %T", object)
+		return nil, fmt.Errorf("unexpected type %T in a cache", object)
 	}
 	return child, nil
 }
 
 func keyOf(namespace, name string) string { return cache.NewObjectName(namespace, name).String() }
 
-// cached reads a child from the cache. A child that exceeded the budget of its namespace is read
-// from the API server and cached once the budget allows it.
+// cached reads a child from the cache. If the child exceeded the budget of its namespace, and the budget
+// has room for it again, cached reads the child from the API server and adds it to the cache.
 func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error) {
 	child, err := t.Cache.Get(namespace, name)
 	exceeded := (*packed.ExceededError)(nil)

@@ -15,15 +15,15 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-func TestAChildIsReadAsItIsCached(t *testing.T) {
+func TestCacheOfReturnsCachedChild(t *testing.T) {
 	child, transform := made(t), packed.Transform(&budget.Budget{}, "windlass.dev")
-	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil  // no cache has them
+	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil  // caches drop these fields
 	child.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // children of this group are cached whole
 	packedChild, err := transform(child.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // so that the child is no longer among the latest, which are kept unpacked
+	for range 100 { // so that the child is no longer among the latest objects, which are kept unpacked
 		if _, err := transform(made(t)); err != nil {
 			t.Fatal(err)
 		}

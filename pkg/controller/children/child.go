@@ -12,7 +12,7 @@ import (
 
 // Resource gives access to the objects of one API type.
 type Resource[C Object] struct {
-	// Kind is the kind of the objects, as in Deployment.
+	// Kind is the kind of the objects, for example Deployment.
 	Kind string
 	// ManagedBy is the value of the label controller.ManagedByLabel. It defaults to
 	// controller.ManagedByWindlass.
@@ -23,19 +23,19 @@ type Resource[C Object] struct {
 	Client func(namespace string) Client[C]
 }
 
-// Type returns the type of children for a resource. tracker records every write.
+// Type returns the Type that writes children of this resource. tracker records every write.
 func (r Resource[C]) Type(tracker *controller.Tracker) Type[C] {
 	return Type[C]{Kind: r.Kind, ManagedBy: r.ManagedBy, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Tracker: tracker}
 }
 
-// Scope is one reconcile of an owner, from which its children are derived. A type that embeds Owner is
-// a Scope.
+// Scope is the state of one reconcile of an owner. The children are derived from it. A type that embeds
+// Owner is a Scope.
 type Scope interface {
 	// ChildOwner returns the owner of the children.
 	ChildOwner() Owner
 }
 
-// Child declares one object that owners of a kind own. The watch, the inputs of a reconcile,
+// Child declares one object that each owner of a kind owns. The watch, the inputs of a reconcile,
 // creation, update and deletion follow from the declaration. S is the kind's Scope.
 type Child[S Scope] interface {
 	// Informer returns the informer of the child's type.
@@ -44,38 +44,38 @@ type Child[S Scope] interface {
 	Bind(tracker *controller.Tracker)
 	// Inputs adds the cached version of the child to seen.
 	Inputs(s S, seen *controller.Versions)
-	// Apply creates or updates the child if it is desired, and deletes it if it is not. Its errors
-	// are those of Type.Ensure and Type.Prune.
+	// Apply creates or updates the child if it is desired, and deletes it if it is not. It returns the
+	// errors of Type.Ensure and Type.Prune.
 	Apply(ctx context.Context, s S) error
-	// Last reports whether the child has to be applied after all others: it is to be deleted, and
-	// others may need it until then.
+	// Last reports whether the child has to be applied after all other children, because it is to be
+	// deleted and other children may need it until then.
 	Last(s S) bool
 }
 
-// Declaration is a Child of type C. It has the name and namespace of its owner.
+// Declaration is a Child of type C. The child has the name and namespace of its owner.
 type Declaration[S Scope, C Object] struct {
 	// Resource gives access to the objects of the child's type.
 	Resource Resource[C]
 	// When reports whether the child is desired. Nil means always.
 	When func(s S) bool
-	// Desired returns the child. Its name and namespace may be left out. It is called only for a child
-	// that is desired.
+	// Desired returns the child. The function may leave name and namespace of the child empty. It is
+	// called only if the child is desired.
 	Desired func(s S) C
-	// Initially, if it is set, changes what Desired returned before the child is created.
+	// Initially, if it is set, changes the object that Desired returned, before the child is created.
 	Initially func(s S, desired C)
-	// Keep, if it is set, copies values from live into desired that the child must not lose.
+	// Keep, if it is set, copies the values that the child must not lose from live into desired.
 	Keep func(s S, desired, live C)
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
-	// Applied, if it is set, is called with the child after Apply, unless the child is deleted, or held
-	// and missing.
+	// Applied, if it is set, is called with the child after Apply succeeded. It is not called if the child
+	// is held and missing, or is neither held nor desired.
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
-	// DeleteLast says that the child is deleted after all others were applied.
+	// DeleteLast makes the function Apply delete the child after it has applied the other children.
 	DeleteLast bool
 
-	owned Type[C] // since Bind
+	owned Type[C] // set by Bind
 }
 
 // Owns declares a child that is always desired.
@@ -131,7 +131,7 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	}
 	desired := d.Desired(s)
 	if name := desired.GetName(); name != "" && name != owner.GetName() {
-		return controller.Terminal(fmt.Errorf("the operator has a bug: the desired %s is named %s, and a declared child has the name of its owner", d.Resource.Kind, name))
+		return controller.Terminal(fmt.Errorf("the operator has a bug: the desired %s has the name %s, but a declared child must have the name of its owner", d.Resource.Kind, name))
 	}
 	desired.SetNamespace(owner.GetNamespace())
 	desired.SetName(owner.GetName())
@@ -146,8 +146,8 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 	return err
 }
 
-// Apply applies children in order, and those that are Last at the end. It stops at the first error, so
-// that no child is created before the children that it needs.
+// Apply applies children in order, except that it applies children for which Last is true at the end. It
+// stops at the first error, so that no child is created before the children that it needs.
 func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
 	for _, last := range []bool{false, true} {
 		for _, child := range all {

@@ -29,7 +29,7 @@ func TestEnsure(t *testing.T) {
 		patch  = "patch deployments port/boat"
 	)
 	taken := func(whose string) string {
-		return "the name is taken by Deployment port/boat, which belongs to " + whose + "; delete or rename that Deployment, or give this Ship another name"
+		return "Deployment port/boat already exists and belongs to " + whose + "; delete it, or create this Ship under another name"
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment
@@ -48,7 +48,7 @@ func TestEnsure(t *testing.T) {
 			want: want(), cached: made(t, image("iron:1"), without("FLAG")), writes: []string{patch}, ends: made(t)},
 		"puts a change right beside what others have set": {
 			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
-		"takes out what excludes what is wanted": {
+		"removes fields that exclude desired fields": {
 			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
 				container := &d.Spec.Template.Spec.Containers[0]
 				container.Env[0].Value, container.Env[0].ValueFrom = "black", nil
@@ -58,12 +58,12 @@ func TestEnsure(t *testing.T) {
 				container.Lifecycle.PreStop.Exec, container.Lifecycle.PreStop.Sleep = nil, &corev1.SleepAction{Seconds: 1}
 			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
 		},
-		"takes out what excludes what is wanted, if that is all": {
+		"removes an excluding field if nothing else differs": {
 			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers[0].Env[2].Value = "set by others"
 			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
 		},
-		"takes out what is no longer wanted, and leaves what others have set": {
+		"removes fields that are no longer desired and keeps fields of others": {
 			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
 			ends: made(t, byOthers, func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "FLAG", Value: "blue"}, {Name: "INJECTED", Value: "yes"}}
@@ -71,7 +71,7 @@ func TestEnsure(t *testing.T) {
 				d.Annotations[children.RecordAnnotation] = record(t, want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }))
 			}),
 		},
-		"leaves a number to others that is no longer wanted": {
+		"leaves replicas that are no longer desired to others": {
 			want: want(replicas(nil)), cached: made(t, replicas(ptr.To[int32](9))), writes: []string{patch},
 			ends: made(t, replicas(ptr.To[int32](9)), func(d *appsv1.Deployment) {
 				d.Annotations[children.RecordAnnotation] = record(t, want(replicas(nil)))
@@ -86,11 +86,11 @@ func TestEnsure(t *testing.T) {
 		"leaves an object of somebody else's alone": {
 			want: want(), cached: made(t, ownedBy("Job", "theirs", "x")), err: taken("Job theirs"), ends: made(t, ownedBy("Job", "theirs", "x"))},
 		"waits for the child of an earlier owner": {
-			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")), err: "Deployment boat of an earlier Ship of this name is still being deleted.", ends: made(t, ownedBy("Ship", "boat", "x"))},
+			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")), err: "Waiting for the deletion of Deployment boat, which belongs to an earlier Ship of this name.", ends: made(t, ownedBy("Ship", "boat", "x"))},
 		"waits for an object of somebody else's that is going": {
-			want: want(), live: made(t, foreign, going), writes: []string{create}, err: "Deployment boat of an earlier Ship of this name is still being deleted.", ends: made(t, foreign, going)},
+			want: want(), live: made(t, foreign, going), writes: []string{create}, err: "Deployment boat is being deleted. The operator creates it again after the deletion.", ends: made(t, foreign, going)},
 		"waits for a child that is going": {
-			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. It is created again when it is gone.", ends: made(t, going)},
+			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. The operator creates it again after the deletion.", ends: made(t, going)},
 		"says what it could not create": {
 			want: want(), refuse: map[string]error{"create deployments": errors.New("no answer")}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
 		"says what it could not update": {
@@ -98,7 +98,7 @@ func TestEnsure(t *testing.T) {
 			err: "updating Deployment port/boat: no answer", ends: made(t, image("iron:1"))},
 		"says what it could not read": {
 			want: want(), live: made(t), refuse: map[string]error{"get deployments": errors.New("no answer")}, writes: []string{create},
-			err: "reading Deployment port/boat, whose name is taken: no answer", ends: made(t)},
+			err: "reading Deployment port/boat, which already exists: no answer", ends: made(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cached, live []*appsv1.Deployment
@@ -159,7 +159,7 @@ func record(t *testing.T, want *appsv1.Deployment) string {
 	return live.Annotations[children.RecordAnnotation]
 }
 
-func TestACreationMayDifferFromWhatIsWanted(t *testing.T) {
+func TestEnsureAppliesInitialChangeOnlyOnCreation(t *testing.T) {
 	d := newDock(t, nil, nil)
 	live, err := d.Ensure(t.Context(), owner(), want(replicas(nil)), func(first *appsv1.Deployment) { first.Spec.Replicas = ptr.To[int32](3) })
 	if err != nil || *live.Spec.Replicas != 3 {
@@ -173,7 +173,7 @@ func TestACreationMayDifferFromWhatIsWanted(t *testing.T) {
 	controllertest.Equal(t, "writes", nil, later.journal.Writes())
 }
 
-func TestTheNextPassWaitsForTheCache(t *testing.T) {
+func TestEnsureRecordsCreationInTracker(t *testing.T) {
 	d := newDock(t, nil, nil)
 	d.store.Set("5")
 	d.kube.PrependReactor("create", "deployments", stamped("8"))
@@ -235,7 +235,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
+func TestEnsureRestoresDataAndDoesNotRecordIt(t *testing.T) {
 	kube := fake.NewClientset()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	secrets := children.Type[*corev1.Secret]{
@@ -269,7 +269,7 @@ func TestDataIsWhollyTheOwnersAndNotRecorded(t *testing.T) {
 	}
 }
 
-func TestAChildIsNotTakenBackByAnOwnerThatGoes(t *testing.T) {
+func TestEnsureDoesNotAdoptChildForDeletedOwner(t *testing.T) {
 	going, another := owner(), owner()
 	going.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
 	another.SetUID("another")

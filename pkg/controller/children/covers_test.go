@@ -20,9 +20,9 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// If a child is found to be in its desired state without a merge, a merge must find the same, whatever others
-// have changed, removed or added.
-func TestNoMergeIsLeftOutThatWouldComeToSomething(t *testing.T) {
+// If isAsWanted finds a child in its desired state, a merge must find the same, whatever other clients have
+// changed, removed or added.
+func TestCompareSkipsOnlyEmptyPatches(t *testing.T) {
 	t.Run("ConfigMap", func(t *testing.T) { compareMany[corev1.ConfigMap](t) })
 	t.Run("Secret", func(t *testing.T) { compareMany[corev1.Secret](t) })
 	t.Run("Service", func(t *testing.T) { compareMany[corev1.Service](t) })
@@ -96,8 +96,8 @@ func read[S any](t *testing.T, from any) (object S) {
 	return object
 }
 
-// disturb changes one random field of an object: it removes the field, or sets it to the value in another,
-// or appends the items of a list in another.
+// disturb changes one random field of an object: it removes the field, sets it to the value in another
+// object, or appends the items of the list in another object.
 func disturb(random *rand.Rand, fields, another map[string]any) {
 	keys := maps.Clone(fields)
 	maps.Copy(keys, another)

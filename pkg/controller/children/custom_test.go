@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// custom returns a dock that handles Deployments as custom resources.
+// custom returns a dock that handles Deployments as custom resources. The Deployments cached are in its
+// cache and on its server.
 func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	t.Helper()
 	d := newDock(t, cached, cached)
@@ -27,7 +28,7 @@ func custom(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	return d
 }
 
-// madeCustom returns a custom resource as the server has it after its creation and changes by others.
+// madeCustom returns a custom resource as the server has it after its creation and the given changes.
 func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	live, err := custom(t).Ensure(t.Context(), owner(), want(), nil)
@@ -41,7 +42,7 @@ func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deplo
 	return live
 }
 
-func TestTheSpecOfACustomResourceIsTheOwners(t *testing.T) {
+func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {
 	alsoTheirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
 	for name, c := range map[string]struct {
 		change func(*appsv1.Deployment)
@@ -85,7 +86,7 @@ func TestTheSpecOfACustomResourceIsTheOwners(t *testing.T) {
 	}
 }
 
-func TestACustomResourceIsPatchedAsTheAPIServerCan(t *testing.T) {
+func TestEnsureSendsMergePatchForCustomResource(t *testing.T) {
 	d := custom(t, madeCustom(t, func(d *appsv1.Deployment) { d.Spec.Paused = true }, image("iron:1")))
 	if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestACustomResourceIsPatchedAsTheAPIServerCan(t *testing.T) {
 	t.Error("there was no patch")
 }
 
-func TestTheRecordOfACustomResourceHasNoSpec(t *testing.T) {
+func TestRecordOfCustomResourceHasNoSpec(t *testing.T) {
 	live := madeCustom(t)
 	record := live.Annotations[children.RecordAnnotation]
 	if strings.Contains(record, "wood:1") || !strings.Contains(record, "ship-uid") {
@@ -120,7 +121,7 @@ func TestTheRecordOfACustomResourceHasNoSpec(t *testing.T) {
 	}
 }
 
-func TestAChildIsLetGoAndTakenBack(t *testing.T) {
+func TestEnsureAdoptsReleasedChild(t *testing.T) {
 	theirs := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}
 	live := madeCustom(t, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, theirs) })
 	d := custom(t, live)
@@ -147,7 +148,7 @@ func TestAChildIsLetGoAndTakenBack(t *testing.T) {
 }
 
 // GitOps tools delete an object that has their label, is not in git and has no owner.
-func TestAChildIsLetGoWithoutTheLabelsOfItsOwner(t *testing.T) {
+func TestReleaseRemovesLabelsOfOwner(t *testing.T) {
 	by := owner()
 	by.SetLabels(map[string]string{"tracked-by": "git", "season": "summer", controller.ManagedByLabel: controller.ManagedByWindlass})
 	live := madeCustom(t, func(d *appsv1.Deployment) { d.Labels["tracked-by"], d.Labels["season"] = "git", "winter" })
@@ -159,7 +160,7 @@ func TestAChildIsLetGoWithoutTheLabelsOfItsOwner(t *testing.T) {
 	controllertest.Equal(t, "labels", want, released.Labels)
 }
 
-func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
+func TestRemoveDeletesOnlyObservedChildOfOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*appsv1.Deployment)
 		gone   bool
@@ -192,7 +193,7 @@ func TestAChildIsRemovedAsItWasSeen(t *testing.T) {
 	}
 }
 
-func TestAChildIsTakenBackAsItIs(t *testing.T) {
+func TestReclaimKeepsSpecOfChild(t *testing.T) {
 	for name, c := range map[string]struct {
 		child *appsv1.Deployment
 		taken bool
@@ -213,7 +214,7 @@ func TestAChildIsTakenBackAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotConfirmedIsNotDone(t *testing.T) {
+func TestUnconfirmedChangeIsNotWritten(t *testing.T) {
 	live := madeCustom(t, image("iron:1"))
 	by := owner()
 	by.Confirm = func(context.Context) error { return errors.New("the owner has changed") }
@@ -234,7 +235,7 @@ func TestWhatIsNotConfirmedIsNotDone(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsBrokenSaysNothing(t *testing.T) {
+func TestEnsureReplacesBrokenRecord(t *testing.T) {
 	for _, record := range []string{"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`} {
 		for _, isCustom := range []bool{true, false} {
 			d := newDock(t, nil, nil)
@@ -254,7 +255,7 @@ func TestARecordThatIsBrokenSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAConfigOfAnySizeFindsRoomInACustomResource(t *testing.T) {
+func TestRecordOfCustomResourceStaysSmallForLargeSpec(t *testing.T) {
 	large := want()
 	large.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", 300<<10)}}
 	d := custom(t)

@@ -21,7 +21,7 @@ func isExceeded(err error) bool {
 	return errors.As(err, &exceeded) && controller.ReasonOf(err) == "NamespaceBudgetExceeded"
 }
 
-func TestAChildThatExceededTheBudgetIsReadOnceThereIsRoom(t *testing.T) {
+func TestEnsureReadsChildOverBudgetOnceThereIsRoom(t *testing.T) {
 	limit, full := &budget.Budget{}, new(int)
 	if !budget.Charge(limit, full, "port", "another", budget.Namespace) {
 		t.Fatal("an empty budget has no room")
@@ -58,7 +58,7 @@ func TestAChildThatExceededTheBudgetIsReadOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestACustomChildOfWhichTheIdentityIsCachedIsNotOverwritten(t *testing.T) {
+func TestEnsureDoesNotOverwriteUnreadableCustomChild(t *testing.T) {
 	live := madeCustom(t, image("iron:1"))
 	why := controller.Unreadable{Reason: "TooLarge", Message: "It is too large.", Identity: true}
 	if err := why.Mark(live); err != nil {

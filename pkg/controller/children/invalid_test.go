@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestARefusalSaysTheSameInWhateverOrderItsCausesCome(t *testing.T) {
+func TestInOrderSortsCausesOfInvalidError(t *testing.T) {
 	limits := field.NewPath("spec", "limits")
 	a, b := field.Invalid(limits.Key("gpu"), "-9", "must be greater than or equal to 0"), field.Required(limits.Key("cpu"), "must be set")
 	refusal := func(causes ...*field.Error) error {

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// crewed returns a desired Deployment with an item in each list that is merged by key.
+// crewed returns a desired Deployment with items in several lists that are merged by key.
 func crewed() *appsv1.Deployment {
 	return want(func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
@@ -38,12 +38,12 @@ func udp(name string, port int32) corev1.ContainerPort {
 	return corev1.ContainerPort{Name: name, ContainerPort: port, Protocol: corev1.ProtocolUDP}
 }
 
-func TestAListItemUnderAnotherKeyIsPutRight(t *testing.T) {
+func TestPatchRestoresListItemWithChangedKey(t *testing.T) {
 	type change = func(*appsv1.Deployment)
 	sidecar := corev1.Container{Name: "sidecar", Image: "proxy:1"}
 	for name, c := range map[string]struct {
 		change change
-		// stays makes the part of change that the patch keeps. Nil means none.
+		// stays makes the part of change that the patch keeps. Nil means that it keeps nothing.
 		stays change
 	}{
 		"a container with another name": {change: func(d *appsv1.Deployment) { deck(d).Name = "ship" }},
@@ -88,7 +88,7 @@ func TestAListItemUnderAnotherKeyIsPutRight(t *testing.T) {
 		"the same variable again, with the image": {change: func(d *appsv1.Deployment) {
 			deck(d).Env, deck(d).Image = append(deck(d).Env, variable("SAIL", "black")), "iron:1"
 		}},
-		"a copy of a variable under a name of its own, which others have added": {
+		"others add a copy of a variable under another name": {
 			change: func(d *appsv1.Deployment) { deck(d).Env = append(deck(d).Env, variable("COPY", "white")) },
 			stays:  func(d *appsv1.Deployment) { deck(d).Env = append(deck(d).Env, variable("COPY", "white")) },
 		},
@@ -184,8 +184,8 @@ func puts(t *testing.T, wanted, live *appsv1.Deployment) *appsv1.Deployment {
 	return read[*appsv1.Deployment](t, json.RawMessage(text))
 }
 
-// ordered returns a copy of d with sorted lists and without image pull policies. A container that a patch
-// adds again gets its policy only from the API server.
+// ordered returns a copy of d with sorted lists, with protocols of ports, and without image pull policies. A
+// container that a patch adds again gets its policy only from the API server.
 func ordered(d *appsv1.Deployment) *appsv1.Deployment {
 	d = d.DeepCopy()
 	order := func(a, b string) int { return strings.Compare(a, b) }
@@ -206,9 +206,9 @@ func ordered(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// An item that others added is not taken for a renamed item if the desired item is new, even if both have
-// the same value.
-func TestWhatOthersHaveAddedIsNotTakenForWhatIsWantedNewly(t *testing.T) {
+// An item that another client added is not taken for a renamed item if the desired item is new, even if both
+// have the same value.
+func TestPatchKeepsForeignItemBesideNewDesiredItem(t *testing.T) {
 	live := served(t, crewed())
 	deck(live).Env = append(deck(live).Env, variable("COPY", "black"))
 	wanted := crewed()
@@ -221,7 +221,7 @@ func TestWhatOthersHaveAddedIsNotTakenForWhatIsWantedNewly(t *testing.T) {
 	controllertest.Equal(t, "variables", map[string]bool{"SAIL": true, "FLAG": true, "COPY": true, "HELM": true}, names)
 }
 
-func TestAPortOfAServiceUnderAnotherKeyIsPutRight(t *testing.T) {
+func TestPatchRestoresServicePortWithChangedKey(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Spec: corev1.ServiceSpec{
 		Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}},
 	}}

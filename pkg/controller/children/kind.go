@@ -10,27 +10,27 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Kind declares a kind whose objects consist of their children. Its watches, its Reconcile and its
-// Inputs follow from the declaration. S is the state that the steps of one reconcile share.
+// Kind declares a kind whose Reconcile applies children. The watches, Reconcile and Inputs of the kind
+// follow from the declaration. S is the state that the steps of one reconcile share.
 type Kind[T controller.Object, S Scope] struct {
 	// Kind is the declaration without Reconciler, Tracker, Owned and References, which Declare sets.
 	controller.Kind[T]
-	// References are the objects that specs name, and that Prepare reads.
+	// References declare the objects that specs name, and that Prepare reads.
 	References []Reference[T]
-	// Scope returns the scope of a reconcile of obj, whose children owner owns.
+	// Scope returns the scope of a reconcile of obj. owner is obj as the owner of its children.
 	Scope func(obj T, owner Owner) S
 	// Prepare, if it is set, reads the objects from which the children are derived. After an error no
 	// child is applied.
 	Prepare func(ctx context.Context, s S) error
-	// Children are the children in the order in which they are applied. Each has another type.
+	// Children are the children in the order in which they are applied. No two have the same type.
 	Children []Child[S]
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
 }
 
-// Reference declares objects of one or several types that the specs of a kind name, for example
-// references.ConfigMaps.
+// Reference declares objects of one or several types that the specs of a kind name. For example,
+// references.ConfigMaps is a Reference.
 type Reference[T controller.Object] interface {
 	// Watches returns the informers of the named objects, and functions that return the keys of the objects
 	// that name one of them.
@@ -40,7 +40,7 @@ type Reference[T controller.Object] interface {
 	Inputs(obj T, seen *controller.Versions)
 }
 
-// Declare returns the declaration for the engine.
+// Declare returns the declaration of the kind for the engine.
 func (k Kind[T, S]) Declare() controller.Kind[T] {
 	declared := k.Kind
 	declared.Tracker = controller.NewTracker()
@@ -49,7 +49,7 @@ func (k Kind[T, S]) Declare() controller.Kind[T] {
 	for _, child := range k.Children {
 		child.Bind(declared.Tracker)
 		if slices.Contains(declared.Owned, child.Informer()) {
-			r.invalid = controller.Terminal(errors.New("the operator has a bug: it declares two children of one type, which would have the same name"))
+			r.invalid = controller.Terminal(errors.New("the operator has a bug: it declares two children of the same type, which would have the same name"))
 		}
 		declared.Owned = append(declared.Owned, child.Informer())
 	}

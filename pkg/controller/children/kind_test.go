@@ -55,7 +55,7 @@ func named(voyage) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
 }
 
-func TestAChildHasTheNameAndNamespaceOfItsOwner(t *testing.T) {
+func TestChildHasNameAndNamespaceOfOwner(t *testing.T) {
 	writes, err := reconciled(t, unnamed)
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +63,13 @@ func TestAChildHasTheNameAndNamespaceOfItsOwner(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"create deployments port/boat"}, writes)
 }
 
-func TestAnInvalidDeclarationWritesNothing(t *testing.T) {
+func TestInvalidDeclarationWritesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		desired []func(voyage) *appsv1.Deployment
 		want    string
 	}{
-		"a child with another name":     {[]func(voyage) *appsv1.Deployment{named}, "the desired Deployment is named another"},
-		"two children of the same type": {[]func(voyage) *appsv1.Deployment{unnamed, unnamed}, "two children of one type"},
+		"a child with another name":     {[]func(voyage) *appsv1.Deployment{named}, "the desired Deployment has the name another"},
+		"two children of the same type": {[]func(voyage) *appsv1.Deployment{unnamed, unnamed}, "two children of the same type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes, err := reconciled(t, test.desired...)
@@ -81,7 +81,7 @@ func TestAnInvalidDeclarationWritesNothing(t *testing.T) {
 	}
 }
 
-func TestObjectsOfTheSameKindInAnotherGroupAreNotMistaken(t *testing.T) {
+func TestEnsureDistinguishesOwnersByGroup(t *testing.T) {
 	other := owner()
 	other.Kind.Group = "other.example.com"
 	live := made(t, func(d *appsv1.Deployment) {
@@ -97,8 +97,8 @@ func TestObjectsOfTheSameKindInAnotherGroupAreNotMistaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
 			_, err := d.Ensure(context.Background(), test.owner, want(), nil)
-			controllertest.Equal(t, "the error says that it waits", test.waits, err != nil && strings.Contains(err.Error(), "of an earlier Ship"))
-			controllertest.Equal(t, "the error says that the name is taken", !test.waits, err != nil && strings.Contains(err.Error(), "the name is taken"))
+			controllertest.Equal(t, "the error says that it waits", test.waits, err != nil && strings.Contains(err.Error(), "belongs to an earlier Ship"))
+			controllertest.Equal(t, "the error says that the name is taken", !test.waits, err != nil && strings.Contains(err.Error(), "already exists and belongs to "))
 		})
 	}
 }

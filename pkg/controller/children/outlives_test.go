@@ -19,7 +19,8 @@ func heir(kind, name string, uid types.UID) children.Owner {
 	return o
 }
 
-// lasting returns a dock whose Deployments outlive their owner.
+// lasting returns a dock whose Deployments outlive their owner. The Deployments cached are in its cache and
+// on its server.
 func lasting(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	t.Helper()
 	d := newDock(t, cached, cached)
@@ -27,7 +28,7 @@ func lasting(t *testing.T, cached ...*appsv1.Deployment) *dock {
 	return d
 }
 
-func TestAChildThatOutlivesItsOwner(t *testing.T) {
+func TestOutlives(t *testing.T) {
 	d := lasting(t)
 	left, err := d.Ensure(t.Context(), owner(), want(), nil)
 	if err != nil {
@@ -72,7 +73,7 @@ func TestAChildThatOutlivesItsOwner(t *testing.T) {
 	}
 }
 
-func TestWhatAChildMayNotLoseIsKept(t *testing.T) {
+func TestEnsureKeepsFieldsThatKeepCopies(t *testing.T) {
 	keepImage := func(want, live *appsv1.Deployment) {
 		want.Spec.Template.Spec.Containers[0].Image = live.Spec.Template.Spec.Containers[0].Image
 	}

@@ -23,10 +23,10 @@ const (
 )
 
 const (
-	// conflictRecheck is how often an owner is reconciled while the name of a child is taken. The object
-	// that has the name is not watched.
+	// conflictRecheck is how often an owner is reconciled while another object has the name of a child. That
+	// object is not watched.
 	conflictRecheck = 30 * time.Second
-	// recheck is how often an owner is reconciled while the object with the name is being deleted.
+	// recheck is how often an owner is reconciled while the object with the name of a child is being deleted.
 	recheck = 5 * time.Second
 )
 
@@ -35,11 +35,11 @@ type Owner struct {
 	controller.Object
 	// Kind is the API version and kind, which cached objects lack.
 	Kind schema.GroupVersionKind
-	// Live, if it is set, reads the owner from the API server. It is called before a child without
-	// an owner reference gets it back, because an owner that is being deleted may have orphaned it;
-	// before a child is created for an owner that was reconciled before, because garbage collection
-	// may be deleting its children; and before a child is created that is never garbage-collected.
-	// With Once it costs at most one request for each reconcile.
+	// Live, if it is set, reads the owner from the API server. It is called before the owner reference
+	// of a child is restored, because an owner that is being deleted may have orphaned the child; before
+	// a child is created for an owner that was already reconciled, because garbage collection may be
+	// deleting the children; and before a child is created that outlives its owner. With Once, Live costs
+	// at most one request for each reconcile.
 	Live func(ctx context.Context) (metav1.Object, error)
 	// Confirm, if it is set, is called before an existing child is changed or deleted. An error
 	// prevents the write. Confirm checks that the owner has not changed, because a precondition on
@@ -59,10 +59,9 @@ func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx contex
 	}
 }
 
-// Recheck returns AwaitDeletion if the owner is gone, was replaced or is being deleted. The cache may not
-// have observed that yet. before describes the next step in errors. (As in
-// k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
-func (o Owner) Recheck(ctx context.Context, before string) error {
+// Recheck returns AwaitDeletion if the owner does not exist any more, was replaced or is being deleted. The
+// cache may not have observed that yet. (As in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
+func (o Owner) Recheck(ctx context.Context) error {
 	if o.Live == nil {
 		return nil
 	}
@@ -71,7 +70,7 @@ func (o Owner) Recheck(ctx context.Context, before string) error {
 		return controller.AwaitDeletion()
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s %s before %s: %w", o.Kind.Kind, o.key(), before, err)
+		return fmt.Errorf("reading %s %s to confirm that it is not being deleted: %w", o.Kind.Kind, o.key(), err)
 	}
 	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
 		return controller.AwaitDeletion()
@@ -79,10 +78,7 @@ func (o Owner) Recheck(ctx context.Context, before string) error {
 	return nil
 }
 
-// getsChild is the argument of Recheck before a child is created or gets its owner reference back.
-const getsChild = "one of its children is created"
-
-// Seen reports whether the owner was reconciled before.
+// Seen reports whether the owner was already reconciled, as its status says.
 func (o Owner) Seen() bool { return *o.StatusObservedGeneration() > 0 }
 
 // ChildOwner implements Scope.
@@ -92,42 +88,51 @@ func (o Owner) key() controller.Key {
 	return controller.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Owns reports whether child belongs to the owner: the owner controls it, or nobody does and its
-// record has the owner's UID, because somebody removed the reference.
+// Owns reports whether child belongs to the owner: the owner controls child, or child has no controlling
+// owner and its record has the UID of the owner, because another client removed the owner reference.
 func (o Owner) Owns(child metav1.Object) bool {
 	return metav1.IsControlledBy(child, o) || o.Orphaned(child)
 }
 
-// Orphaned reports whether child belonged to the owner until the reference was removed, as a
-// deletion with --cascade=orphan does.
+// Orphaned reports whether child belonged to the owner until the owner reference was removed, for example
+// by a deletion with --cascade=orphan.
 func (o Owner) Orphaned(child metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && recordedOwner(child) == o.GetUID()
 }
 
-// Taken returns the error for an object that has the name of a child and belongs to somebody else:
+// Taken returns the error for an object that has the name of a child and does not belong to the owner:
 // Stalled with reason NameConflict, or WaitFor if the object is being deleted or belongs to an
 // earlier owner of the same name.
 func (o Owner) Taken(kind string, live metav1.Object) error {
 	ref := metav1.GetControllerOfNoCopy(live)
-	if live.GetDeletionTimestamp() != nil || ref != nil && o.isNamed(ref) {
-		return controller.WaitFor(reasonTerminating,
-			fmt.Sprintf("%s %s of an earlier %s of this name is still being deleted.", kind, live.GetName(), o.Kind.Kind), recheck)
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		return terminating(kind, live)
+	case ref != nil && o.isNamed(ref):
+		return controller.WaitFor(reasonTerminating, fmt.Sprintf(
+			"Waiting for the deletion of %s %s, which belongs to an earlier %s of this name.", kind, live.GetName(), o.Kind.Kind), recheck)
 	}
 	whose := "nobody"
 	if ref != nil {
 		whose = ref.Kind + " " + ref.Name
 	}
 	return controller.Stalled(controller.WithReason(reasonNameConflict, fmt.Errorf(
-		"the name is taken by %s %s/%s, which belongs to %s; delete or rename that %s, or give this %s another name",
-		kind, live.GetNamespace(), live.GetName(), whose, kind, o.Kind.Kind)), conflictRecheck)
+		"%s %s/%s already exists and belongs to %s; delete it, or create this %s under another name",
+		kind, live.GetNamespace(), live.GetName(), whose, o.Kind.Kind)), conflictRecheck)
 }
 
-// madeForAnnotation on a child that outlives its owner has the kind and name of the owner, for example
-// Database/shop or Cache.cache.example.com/shop.
+// terminating returns the WaitFor error for an object that is being deleted and has the name of a child.
+func terminating(kind string, live metav1.Object) error {
+	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
+		"%s %s is being deleted. The operator creates it again after the deletion.", kind, live.GetName()), recheck)
+}
+
+// madeForAnnotation is an annotation of children that outlive their owner. Its value is the kind and name of
+// the owner, for example Database/shop or Cache.cache.example.com/shop.
 const madeForAnnotation = controller.AnnotationDomain + "/made-for"
 
-// mark returns the value of madeForAnnotation. The kinds of Windlass have no group in it, as in earlier
-// versions.
+// mark returns the value of madeForAnnotation. For the kinds of Windlass the value has no group, as in
+// earlier versions.
 func (o Owner) mark() string {
 	if o.Kind.Group == controller.AnnotationDomain {
 		return o.Kind.Kind + "/" + o.GetName()
@@ -141,8 +146,8 @@ func (o Owner) isNamed(ref *metav1.OwnerReference) bool {
 	return kind == o.Kind.GroupKind() && ref.Name == o.GetName()
 }
 
-// owns reports whether child belongs to owner. A child that outlives its owner belongs to it if nobody
-// controls the child, and madeForAnnotation on the child or in its record names the owner.
+// owns reports whether child belongs to owner. A child that outlives its owner belongs to the owner if the
+// child has no controlling owner, and madeForAnnotation on the child or in its record names the owner.
 func (t *Type[T]) owns(owner Owner, child T) bool {
 	if !t.Outlives {
 		return owner.Owns(child)
@@ -151,7 +156,7 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
 }
 
-// owned returns a copy of child with the label, and with the owner reference or madeForAnnotation.
+// owned returns a copy of child with ManagedByLabel, and with the owner reference or madeForAnnotation.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
@@ -172,7 +177,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// recordedOwner returns the UID of the owner that is in the record of a child, or "".
+// recordedOwner returns the UID of the controlling owner in the record of a child, or "".
 func recordedOwner(child metav1.Object) types.UID {
 	if ref := metav1.GetControllerOfNoCopy(recordOn(child)); ref != nil {
 		return ref.UID

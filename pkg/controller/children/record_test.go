@@ -25,7 +25,7 @@ func laden() *appsv1.Deployment {
 }
 
 // The API server limits the annotations of an object to 256 KiB.
-func TestARecordIsBoundedByWhatItIsAboutAndNotByItsValues(t *testing.T) {
+func TestRecordOfLongValuesStaysSmall(t *testing.T) {
 	all := children.Type[*appsv1.Deployment]{}
 	record, err := all.RecordOf(laden())
 	if err != nil || len(record) > 2048 {
@@ -36,8 +36,8 @@ func TestARecordIsBoundedByWhatItIsAboutAndNotByItsValues(t *testing.T) {
 	}
 }
 
-// A shortened record still has the fields that were desired.
-func TestWhatIsNoLongerWantedOfALongChildIsTakenOut(t *testing.T) {
+// A shortened record still has the names of the fields that were desired.
+func TestPatchRemovesUndesiredFieldsOfLargeChild(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.Deployment){
 		"nothing":         func(*appsv1.Deployment) {},
 		"arguments":       func(d *appsv1.Deployment) { deck(d).Args = nil },

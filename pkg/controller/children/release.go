@@ -12,7 +12,7 @@ import (
 
 // Remove deletes a child with foreground propagation: after the objects that the child owns. It returns a
 // conflict if the child has changed, for example because it was orphaned. Remove ignores an object that
-// owner does not own.
+// the owner does not own.
 func (t *Type[T]) Remove(ctx context.Context, owner Owner, live T) error {
 	uid, version, foreground := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationForeground
 	return t.delete(ctx, owner, live, metav1.DeleteOptions{
@@ -26,10 +26,10 @@ func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
 }
 
 // Release removes the owner reference and the labels of the owner from a child. Everything else stays, so
-// that Reclaim can take the child back. Release removes the labels because a GitOps tool deletes an object
-// that has the tool's label, is not in git, and has no owner.
+// that Reclaim can restore the owner reference. Release removes the labels because a GitOps tool deletes an
+// object that has the tool's label, is not in git, and has no owner.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
-	if !owner.Bears(live) {
+	if !owner.IsReferredToBy(live) {
 		return live, nil
 	}
 	change := map[string]any{"ownerReferences": withoutReference(live, owner)}
@@ -39,7 +39,8 @@ func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	return t.setMeta(ctx, owner, live, change, "releasing")
 }
 
-// labelsOf returns a patch that removes the labels that a child has from its owner.
+// labelsOf returns a patch that removes from a child the labels that its owner also has, except
+// ManagedByLabel.
 func labelsOf(owner Owner, live metav1.Object) map[string]any {
 	removed := map[string]any{}
 	for key, value := range owner.GetLabels() {
@@ -50,13 +51,14 @@ func labelsOf(owner Owner, live metav1.Object) map[string]any {
 	return removed
 }
 
-// Reclaim gives a released child its owner reference back, and changes nothing else. It returns the
-// error of Owner.Taken for an object of somebody else. It calls Owner.Live and Owner.Confirm first.
+// Reclaim restores the owner reference of a released child, and changes nothing else. It returns the
+// error of Owner.Taken for an object that does not belong to owner. It calls Owner.Live and Owner.Confirm
+// before the write.
 func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
 	}
-	if err := owner.Recheck(ctx, getsChild); err != nil {
+	if err := owner.Recheck(ctx); err != nil {
 		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
@@ -75,14 +77,14 @@ func withoutReference(child metav1.Object, owner Owner) []metav1.OwnerReference 
 	return slices.DeleteFunc(slices.Clone(child.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
-// Bears reports whether child has a reference to the owner, as its controller or not. Garbage
-// collection deletes a child with the last owner that it refers to.
-func (o Owner) Bears(child metav1.Object) bool {
+// IsReferredToBy reports whether child has an owner reference to the owner, controlling or not. Garbage collection
+// deletes a child when no owner in its owner references exists any more.
+func (o Owner) IsReferredToBy(child metav1.Object) bool {
 	return slices.ContainsFunc(child.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
 }
 
-// Made reports whether the record of child has its own name and the UID of the owner. A copy under
-// another name has the owner's reference and record too.
+// Made reports whether the record of child has the name of child and the UID of the owner. A user's copy of
+// a child under another name has the same owner reference and record as the child.
 func (o Owner) Made(child metav1.Object) bool {
 	record := recordOn(child)
 	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() && record.GetNamespace() == child.GetNamespace()

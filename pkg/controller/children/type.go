@@ -45,21 +45,21 @@ type Type[T Object] struct {
 	// Yielded are paths of fields that another controller may take over. A field that is no longer
 	// desired keeps its value, as spec.replicas does when an autoscaler takes it over.
 	Yielded [][]string
-	// Keep, if it is set, copies values from live into want that the child must not lose, such as a
-	// generated password. want is a copy.
+	// Keep, if it is set, copies the values that the child must not lose, such as a generated password,
+	// from live into want. want is a copy of the desired state.
 	Keep func(want, live T)
-	// Outlives says that the children stay when their owner is deleted. They have no owner reference,
+	// Outlives is true if the children stay when their owner is deleted. They have no owner reference,
 	// so that they are not garbage-collected. They have an annotation with the kind and name of the
 	// owner. A later owner of that kind and name uses them again.
 	Outlives bool
-	// Custom says that the type is a custom resource. Its spec belongs to the owner as a whole, like
+	// Custom is true if the type is a custom resource. Its spec belongs to the owner as a whole, like
 	// the data of a ConfigMap, and is neither merged nor recorded.
 	Custom bool
 }
 
 // Ensure creates the child, or updates it to the desired state want, and returns the result. A
 // child that is in the desired state costs no request. want has a namespace and a name, and is not
-// changed. If initially is not nil, it changes the object that is created.
+// changed. initially, if it is not nil, changes the object before it is created.
 //
 // Ensure returns the errors of the API server, wrapped; a Stalled error with reason NameConflict if
 // the name is taken; and a WaitFor error while the child is being deleted.
@@ -74,9 +74,9 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 	return t.update(ctx, owner, want, live)
 }
 
-// Update is Ensure for a child that existed when the reconcile began. A child that was deleted since
-// is not created again, because that was not what the reconcile decided: Update returns
-// AwaitDeletion.
+// Update is Ensure for a child that existed when the reconcile began. If the child was deleted since,
+// Update returns AwaitDeletion. It does not create the child again, because the reconcile may have decided
+// differently without the child.
 func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
@@ -100,7 +100,8 @@ func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	return t.prune(ctx, owner, live)
 }
 
-// PruneLive is Prune for a child that must be deleted even if the cache lacks it. It costs a GET.
+// PruneLive is Prune for a child that must be deleted even if the cache lacks it. It reads the child from
+// the API server.
 func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
 	live, found, err := t.Live(ctx, owner, name)
 	if err != nil || !found {
@@ -114,7 +115,7 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, found bool, err error) {
 	live, err = t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return live, false, t.awaitDeletion(owner, name)
+		return live, false, t.awaitDeletion(owner, owner.GetNamespace(), name)
 	}
 	if err != nil {
 		return live, false, fmt.Errorf("reading %s %s/%s: %w", t.Kind, owner.GetNamespace(), name, err)
@@ -123,9 +124,9 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 }
 
 // awaitDeletion returns AwaitDeletion while the cache has a child for which the API server returned
-// a 404.
-func (t *Type[T]) awaitDeletion(owner Owner, name string) error {
-	known, err := t.Cache.Get(owner.GetNamespace(), name)
+// a 404, unless this process deleted the child.
+func (t *Type[T]) awaitDeletion(owner Owner, namespace, name string) error {
+	known, err := t.Cache.Get(namespace, name)
 	if err == nil && t.owns(owner, known) && !t.Tracker.IsDeleted(owner.key(), t.describe(known), known.GetUID()) {
 		return controller.AwaitDeletion()
 	}
@@ -146,7 +147,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 	}
 	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), how)
 	if apierrors.IsNotFound(err) {
-		return t.awaitDeletion(owner, live.GetName())
+		return t.awaitDeletion(owner, live.GetNamespace(), live.GetName())
 	}
 	if err != nil {
 		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
@@ -157,7 +158,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	if owner.Seen() || t.Outlives {
-		if err := owner.Recheck(ctx, getsChild); err != nil {
+		if err := owner.Recheck(ctx); err != nil {
 			return want, err
 		}
 	}
@@ -183,11 +184,11 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 }
 
 // claim updates an object that has the name of the child and is not in the cache. The object can be the
-// child nevertheless: the cache may be outdated, or somebody removed the label.
+// child nevertheless: the cache may be outdated, or another client removed ManagedByLabel.
 func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return live, fmt.Errorf("reading %s, whose name is taken: %w", t.describe(want), err)
+		return live, fmt.Errorf("reading %s, which already exists: %w", t.describe(want), err)
 	}
 	return t.update(ctx, owner, want, live)
 }
@@ -197,13 +198,13 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, owner.Taken(t.Kind, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return live, controller.WaitFor(reasonTerminating, fmt.Sprintf("%s %s is being deleted. It is created again when it is gone.", t.Kind, live.GetName()), recheck)
+		return live, terminating(t.Kind, live)
 	}
 	if why := controller.UnreadableIn(live); t.Custom && why != nil && why.Identity {
-		return live, exceededError(fmt.Errorf("%s cannot be compared: %s", t.describe(live), why.Message))
+		return live, exceededError(fmt.Errorf("comparing %s with its desired state: %s", t.describe(live), why.Message))
 	}
 	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
-		if err := owner.Recheck(ctx, getsChild); err != nil {
+		if err := owner.Recheck(ctx); err != nil {
 			return live, err
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// newest sets a version that is newer than the version of made.
+// newest sets a version that is newer than the version that made sets.
 func newest(d *appsv1.Deployment) { d.ResourceVersion = "8" }
 
-// stored sets fields that the API server sets in every object.
+// stored sets fields that the API server and the Deployment controller set.
 func stored(d *appsv1.Deployment) {
 	d.CreationTimestamp, d.Generation = metav1.NewTime(time.Unix(1, 0)), 3
 	d.Status.Replicas = 2
 }
 
 // The test measures allocations, whose number is the same on every machine.
-func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
+func TestEnsureAvoidsUnnecessaryMerges(t *testing.T) {
 	allocations := func(live *appsv1.Deployment, between func(*dock)) float64 {
 		d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
 		return testing.AllocsPerRun(20, func() {
@@ -48,7 +48,7 @@ func TestAChildIsMergedOnlyWhereOthersHaveAddedToIt(t *testing.T) {
 // ours returns the desired container, which is the second one after byOthers.
 func ours(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[1] }
 
-func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
+func TestEnsureComparesChildAfterAnyChange(t *testing.T) {
 	const patch = "patch deployments port/boat"
 	for name, c := range map[string]struct {
 		change func(*appsv1.Deployment)
@@ -87,7 +87,7 @@ func TestAChildIsComparedWhenAnythingHasChanged(t *testing.T) {
 }
 
 // If an upgrade changed the format of records, it would patch every child.
-func TestARecordIsWrittenAsEver(t *testing.T) {
+func TestRecordFormatIsStable(t *testing.T) {
 	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass","crew":"four"},` +
 		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid","controller":true,"blockOwnerDeletion":true}]},` +
 		`"spec":{"replicas":2,"selector":null,"template":{"metadata":{},"spec":{"containers":[{"name":"deck","image":"wood:1",` +

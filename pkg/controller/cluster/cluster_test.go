@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestChildrenOfAnyOperatorAreCachedWhole(t *testing.T) {
+func TestOnlyChildrenOfOwnGroupsAreCachedWhole(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.ConfigMap)
 		whole  bool
@@ -44,7 +44,7 @@ func TestChildrenOfAnyOperatorAreCachedWhole(t *testing.T) {
 			informer := caches.ConfigMaps().Informer
 			caches.Start(t.Context().Done())
 			if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-				t.Fatal("the cache was not filled")
+				t.Fatal("the cache has not synced")
 			}
 			cached, err := children.CacheOf[*corev1.ConfigMap](informer.GetStore()).Get("default", "memory")
 			if err != nil {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requestTimeout is how long a request may take. The API server answers every request within a minute
-// (its --request-timeout), with an error that says more than a timeout here. A request that takes longer
-// was lost on the way, for example in a proxy that is replaced.
+// requestTimeout is how long a request may take. The API server responds to every request within a minute
+// (its --request-timeout), if need be with an error that says more than errUnanswered. A request that takes
+// longer was lost on the way, for example because a proxy was replaced.
 const requestTimeout = 70 * time.Second
 
 // errUnanswered is the error of a request without a complete response. The API server may have processed
 // the request.
-var errUnanswered = fmt.Errorf("no answer from the API server, or not all of it, within %v", requestTimeout)
+var errUnanswered = fmt.Errorf("the API server did not send a complete response within %v", requestTimeout)
 
 // WithTimeout returns a copy of config whose requests fail after 70 s without a complete response. Without
 // the timeout they could block a worker forever. A watch that has started has no timeout, unlike with the
@@ -30,8 +30,8 @@ func WithTimeout(config *rest.Config) *rest.Config {
 	return config
 }
 
-// WithProtobuf returns a copy of config for clients of built-in types, all of which can be encoded as
-// protobuf. It takes less CPU time than JSON.
+// WithProtobuf returns a copy of config for clients of built-in types. All of these types can be encoded
+// as protobuf, which takes less CPU time than JSON.
 func WithProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -95,8 +95,8 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// explain returns errUnanswered if the timeout caused err. err itself says only that a context was
-// canceled, as it does at the end of the process.
+// explain returns errUnanswered if the timeout caused err, and err otherwise. An err that the timeout
+// caused says only that a context was canceled.
 func explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errUnanswered) {
 		return cause

@@ -17,18 +17,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// roundTripper is a server.
+// roundTripper is a fake API server.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// silence sends no response, until the request is canceled.
+// silence waits until the request is canceled, and sends no response.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// half sends the headers of a response and no body, until the request is canceled.
+// half sends the headers of a response. It sends no body, and closes the response when the request is canceled.
 func half(r *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
@@ -47,7 +47,7 @@ func clientsOf(t *testing.T, server roundTripper) (kubernetes.Interface, metadat
 	return kube, meta
 }
 
-func TestARequestThatNobodyAnswersIsGivenUp(t *testing.T) {
+func TestRequestWithoutResponseIsCanceled(t *testing.T) {
 	t.Parallel()
 	for name, server := range map[string]roundTripper{"no answer": silence, "half an answer": half} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestARequestThatNobodyAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAProcessIsNotTakenForSilence(t *testing.T) {
+func TestExpiredContextIsNotReportedAsMissingResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout/2)
@@ -94,7 +94,7 @@ func TestTheEndOfAProcessIsNotTakenForSilence(t *testing.T) {
 	})
 }
 
-func TestAWatchThatHasBegunIsNotGivenUp(t *testing.T) {
+func TestStartedWatchIsNotCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		kube, _ := clientsOf(t, half)
@@ -111,7 +111,7 @@ func TestAWatchThatHasBegunIsNotGivenUp(t *testing.T) {
 	})
 }
 
-func TestAWatchThatDoesNotBeginIsGivenUp(t *testing.T) {
+func TestWatchWithoutResponseIsCanceled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		kube, _ := clientsOf(t, silence)

@@ -23,7 +23,7 @@ func condition(kind string, status metav1.ConditionStatus, reason string) metav1
 	return metav1.Condition{Type: kind, Status: status, Reason: reason}
 }
 
-// stamped returns c as it is stored.
+// stamped returns c with this generation and last transition time.
 func stamped(c metav1.Condition, generation int64, since metav1.Time) metav1.Condition {
 	c.ObservedGeneration, c.LastTransitionTime = generation, since
 	return c
@@ -76,7 +76,7 @@ func TestSettingConditions(t *testing.T) {
 	}
 }
 
-func TestMessagesAreCutToWhatTheAPIServerTakes(t *testing.T) {
+func TestSetFitsMessagesToLimitOfAPIServer(t *testing.T) {
 	const limit = 32768
 	for name, test := range map[string]struct{ message, want string }{
 		"one that fits stays":                                     {strings.Repeat("m", limit), strings.Repeat("m", limit)},
@@ -117,7 +117,7 @@ func TestStamp(t *testing.T) {
 			[]metav1.Condition{stamped(ready, 1, late)},
 			[]metav1.Condition{stamped(ready, 7, early)},
 		},
-		"one that is no longer there is not missed": {
+		"removed condition stays removed": {
 			[]metav1.Condition{stamped(condition("Stalled", "True", "Stuck"), 6, early), stamped(ready, 6, early)},
 			[]metav1.Condition{ready},
 			[]metav1.Condition{stamped(ready, 7, early)},
@@ -137,7 +137,7 @@ func TestStamp(t *testing.T) {
 }
 
 // Conditions are a set: if a reconcile sets the same conditions in another order, nothing has changed.
-func TestStampKeepsTheOrderOfTheLastPass(t *testing.T) {
+func TestStampKeepsOrderOfLastReconcile(t *testing.T) {
 	a, b, c, d := condition("A", "True", "R"), condition("B", "True", "R"), condition("C", "True", "R"), condition("D", "True", "R")
 	old := []metav1.Condition{stamped(a, 7, early), stamped(b, 7, early), stamped(c, 7, early)}
 	list := []metav1.Condition{d, c, a}

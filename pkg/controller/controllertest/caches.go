@@ -15,12 +15,12 @@ func Load[T runtime.Object](t testing.TB, store cache.Store, objects ...T) {
 	t.Helper()
 	for _, object := range objects {
 		if err := store.Add(object.DeepCopyObject()); err != nil {
-			t.Fatalf("filling a cache: %v", err)
+			t.Fatalf("adding an object to a cache: %v", err)
 		}
 	}
 }
 
-// Store is a controller.Store that has only a resource version. The zero value has observed none.
+// Store is a controller.Store that has only a resource version. The zero value has observed no version.
 type Store struct {
 	mu      sync.Mutex
 	version string
@@ -40,8 +40,8 @@ func (s *Store) LastStoreSyncResourceVersion() string {
 	return s.version
 }
 
-// Pass is the result of one reconcile of a key.
-type Pass struct {
+// Reconciled is the result of one reconcile of a key.
+type Reconciled struct {
 	Key    controller.Key
 	Result controller.Result
 	Err    error
@@ -52,17 +52,17 @@ const tooMany = 10_000
 
 // Drain calls sync for the keys in queue, one after another in the order of the queue, until the queue is
 // empty. It returns the result of each call. Unlike a worker, it does not act on the results.
-func Drain(t testing.TB, queue *controller.Queue, sync controller.Sync) []Pass {
+func Drain(t testing.TB, queue *controller.Queue, sync controller.Sync) []Reconciled {
 	t.Helper()
-	var passes []Pass
+	var reconciles []Reconciled
 	for queue.Len() > 0 {
 		key, _ := queue.Get()
 		result, err := sync(t.Context(), key)
 		queue.Done(key)
-		passes = append(passes, Pass{key, result, err})
-		if len(passes) == tooMany {
-			t.Fatalf("%s is still wanted after %d passes", key, tooMany)
+		reconciles = append(reconciles, Reconciled{key, result, err})
+		if len(reconciles) == tooMany {
+			t.Fatalf("the queue still has %s after %d reconciles", key, tooMany)
 		}
 	}
-	return passes
+	return reconciles
 }

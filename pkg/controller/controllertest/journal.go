@@ -18,11 +18,12 @@ type Fake interface {
 	PrependReactor(verb, resource string, reaction clienttesting.ReactionFunc)
 }
 
-// Journal records the writes to several fake clientsets, in the order of the requests. It includes writes
-// that failed.
+// Journal records the writes and the GET requests that clients send to several fake clientsets, in the
+// order of the requests. It includes requests that failed.
 type Journal struct {
 	mu      sync.Mutex
 	entries []entry
+	reads   []string
 	faults  []fault
 }
 
@@ -46,8 +47,8 @@ type fault struct {
 	err            error
 }
 
-// NewJournal returns a Journal of all writes to clients from now on. Reactors that are prepended later hide
-// writes from it. FailNext does not.
+// NewJournal returns a Journal that records the requests to clients from now on. It does not record a
+// request if a reactor that is prepended later handles it. It records the requests that FailNext makes fail.
 func NewJournal(clients ...Fake) *Journal {
 	j := &Journal{}
 	for _, client := range clients {
@@ -57,9 +58,9 @@ func NewJournal(clients ...Fake) *Journal {
 }
 
 // Writes returns each write as a short line: `create pods default/example-at-pod`,
-// `update ats/status default/example-at`. A line ends in "without precondition" if the write has neither a
-// UID nor a resource version as its precondition, so that it could change a different or newer object. A
-// create needs no precondition.
+// `update ats/status default/example-at`. A line ends in "without precondition" if the write could change a
+// different or newer object: an update without a resource version, or a patch or delete with neither a UID
+// nor a resource version as its precondition. A create needs no precondition.
 func (j *Journal) Writes() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -68,6 +69,13 @@ func (j *Journal) Writes() []string {
 		lines = append(lines, e.text)
 	}
 	return lines
+}
+
+// Reads returns each GET request as a short line: `get pods default/example-at-pod`.
+func (j *Journal) Reads() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.reads)
 }
 
 // Object returns the object that the last write with this line sent, or nil if the write is not a create
@@ -95,7 +103,11 @@ func (j *Journal) react(action clienttesting.Action) (bool, runtime.Object, erro
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch action.GetVerb() {
-	case "get", "list", "watch":
+	case "get":
+		if a, ok := action.(clienttesting.GetAction); ok {
+			j.reads = append(j.reads, lineOf(action, a.GetName()))
+		}
+	case "list", "watch":
 	default:
 		j.entries = append(j.entries, entry{describe(action), objectOf(action)})
 	}
@@ -126,12 +138,17 @@ func describe(action clienttesting.Action) string {
 			guarded = action.GetVerb() == "create" || object.GetResourceVersion() != ""
 		}
 	}
-	key := cache.NewObjectName(action.GetNamespace(), name)
-	line := strings.Join([]string{action.GetVerb(), resourceOf(action), key.String()}, " ")
+	line := lineOf(action, name)
 	if !guarded {
 		line += " without precondition"
 	}
 	return line
+}
+
+// lineOf returns a request for the object with this name as a line.
+func lineOf(action clienttesting.Action, name string) string {
+	key := cache.NewObjectName(action.GetNamespace(), name)
+	return strings.Join([]string{action.GetVerb(), resourceOf(action), key.String()}, " ")
 }
 
 func resourceOf(action clienttesting.Action) string {

@@ -91,7 +91,7 @@ func TestJournalDescribesWrites(t *testing.T) {
 	}
 }
 
-func TestJournalKeepsTheOrderOverAllClients(t *testing.T) {
+func TestJournalKeepsOrderAcrossClients(t *testing.T) {
 	ctx := context.Background()
 	one, two := fake.NewClientset(), fake.NewClientset()
 	journal := controllertest.NewJournal(one, two)
@@ -119,6 +119,23 @@ func TestJournalKeepsTheOrderOverAllClients(t *testing.T) {
 	}
 }
 
+func TestJournalRecordsReads(t *testing.T) {
+	ctx := context.Background()
+	client := fake.NewClientset(pod("a", "7"))
+	journal := controllertest.NewJournal(client)
+	for _, name := range []string{"a", "missing"} {
+		_, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		if (err != nil) != (name == "missing") {
+			t.Errorf("reading Pod %s: %v", name, err)
+		}
+	}
+	if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+	controllertest.Equal(t, "reads", []string{"get pods default/a", "get pods default/missing"}, journal.Reads())
+	controllertest.Equal(t, "writes", nil, journal.Writes())
+}
+
 func TestJournalFailsTheNextRequest(t *testing.T) {
 	ctx := context.Background()
 	client := fake.NewClientset(pod("a", "7"))
@@ -143,7 +160,7 @@ func TestJournalFailsTheNextRequest(t *testing.T) {
 	}, journal.Writes())
 }
 
-func TestLoadPutsCopiesIntoACache(t *testing.T) {
+func TestLoadAddsCopiesToCache(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	a := pod("a", "7")
 	controllertest.Load(t, store, a, pod("b", "8"))
@@ -155,21 +172,21 @@ func TestLoadPutsCopiesIntoACache(t *testing.T) {
 	controllertest.Equal(t, "keys", 2, len(store.ListKeys()))
 }
 
-func TestDrainDoesWhatIsLeft(t *testing.T) {
+func TestDrainReconcilesQueuedKeys(t *testing.T) {
 	queue := controller.NewQueue("", clock.RealClock{})
 	defer queue.ShutDown()
 	a, b := controller.Key{Name: "a"}, controller.Key{Name: "b"}
 	queue.Add(a, controller.Background)
 	broken := errors.New("broken")
-	passes := controllertest.Drain(t, queue, func(_ context.Context, key controller.Key) (controller.Result, error) {
+	reconciles := controllertest.Drain(t, queue, func(_ context.Context, key controller.Key) (controller.Result, error) {
 		if key == a {
 			queue.Add(b, controller.Urgent)
 			return controller.Result{RequeueAfter: 1}, nil
 		}
 		return controller.Result{}, broken
 	})
-	if len(passes) != 2 || passes[0].Key != a || passes[0].Result.RequeueAfter != 1 || passes[1].Key != b || !errors.Is(passes[1].Err, broken) {
-		t.Errorf("passes: %v", passes)
+	if len(reconciles) != 2 || reconciles[0].Key != a || reconciles[0].Result.RequeueAfter != 1 || reconciles[1].Key != b || !errors.Is(reconciles[1].Err, broken) {
+		t.Errorf("reconciles: %v", reconciles)
 	}
 	if queue.Len() != 0 {
 		t.Errorf("%d keys are left", queue.Len())

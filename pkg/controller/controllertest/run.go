@@ -27,7 +27,7 @@ func Run(t testing.TB, c *controller.Controller, workers int, factories ...Facto
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the controller ended with: %v", err)
+			t.Errorf("running controller %s: %v", c.Name(), err)
 		}
 		for _, f := range factories {
 			f.Shutdown()
@@ -35,8 +35,8 @@ func Run(t testing.TB, c *controller.Controller, workers int, factories ...Facto
 	})
 }
 
-// Reconcile starts the informers of a kind, waits until they have filled its caches, reconciles one
-// object once, and stops them.
+// Reconcile starts the informers of factories, waits until the caches of kind have synced, reconciles one
+// object once, and stops the informers.
 func Reconcile[T controller.Object](t testing.TB, kind controller.Kind[T], r controller.Runtime, key controller.Key, factories ...Factory) (controller.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func Reconcile[T controller.Object](t testing.TB, kind controller.Kind[T], r con
 	}
 	for _, informer := range informers {
 		if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
-			t.Fatal("the caches were not filled")
+			t.Fatalf("waiting for the caches of kind %s to sync: %v", kind.GroupVersionKind.Kind, ctx.Err())
 		}
 	}
 	return kind.Pipeline(r).Sync(ctx, key)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The times of a Lease. They are the same as for the controllers of Kubernetes.
+// The times of a Lease. They are the defaults of kube-controller-manager.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -23,17 +23,17 @@ const (
 )
 
 var (
-	errLeaseLost = errors.New("another process leads now: the lease was not renewed in time")
+	errLeaseLost = errors.New("the Lease was not renewed in time, so another process may lead now")
 	// errAbandoned ends an election while reconciles may still be in flight: the Lease is not released,
 	// but expires.
-	errAbandoned = errors.New("work may still be going on")
+	errAbandoned = errors.New("reconciles may still be in flight")
 )
 
-// election elects the one of several processes that works.
+// election elects one of several processes to run the workers.
 type election struct {
 	Lease
 	duration time.Duration // how long a Lease is valid without a renewal
-	deadline time.Duration // how long the holder tries to renew it
+	deadline time.Duration // how long the holder tries to renew the Lease
 	period   time.Duration // between two attempts of the holder or a candidate
 	watchdog *leaderelection.HealthzAdaptor
 	clock    clock.Clock // for the wait until a Lease expires
@@ -59,26 +59,26 @@ func (e *election) run(ctx context.Context, work func()) error {
 	return nil
 }
 
-// announce logs which process holds the Lease now, and what that means for this process.
+// announce logs which process holds the Lease now, and whether it is this process.
 func (e *election) announce(ctx context.Context, leader string) {
 	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.Namespace, e.Name), "leader", leader)
 	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.Identity, other+"/") {
-		logger.Info("Another installation works in this cluster; this one stands by until that one ends", "namespace", other)
+		logger.Info("Standing by while another installation of the operator holds the Lease", "namespace", other)
 		return
 	}
 	logger.Info("Leader elected", "self", leader == e.Identity)
 }
 
-// The states of an attempt. It changes once: from standing to leading or to over.
+// The states of an attempt. The state changes once: from standing to leading or to over.
 const (
 	standing int32 = iota
 	leading
 	over
 )
 
-// attempt tries to acquire the Lease until it has led, the Lease becomes free, or ctx ends. client-go
-// tries only every 2 s to 4.4 s. A Lease that becomes free therefore ends the attempt, and the next
-// attempt tries at once. led reports whether this process has held the Lease.
+// attempt takes part in the election until this process loses the Lease, another holder frees the Lease, or
+// outer ends. client-go tries to acquire a Lease only every 2 s to 4.4 s. A Lease that becomes free therefore
+// ends the attempt, and the next attempt tries at once. led reports whether this process has held the Lease.
 func (e *election) attempt(outer context.Context, work func()) (led bool, err error) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -107,7 +107,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 		},
 	})
 	if err != nil {
-		return false, fmt.Errorf("preparing the leader election: %w", err)
+		return false, fmt.Errorf("preparing the leader election with Lease %s/%s: %w", e.Namespace, e.Name, err)
 	}
 	e.watchdog.SetLeaderElection(elector)
 	lease := &leaseWatch{e.Client.CoordinationV1().Leases(e.Namespace), e.Name, e.Identity, e.period, e.clock}

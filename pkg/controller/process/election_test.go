@@ -78,7 +78,7 @@ func holder(t *testing.T, client *fake.Clientset) string {
 	return ptr.Deref(lease(t, client).Spec.HolderIdentity, "")
 }
 
-func TestALeaseThatIsGivenBackIsTakenAtOnce(t *testing.T) {
+func TestReleasedLeaseIsAcquiredImmediately(t *testing.T) {
 	client := fake.NewClientset()
 	first := stand(t, client, "first", 0)
 	eventually(t, "the first to lead", first.working.Load)
@@ -110,7 +110,7 @@ func TestALeaseThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
+func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName},
 		Spec: coordinationv1.LeaseSpec{
@@ -127,7 +127,7 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 	})
 	c := stand(t, client, "second", 0)
 	watcher := <-begun
-	// The elector acquires a Lease that is free at its first GET without an event.
+	// If the Lease were free at the first GET, the elector would acquire it without an event.
 	eventually(t, "it to find the Lease held", func() bool {
 		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "leases") })
 	})
@@ -147,7 +147,7 @@ func TestALeaseThatHasExpiredIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsLostEndsTheProcessAndIsNotGivenBack(t *testing.T) {
+func TestLostLeaseStopsElectionAndIsNotReleased(t *testing.T) {
 	var refuse atomic.Bool
 	client := fake.NewClientset()
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -165,7 +165,7 @@ func TestALeaseThatIsLostEndsTheProcessAndIsNotGivenBack(t *testing.T) {
 	}
 }
 
-func TestALeaseIsNotGivenBackWhileWorkGoesOn(t *testing.T) {
+func TestLeaseIsNotReleasedWhileReconcileRuns(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, abandon := context.WithCancelCause(t.Context())
 	working := make(chan struct{})
@@ -182,7 +182,7 @@ func TestALeaseIsNotGivenBackWhileWorkGoesOn(t *testing.T) {
 	}
 }
 
-func TestTheWatchdogSeesALeaseThatIsNotRenewed(t *testing.T) {
+func TestWatchdogDetectsLeaseThatIsNotRenewed(t *testing.T) {
 	for name, c := range map[string]struct {
 		tolerated time.Duration
 		healthy   bool

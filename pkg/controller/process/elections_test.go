@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// installation is a process that competes for two Leases: of its namespace and of the cluster.
+// installation is a process that competes for two Leases: one for its namespace and one for the cluster.
 type installation struct {
 	elections []*election
 	working   atomic.Bool
@@ -40,7 +40,7 @@ func patiently(e *election) {
 	e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour
 }
 
-func TestOnlyOneInstallationWorks(t *testing.T) {
+func TestOnlyOneInstallationLeads(t *testing.T) {
 	client := fake.NewClientset()
 	first := install(t, client, "one", patiently)
 	eventually(t, "the first to work", first.working.Load)
@@ -79,7 +79,7 @@ func TestOnlyOneInstallationWorks(t *testing.T) {
 	}
 }
 
-func TestOneThatWaitsForTheClusterGivesItsOwnLeaseBack(t *testing.T) {
+func TestWaitingInstallationReleasesItsOwnLease(t *testing.T) {
 	client := fake.NewClientset()
 	first := install(t, client, "one", patiently)
 	eventually(t, "the first to work", first.working.Load)
@@ -104,7 +104,7 @@ func TestOneThatWaitsForTheClusterGivesItsOwnLeaseBack(t *testing.T) {
 	}
 }
 
-func TestTheLossOfEitherLeaseEndsTheProcess(t *testing.T) {
+func TestLossOfEitherLeaseStopsProcess(t *testing.T) {
 	for _, namespace := range []string{"one", metav1.NamespaceSystem} {
 		t.Run("of the one in "+namespace, func(t *testing.T) {
 			var refuse atomic.Bool

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseWatch watches a Lease to notice at once when it becomes free. Without a working watch the
+// leaseWatch watches a Lease to notice at once when the Lease becomes free. Without a working watch the
 // election only takes longer.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
@@ -30,7 +30,7 @@ func (w *leaseWatch) open(ctx context.Context) watch.Interface {
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", w.name).String(),
 	})
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Watching the lease failed", "err", err)
+		klog.FromContext(ctx).V(2).Info("Failed to watch the Lease", "err", err)
 		return watch.NewEmptyWatch()
 	}
 	return events
@@ -50,8 +50,8 @@ func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func(
 }
 
 // follow calls free each time the watch reports that the Lease was released or deleted. It releases the
-// Lease if another holder does not renew it in time. It returns when ctx or the watch ends. The Added
-// event at the start of a watch is not a release, because the elector asks for a Lease that is free then.
+// Lease if another holder does not renew it in time. It returns when ctx or the watch ends. It does not call
+// free for an Added event, because the elector itself acquires a Lease that is free at the start of the watch.
 func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free func()) {
 	defer events.Stop()
 	var lease *coordinationv1.Lease
@@ -88,7 +88,7 @@ func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 	defer cancel()
 	lease, err := w.leases.Get(ctx, w.name, metav1.GetOptions{})
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Reading the lease failed", "err", err)
+		klog.FromContext(ctx).V(2).Info("Failed to read the Lease", "err", err)
 		return
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == w.identity {
@@ -102,8 +102,8 @@ func (w *leaseWatch) release(ctx context.Context, lease *coordinationv1.Lease) {
 	given := lease.DeepCopy()
 	given.Spec.HolderIdentity = ptr.To("")
 	if _, err := w.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
-		klog.FromContext(ctx).V(2).Info("Giving back the lease failed", "err", err)
+		klog.FromContext(ctx).V(2).Info("Failed to release the Lease", "err", err)
 		return
 	}
-	klog.FromContext(ctx).Info("Gave back the lease", "holder", *lease.Spec.HolderIdentity)
+	klog.FromContext(ctx).Info("Released the Lease", "holder", *lease.Spec.HolderIdentity)
 }

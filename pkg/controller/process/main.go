@@ -23,15 +23,16 @@ import (
 
 // Operator declares an operator to Main. All fields are required.
 type Operator struct {
-	// Name is the name of the Lease, the controller in Events, and the value of the label
-	// app.kubernetes.io/managed-by of owned objects. It must be unique in a cluster.
+	// Name is the name of the Lease, and the value of the label app.kubernetes.io/managed-by of owned
+	// objects. The reporting controller of Events is the first of Groups, a slash, and Name. Name must be
+	// unique in a cluster.
 	Name string
 	// Groups are the API groups of the operator's kinds: see cluster.Options.
 	Groups []string
 	// Scheme has the types of the kinds.
 	Scheme *runtime.Scheme
-	// Kinds returns the controllers, and the caches that the operator has in addition to c. It makes the
-	// clients of its kinds with config, and their informers with c.Transform.
+	// Kinds returns the controllers, and the caches that the operator has in addition to c. It uses config
+	// for the clients of its kinds, and c.Transform as the transform of their informers.
 	Kinds func(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*controller.Controller, []Caches, error)
 }
 
@@ -41,15 +42,15 @@ type flags struct {
 	workers                             int
 }
 
-// Main parses the flags of the command line and runs an operator until SIGTERM or SIGINT, in a cluster or
-// out of it. It exits with code 1 after an error.
+// Main parses the flags of the command line and runs an operator until SIGTERM or SIGINT, inside or outside
+// of a cluster. It exits with code 1 after an error.
 func Main(o Operator) {
 	var f flags
 	klog.InitFlags(nil)
-	flag.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig file of the cluster; a Pod needs none")
-	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease, which the replica that works holds; defaults to the namespace of the Pod, or else of the kubeconfig")
-	flag.StringVar(&f.address, "bind-address", ":8080", "address of /healthz, /readyz and /metrics; empty means none")
-	flag.IntVar(&f.workers, "workers", 10, "number of workers of each kind")
+	flag.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "path of the kubeconfig file; empty means the service account of the Pod")
+	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults to the namespace of the Pod, or else of the kubeconfig")
+	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz, /readyz and /metrics; empty disables them")
+	flag.IntVar(&f.workers, "workers", 10, "number of objects of each kind that are reconciled at the same time")
 	flag.Parse()
 	if err := o.run(klog.NewContext(Signaled(), klog.Background()), f); err != nil {
 		klog.ErrorS(err, "Stopped")
@@ -76,11 +77,11 @@ func (o Operator) run(ctx context.Context, f flags) error {
 	config.QPS = -1 // API Priority and Fairness limits requests on the API server
 	kube, err := kubernetes.NewForConfig(cluster.WithProtobuf(config))
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client for built-in types: %w", err)
 	}
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for metadata: %w", err)
+		return fmt.Errorf("creating a client for metadata: %w", err)
 	}
 	limit, identity := &budget.Budget{}, Identity()
 	c := cluster.New(kube, meta, cluster.Options{ManagedBy: o.Name, Groups: o.Groups, Limit: limit})

@@ -25,23 +25,23 @@ type Options struct {
 	Workers int
 	// Events is the recorder of the controllers.
 	Events *controller.Events
-	// Caches are started at once, so that a standby can take over. They run until the reconciles have
-	// ended.
+	// Caches are started at once, so that a standby can take over without delay. They run until the
+	// reconciles have ended.
 	Caches []Caches
 	// Warm are the controllers that the process waits for before it acquires a Lease and is ready.
 	// Nil means all.
 	Warm []*controller.Controller
-	// Leases are the Leases that the process must hold to work, in the order in which it acquires
-	// them. Without one it works at once.
+	// Leases are the Leases that the process must hold before its workers start, in the order in which it
+	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
 	// BindAddress is the HOST:PORT of /healthz, /readyz and /metrics. Empty means none.
 	BindAddress string
 	// Pprof serves /debug/pprof too.
 	Pprof bool
-	// Ready, if it is set, returns an error if the process is not ready although its caches are filled.
+	// Ready, if it is set, returns an error if the process is not ready although its caches have synced.
 	Ready func() error
-	// Serve, if it is set, runs beside the controllers, in every replica. The process ends with its
-	// error.
+	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
+	// returns that error.
 	Serve func(ctx context.Context) error
 	// Lead, if it is set, is called when the process holds all Leases, before its workers start.
 	Lead func()
@@ -52,15 +52,16 @@ type Caches interface {
 	Start(stop <-chan struct{})
 }
 
-// Run runs the process until ctx ends. At the end it stops in this order: reconciles, Events, Leases,
-// Serve, and last the endpoints. It returns an error at once if it loses a Lease or a server fails, and
-// the caller must exit: reconciles may still be in flight.
+// Run runs the process until ctx ends. It then waits for the reconciles in flight, writes the waiting
+// Events, releases the Leases, waits for Serve, and closes the endpoints, in this order. It returns an error
+// at once if it loses a Lease, if Serve or the endpoints fail, or if reconciles do not end within 20 s. The caller must
+// then exit, because reconciles may still be in flight.
 func Run(ctx context.Context, o Options) error {
 	if o.Workers < 1 {
 		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
 	}
 	if o.Events == nil {
-		return errors.New("the recorder of Events is missing")
+		return errors.New("the operator has a bug: process.Options.Events is required")
 	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// process starts and stops the parts of Run in order.
+// process has the state of Run.
 type process struct {
 	ctx         context.Context // ends with the signal
 	workers     int
@@ -111,7 +112,7 @@ type process struct {
 }
 
 // live runs elect, which starts the workers when this process leads. When the signal comes, live waits for
-// the reconciles in flight and for the Events before it ends the context of elect, which releases the
+// the reconciles in flight and for the Events. It then ends the context of elect, so that elect releases the
 // Leases. If elect or a server fails, live returns at once.
 func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
@@ -131,25 +132,25 @@ func (p *process) live(elect func(context.Context) error) error {
 		return err
 	case <-p.ctx.Done():
 	}
-	logger.Info("Stopping: finishing what was begun")
+	logger.Info("Stopping: waiting for the reconciles in flight")
 	select {
 	case err := <-lost:
 		return cmp.Or(err, errLeaseLost)
 	case <-done(&p.working):
 	case <-time.After(reconcilesTimeout):
-		return fmt.Errorf("reconciles in flight did not end within %v; the Lease is left to expire", reconcilesTimeout)
+		return fmt.Errorf("waiting for the reconciles in flight timed out after %v; Leases that this process holds are not released, but expire", reconcilesTimeout)
 	}
 	flush()
 	written.Wait()
 	release(nil)
 	err := <-lost
 	p.serving.Wait()
-	logger.Info("Stopped in order")
+	logger.Info("Stopped gracefully")
 	return err
 }
 
-// lead runs the workers once this process holds the Leases, or at once if there are none. If begin is
-// set, lead calls it first.
+// lead runs the workers once this process holds the Leases, or at once if there are no Leases. If begin is
+// not nil, lead calls begin first.
 func (p *process) lead(ctx context.Context, elections []*election, begin func()) error {
 	work := func() {
 		if begin != nil {
@@ -165,7 +166,7 @@ func (p *process) lead(ctx context.Context, elections []*election, begin func())
 	return nil
 }
 
-// work runs the workers of all kinds until the signal comes.
+// work starts the workers of all controllers. They run until the signal comes.
 func (p *process) work() {
 	for _, c := range p.controllers {
 		p.working.Go(func() {

@@ -56,8 +56,8 @@ func example() *toy {
 	}}
 }
 
-// newProcess returns a process that writes to d when it writes an Event, and the signal that ends it. pass is
-// called in its only reconcile.
+// newProcess returns a process, and a function that sends the process the signal to end. The process writes
+// a line to d when it writes an Event, and calls pass in its only reconcile.
 func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, signal context.CancelFunc) {
 	t.Helper()
 	ctx, signal := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, sign
 	return p, signal
 }
 
-func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
+func TestSignalStopsProcessInOrder(t *testing.T) {
 	d := &diary{}
 	begun := make(chan struct{})
 	p, signal := newProcess(t, d, func(p *process) {
@@ -115,7 +115,7 @@ func TestASignalEndsWhatWasBegunInOrder(t *testing.T) {
 	}
 }
 
-func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
+func TestProcessStopsAfterLostLeaseOrFailedWebhook(t *testing.T) {
 	failure := errors.New("the port is gone")
 	for name, c := range map[string]struct {
 		elect func(context.Context) error
@@ -144,7 +144,7 @@ func TestAProcessThatMayNotWorkEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAKindWhoseCachesAreNotFilledHoldsUpNobodyForEver(t *testing.T) {
+func TestUnfilledCachesDoNotBlockReadinessForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := cachetesting.NewFakeControllerSource()
 		defer source.Shutdown()
@@ -166,7 +166,7 @@ func TestAKindWhoseCachesAreNotFilledHoldsUpNobodyForEver(t *testing.T) {
 	})
 }
 
-func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
+func TestProcessIsReadyOnceCachesAreFilled(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()
 	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
@@ -180,7 +180,7 @@ func TestReadyMeansThatTheCachesAreFilled(t *testing.T) {
 	}
 	go informer.RunWithContext(t.Context())
 	if !toy.WaitForSync(t.Context()) {
-		t.Fatal("the cache was not filled")
+		t.Fatal("the cache has not synced")
 	}
 	if err := ready(); err != nil {
 		t.Errorf("not ready with all caches filled: %v", err)

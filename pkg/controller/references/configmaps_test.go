@@ -83,7 +83,7 @@ func (f *fixture) set(t *testing.T, version, color string) {
 	controllertest.Load(t, f.cached, &metav1.PartialObjectMetadata{ObjectMeta: c.ObjectMeta})
 }
 
-func TestGetWaitsForAConfigMap(t *testing.T) {
+func TestGetWaitsForMissingConfigMap(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.configMaps.Get(t.Context(), newToy("paint"), "paint")
 	if err == nil || !strings.Contains(err.Error(), "Waiting for ConfigMap paint") {
@@ -93,7 +93,7 @@ func TestGetWaitsForAConfigMap(t *testing.T) {
 	controllertest.Equal(t, "reads", 0, controllertest.Reads(f.kube.Actions(), "configmaps"))
 }
 
-func TestGetReadsEachVersionOfAConfigMapOnce(t *testing.T) {
+func TestGetReadsEachVersionOfConfigMapOnce(t *testing.T) {
 	f := newFixture(t)
 	for i, step := range []struct{ version, color string }{{"1", "red"}, {"2", "blue"}} {
 		f.set(t, step.version, step.color)
@@ -108,7 +108,7 @@ func TestGetReadsEachVersionOfAConfigMapOnce(t *testing.T) {
 	}
 }
 
-func TestGetReturnsTheErrorOfAConfigMapThatCannotBeUsed(t *testing.T) {
+func TestGetReturnsErrorOfInvalidConfigMap(t *testing.T) {
 	f := newFixture(t)
 	f.set(t, "1", strings.Repeat("x", 11))
 	if _, err := f.configMaps.Get(t.Context(), newToy("paint"), "paint"); !errors.Is(err, errTooLong) {
@@ -118,7 +118,7 @@ func TestGetReturnsTheErrorOfAConfigMapThatCannotBeUsed(t *testing.T) {
 	controllertest.Equal(t, "reads", 1, controllertest.Reads(f.kube.Actions(), "configmaps"))
 }
 
-func TestGetWaitsForAConfigMapThatHasJustBeenDeleted(t *testing.T) {
+func TestGetWaitsForDeletedConfigMap(t *testing.T) {
 	f := newFixture(t)
 	f.set(t, "1", "red")
 	if err := f.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "paint"); err != nil {
@@ -128,7 +128,7 @@ func TestGetWaitsForAConfigMapThatHasJustBeenDeleted(t *testing.T) {
 	controllertest.Equal(t, "reason", "DependencyMissing", controller.ReasonOf(err))
 }
 
-func TestAChangeOfAConfigMapConcernsTheObjectsThatNameIt(t *testing.T) {
+func TestReferrersReturnsObjectsThatNameConfigMap(t *testing.T) {
 	f := newFixture(t, newToy("paint"))
 	watch := f.configMaps.Watches()[0]
 	controllertest.Equal(t, "those that name it", []controller.Key{{Namespace: "default", Name: "toy"}}, watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "paint"}))
@@ -136,7 +136,7 @@ func TestAChangeOfAConfigMapConcernsTheObjectsThatNameIt(t *testing.T) {
 	controllertest.Equal(t, "those in another namespace", nil, watch.Referrers(&metav1.ObjectMeta{Namespace: "other", Name: "paint"}))
 }
 
-func TestInputsHaveTheVersionOfAConfigMap(t *testing.T) {
+func TestInputsIncludeVersionOfConfigMap(t *testing.T) {
 	f := newFixture(t)
 	sum := func(obj *toy) (uint64, bool) {
 		seen := controller.NewVersions()

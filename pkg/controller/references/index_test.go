@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/references"
 )
 
-func TestAnIndexFindsObjectsByTheObjectsThatTheyReferTo(t *testing.T) {
+func TestIndexFindsObjectsByReference(t *testing.T) {
 	pods := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
 	index, err := references.NewIndex(pods, "account", func(pod *corev1.Pod) []string {
 		return []string{pod.Namespace + "/" + pod.Spec.ServiceAccountName}
@@ -33,7 +33,7 @@ func TestAnIndexFindsObjectsByTheObjectsThatTheyReferTo(t *testing.T) {
 	controllertest.Equal(t, "the Pods of an unknown account", nil, index.Find("default/of-c"))
 }
 
-func TestAnIndexIsAddedOnce(t *testing.T) {
+func TestNewIndexRejectsDuplicateName(t *testing.T) {
 	pods := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
 	none := func(*corev1.Pod) []string { return nil }
 	if _, err := references.NewIndex(pods, "account", none); err != nil {
@@ -44,7 +44,7 @@ func TestAnIndexIsAddedOnce(t *testing.T) {
 	}
 }
 
-func TestAnIndexSurvivesAPanic(t *testing.T) {
+func TestIndexSurvivesPanic(t *testing.T) {
 	pods := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
 	index, err := references.NewIndex(pods, "priority", func(pod *corev1.Pod) []string {
 		return []string{pod.Namespace + "/" + string(*pod.Spec.PreemptionPolicy)}

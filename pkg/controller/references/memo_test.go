@@ -48,7 +48,7 @@ func TestMemoReadsAVersionOnce(t *testing.T) {
 	}
 }
 
-func TestMemoTellsVersionsApart(t *testing.T) {
+func TestMemoDistinguishesVersions(t *testing.T) {
 	memo := references.NewMemo[string](10)
 	for _, object := range []metav1.ObjectMeta{{UID: "a", ResourceVersion: "1"}, {UID: "a", ResourceVersion: "2"}, {UID: "b", ResourceVersion: "1"}} {
 		want := string(object.UID) + object.ResourceVersion

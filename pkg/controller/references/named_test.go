@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/references"
 )
 
-func TestOfWhatIsNamedOneCacheKnowsWhatIsMadeHereAndOneTheOthers(t *testing.T) {
+func TestNamedGetReadsOwnAndForeignObjects(t *testing.T) {
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
 	factory := metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(fake.NewTestScheme()), 0)
 	own := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0).Core().V1().ConfigMaps().Informer()

@@ -1,5 +1,5 @@
 // Package references finds the objects that users name, such as Secrets, and the objects that name
-// them. Of objects that the operator did not create, it caches only the identity.
+// them. Its own caches hold only the identity of each object.
 package references
 
 import (
@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Known finds the objects of one type.
+// Known finds the objects of one type in a cache.
 type Known struct {
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
@@ -29,7 +29,7 @@ type Known struct {
 func New(factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource) (Known, error) {
 	k := Known{resource, factory.ForResource(resource).Informer()}
 	if err := k.informer.SetTransform(identityOf); err != nil {
-		return k, fmt.Errorf("trimming the cache of %s: %w", resource.Resource, err)
+		return k, fmt.Errorf("setting the transform of the cache of %s: %w", resource.Resource, err)
 	}
 	return k, nil
 }
@@ -40,8 +40,8 @@ type Object interface {
 	GetDeletionTimestamp() *metav1.Time
 }
 
-// identity is an Object as the cache stores it. It takes a fraction of the memory of the metadata, because
-// a cluster has many Secrets and ConfigMaps that nobody names.
+// identity is an Object as the cache stores it. It takes a fraction of the memory of the metadata. This
+// matters because a cluster has many Secrets and ConfigMaps that no spec names.
 type identity struct {
 	namespace, name string
 	uid             types.UID
@@ -87,7 +87,7 @@ func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespac
 	}
 	object, ok := cached.(T)
 	if !ok {
-		return object, false, fmt.Errorf("the cache holds a %T for %s/%s", cached, namespace, name)
+		return object, false, fmt.Errorf("unexpected type %T of %s/%s in the cache", cached, namespace, name)
 	}
 	return object, true, nil
 }
@@ -98,9 +98,9 @@ type Index struct {
 	name    string
 }
 
-// NewIndex adds an index to the informer of a kind, which must not have started. name is unique among
-// the indexes of the informer. values returns the values by which Find finds an object. If values panics, the
-// index does not have the object: a panic in an informer would end the process for all objects.
+// NewIndex adds an index to the informer of a kind. The informer must not have started. name is unique
+// among the indexes of the informer. values returns the values by which Find finds an object. A panic of
+// values is recovered, because it would end the process. The index then lacks the object.
 func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func(object T) []string) (Index, error) {
 	err := objects.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) {
 		object, ok := obj.(T)
@@ -119,7 +119,7 @@ func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func
 func recovered[T any](values func(object T) []string, object T) (found []string) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			klog.Background().Error(fmt.Errorf("panic: %v", reason), "Object is not indexed", "type", fmt.Sprintf("%T", object), "stack", string(debug.Stack()))
+			klog.Background().Error(fmt.Errorf("panic: %v", reason), "Object is not indexed because the index function panicked", "type", fmt.Sprintf("%T", object), "stack", string(debug.Stack()))
 			found = nil
 		}
 	}()
@@ -136,7 +136,7 @@ func (i Index) Of(obj metav1.Object) []controller.Key {
 func (i Index) Find(value string) []controller.Key {
 	names, err := i.objects.IndexKeys(i.name, value)
 	if err != nil {
-		return nil // NewIndex has added the index
+		return nil // does not happen, because NewIndex has added the index
 	}
 	keys := make([]controller.Key, 0, len(names))
 	for _, name := range names {

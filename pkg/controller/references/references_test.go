@@ -37,12 +37,12 @@ func cached(t *testing.T, secrets ...*metav1.PartialObjectMetadata) references.K
 	}
 	factory.Start(t.Context().Done())
 	if !cache.WaitForCacheSync(t.Context().Done(), known.Informer().HasSynced) {
-		t.Fatal("the cache is not filled")
+		t.Fatal("the cache has not synced")
 	}
 	return known
 }
 
-func TestOfAnObjectOnlyThatIsKeptWhichTellsItsVersions(t *testing.T) {
+func TestKnownCachesOnlyIdentityAndVersion(t *testing.T) {
 	going := metav1.NewTime(time.Unix(1, 0).UTC())
 	secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7", DeletionTimestamp: &going,
@@ -65,7 +65,7 @@ func TestOfAnObjectOnlyThatIsKeptWhichTellsItsVersions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestKnownReturnsNotFoundForMissingObject(t *testing.T) {
 	if _, err := cached(t).Get("default", "a"); !apierrors.IsNotFound(err) {
 		t.Errorf("the error is %v", err)
 	}

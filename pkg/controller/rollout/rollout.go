@@ -1,7 +1,9 @@
-// Package rollout reads the state of a Deployment.
+// Package rollout summarizes the rollout of a Deployment.
 package rollout
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,17 +25,17 @@ const (
 	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
-// Summarize returns the state of a Deployment by the rules of kubectl rollout status. It is Ready once the
-// newest Pods are rolled out and this number of Pods is available, Stalled after its progress deadline,
-// Degraded if no Pods can be created, and Progressing otherwise.
+// Summarize returns the Summary of a Deployment by the rules of kubectl rollout status. The state is Ready
+// once the newest Pods are rolled out and at least the given number of Pods is available, Stalled after the progress
+// deadline of the Deployment, Degraded if Pods cannot be created, and Progressing otherwise.
 func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	rolling := summary(controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
 	if d.Status.ObservedGeneration < d.Generation {
 		return rolling
 	}
 	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
-	// A Deployment without a deadline has no such condition, and the condition of a paused Deployment says
-	// nothing about the rollout.
+	// A Deployment without a progress deadline has no condition Progressing, and this condition of a paused
+	// Deployment says nothing about the rollout.
 	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
 	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= available
 	switch {
@@ -44,7 +46,7 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	case failure.Status == corev1.ConditionTrue:
 		return summary(controller.StateDegraded, failure.Reason, failure.Message)
 	case replaced:
-		return summary(controller.StateProgressing, reasonUnavailable, "Not all Pods are available; see `kubectl get pods -l "+metav1.FormatLabelSelector(d.Spec.Selector)+"`.")
+		return summary(controller.StateProgressing, reasonUnavailable, fmt.Sprintf("Not all Pods are available; see `kubectl get pods -l %s`.", metav1.FormatLabelSelector(d.Spec.Selector)))
 	default:
 		return rolling
 	}

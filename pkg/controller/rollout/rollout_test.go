@@ -60,7 +60,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestSummarizeSaysWhichPodsToLookAt(t *testing.T) {
+func TestSummarizeNamesSelectorOfUnavailablePods(t *testing.T) {
 	d := rolledOut(2)
 	d.Status.AvailableReplicas = 1
 	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -l app=web`.", rollout.Summarize(d, 2).Message)

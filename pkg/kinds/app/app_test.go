@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,9 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -21,126 +18,114 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const updateStatus = "update apps/status default/web"
-
-func TestWhatAnAppMakes(t *testing.T) {
-	smallest := []string{"create deployments default/web", "create services default/web", updateStatus}
+func TestReconcileCreatesChildren(t *testing.T) {
+	rollingOut := []string{"Normal RollingOut default/web: The newest Pods are being rolled out."}
 	for name, c := range map[string]struct {
 		app    *v1alpha1.App
-		users  []runtime.Object
+		others []runtime.Object
 		writes []string
 		phase  v1alpha1.AppPhase
 		events []string
+		err    string // a part of the error
 	}{
-		"an image alone is a Deployment and a Service": {
-			app: example(), writes: smallest, phase: v1alpha1.AppDeploying, events: []string{"Normal RollingOut default/web: The newest Pods are being rolled out."},
+		"an image alone results in a Deployment and a Service": {
+			app: example(), writes: []string{createDeployment, createService, updateStatus}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},
-		"with all that there is it has all six children, in order": {
-			app: example(func(app *v1alpha1.App) {
-				app.Spec.Config = map[string]string{"a": "b"}
-				app.Spec.Ingress = &v1alpha1.AppIngress{Host: "web.example.com", Path: "/"}
-				app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
-			}),
+		"all fields result in all six children, in order": {
+			app:    example(withAllChildren),
+			others: []runtime.Object{secret("db-credentials")},
 			writes: []string{
-				"create configmaps default/web", "create deployments default/web", "create services default/web", "create ingresses default/web",
+				"create configmaps default/web", createDeployment, createService, "create ingresses default/web",
 				"create horizontalpodautoscalers default/web", "create poddisruptionbudgets default/web", updateStatus,
-			}, phase: v1alpha1.AppDeploying, events: []string{"Normal RollingOut default/web: The newest Pods are being rolled out."},
+			}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},
-		"without a Secret that it names it waits, and makes nothing": {
-			app:    example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }),
-			writes: []string{updateStatus}, phase: v1alpha1.AppPending,
+		"a missing Secret delays all children": {
+			app: example(withDatabase), writes: []string{updateStatus}, phase: v1alpha1.AppPending,
 			events: []string{"Normal DependencyMissing default/web: Waiting for Secret db-credentials, which the spec names, to be created."},
+			err:    "Waiting for Secret db-credentials",
 		},
-		"with the Secret that it names it does not wait": {
-			app:   example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }),
-			users: []runtime.Object{secret("db-credentials")}, writes: smallest, phase: v1alpha1.AppDeploying,
-			events: []string{"Normal RollingOut default/web: The newest Pods are being rolled out."},
+		"an existing Secret delays nothing": {
+			app: example(withDatabase), others: []runtime.Object{secret("db-credentials")},
+			writes: []string{createDeployment, createService, updateStatus}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, c.app, c.users...)
-			_, err := w.pass()
-			controllertest.Equal(t, "a dependency is missing", c.phase == v1alpha1.AppPending, err != nil)
-			controllertest.Equal(t, "phase", c.phase, w.app().Status.Phase)
-			controllertest.Equal(t, "writes", c.writes, w.journal.Writes())
-			controllertest.Equal(t, "events", c.events, w.events.Events())
+			f := newFixture(t, c.app, c.others...)
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, c.err, r.Err)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
+			controllertest.Equal(t, "events", c.events, r.Events)
 		})
 	}
 }
 
-func TestAnAppAtRestWritesNothing(t *testing.T) {
-	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
+func TestReconcileOfReadyAppWritesNothing(t *testing.T) {
+	f := newFixture(t, example(withDatabase), secret("db-credentials"))
 	for range 2 {
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
+		if r := f.Reconcile(); r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		w.rollOut()
+		f.rollOut()
 	}
-	controllertest.Equal(t, "phase", v1alpha1.AppReady, w.app().Status.Phase)
-	before := len(w.journal.Writes())
-	result, err := w.pass()
-	if err != nil || !result.Check || result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
-		t.Errorf("a pass at rest ended with %+v, %v", result, err)
+	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
+	r := f.Reconcile()
+	if r.Err != nil || !r.Result.Check || r.Result.RequeueAfter < 9*time.Minute || r.Result.RequeueAfter > 11*time.Minute {
+		t.Errorf("the no-op reconcile returned %+v, %v", r.Result, r.Err)
 	}
-	controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
+	controllertest.Equal(t, "writes", nil, r.Writes)
 }
 
-// TestNew runs the controller with informers and a clock that stands still, so that only events start a
-// reconcile.
+// TestNew runs the controller with informers. No resync happens, so only events start a reconcile.
 func TestNew(t *testing.T) {
 	for name, named := range map[string]*corev1.Secret{
-		"an App that names a Secret made here":             ours("db-credentials"),
-		"an App that names a Secret that others have made": secret("db-credentials"),
+		"the operator created the Secret": managed("db-credentials"),
+		"a user created the Secret":       secret("db-credentials"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }))
+			f := newFixture(t, example(withDatabase))
 			if len(named.Labels) == 0 {
 				// The cache of owned objects gets no event of this Secret.
-				w.kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil))
+				f.Kube.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(watch.NewFake(), nil))
 			}
-			c, err := New(w.cluster, w.runtime())
+			f.Cluster.Restart()
+			c, err := New(f.Cluster.Cluster, f.Runtime())
 			if err != nil {
 				t.Fatal(err)
 			}
-			controllertest.Run(t, c, 1, w.cluster.Owned, w.cluster.Own, w.cluster.Others)
-			w.awaitPhase(v1alpha1.AppPending)
-			if _, err := w.kube.CoreV1().Secrets("default").Create(t.Context(), named, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			controllertest.Run(t, c, 1, f.Owned, f.Own, f.Others)
+			f.awaitPhase(v1alpha1.AppPending)
+			f.Store(named)
 			if len(named.Labels) == 0 {
-				if err := w.metadata.Tracker().Add(metadataOf(named)); err != nil {
+				if err := f.Metadata.Tracker().Add(kindtest.Metadata(t, named)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			w.awaitPhase(v1alpha1.AppDeploying)
-			w.rollOut()
-			w.awaitPhase(v1alpha1.AppReady)
+			f.awaitPhase(v1alpha1.AppDeploying)
+			f.rollOut()
+			f.awaitPhase(v1alpha1.AppReady)
 		})
 	}
 }
 
 // awaitPhase waits until the App is in a phase.
-func (w *world) awaitPhase(phase v1alpha1.AppPhase) {
-	w.t.Helper()
-	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return w.app().Status.Phase == phase, nil
-	})
-	if err != nil {
-		w.t.Fatalf("waiting for phase %s: %v; writes: %v", phase, err, w.journal.Writes())
-	}
+func (f fixture) awaitPhase(phase v1alpha1.AppPhase) {
+	f.T.Helper()
+	f.Eventually("phase "+string(phase), func() bool { return f.Object().Status.Phase == phase })
 }
 
-func TestAnErrorShowsInThePhase(t *testing.T) {
+func TestErrorDeterminesPhase(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		phase v1alpha1.AppPhase
 	}{
-		"one that goes by itself": {errors.New("no answer"), v1alpha1.AppDeploying},
-		"one that somebody must look at": {
+		"an error that is retried": {errors.New("no response"), v1alpha1.AppDeploying},
+		"an error that a user must fix": {
 			apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web", nil), v1alpha1.AppFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,79 +136,65 @@ func TestAnErrorShowsInThePhase(t *testing.T) {
 	}
 }
 
-func TestARunningAppIsKeptWhileASecretIsMissing(t *testing.T) {
-	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
+func TestReconcileRepairsRunningAppWhileSecretIsMissing(t *testing.T) {
+	f := newFixture(t, example(withDatabase), secret("db-credentials"))
+	if r := f.Reconcile(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	w.rollOut()
-	if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "db-credentials", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	before := len(w.journal.Writes())
-	if _, err := w.pass(); err == nil {
-		t.Error("nothing is missing")
-	}
-	controllertest.Equal(t, "writes", []string{"create services default/web", updateStatus}, w.journal.Writes()[before:])
-	controllertest.Equal(t, "phase", v1alpha1.AppPending, w.app().Status.Phase)
+	f.rollOut()
+	f.Remove(secret("db-credentials"), kindtest.Get[*corev1.Service](f.Cluster, "default", "web"))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "Waiting for Secret db-credentials", r.Err)
+	controllertest.Equal(t, "writes", []string{createService, updateStatus}, r.Writes)
+	controllertest.Equal(t, "phase", v1alpha1.AppPending, f.Object().Status.Phase)
 	const waits = "DependencyMissing: Waiting for Secret db-credentials, which the spec names, to be created."
-	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits}, controllertest.Conditions(w.app()))
+	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits}, controllertest.Conditions(f.Object()))
 }
 
-// TestWhatAnAutoscalerHasMadeOfZeroStays changes the replicas while a reconcile reads a Secret.
-func TestWhatAnAutoscalerHasMadeOfZeroStays(t *testing.T) {
-	w := newWorld(t, example(everything), secret("db-credentials"))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
+// TestReconcileKeepsReplicasThatAutoscalerSets changes the replicas while a reconcile reads a Secret.
+func TestReconcileKeepsReplicasThatAutoscalerSets(t *testing.T) {
+	f := newFixture(t, example(withAllChildren), secret("db-credentials"))
+	if r := f.Reconcile(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	d := w.deployment()
-	d.Annotations[inputsAnnotation] = "" // so that the Secret is read again
-	scale := func(n int32) {
-		d.Spec.Replicas = &n
-		if err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, "default"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	scale(0)
-	pipeline := w.fill()
-	w.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		scale(5)
-		controllertest.Load(t, w.cluster.Deployments().Informer.GetStore(), d)
+	f.changeDeployment(func(d *appsv1.Deployment) {
+		d.Annotations[inputsAnnotation] = ""
+		d.Spec.Replicas = ptr.To[int32](0)
+	})
+	f.Restart() // so that the Secret is read again
+	f.Observe()
+	f.Kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](5) })
+		controllertest.Load(t, f.Deployments().Informer.GetStore(), f.deployment())
 		return false, nil, nil
 	})
-	if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
-		t.Fatal(err)
+	if r := f.ReconcileAsCached(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "replicas", 5, *w.deployment().Spec.Replicas)
+	controllertest.Equal(t, "replicas", 5, *f.deployment().Spec.Replicas)
 }
 
-func TestAnAutoscalerDoesNotBeginAtZero(t *testing.T) {
-	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
+func TestAutoscalingStartsAtMinimumAfterZeroReplicas(t *testing.T) {
+	f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
+	if r := f.Reconcile(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	app := w.app()
-	app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
-	if _, err := w.windlass.WindlassV1alpha1().Apps("default").Update(t.Context(), app, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // after the second reconcile the autoscaler owns the number
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
+	f.Change(func(app *v1alpha1.App) {
+		app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
+	})
+	for range 2 { // the second reconcile no longer sets the number
+		if r := f.Reconcile(); r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		controllertest.Equal(t, "replicas", 2, *w.deployment().Spec.Replicas)
+		controllertest.Equal(t, "replicas", 2, *f.deployment().Spec.Replicas)
 	}
-	if strings.Contains(w.deployment().Annotations[children.RecordAnnotation], `"replicas"`) {
-		t.Error("the number is still the App's")
+	if strings.Contains(f.deployment().Annotations[children.RecordAnnotation], `"replicas"`) {
+		t.Error("the record still has the number of replicas")
 	}
 }
 
-func TestAUsersVariableWinsOverTheDatabases(t *testing.T) {
-	app := example(func(app *v1alpha1.App) {
-		app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
+func TestEnvTakesPrecedenceOverDatabase(t *testing.T) {
+	app := example(withDatabase, func(app *v1alpha1.App) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "PGUSER", Value: "me"}}
 	})
 	var names []string
@@ -233,7 +204,7 @@ func TestAUsersVariableWinsOverTheDatabases(t *testing.T) {
 	controllertest.Equal(t, "environment", []string{"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGUSER=me"}, names)
 }
 
-func TestWhereAnAppIsReached(t *testing.T) {
+func TestURL(t *testing.T) {
 	for want, ingress := range map[string]*v1alpha1.AppIngress{
 		"http://web.default.svc":  nil,
 		"http://a.example.com":    {Host: "a.example.com", Path: "/"},

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestReferencesAreTheSecretsAndConfigMapsThatPodsNeed(t *testing.T) {
+func TestReferencesListSecretsAndConfigMapsOfPods(t *testing.T) {
 	optional := ptr.To(true)
 	app := example(func(app *v1alpha1.App) {
 		app.Spec.Env = []corev1.EnvVar{
@@ -42,7 +42,7 @@ func TestReferencesAreTheSecretsAndConfigMapsThatPodsNeed(t *testing.T) {
 	}
 }
 
-func TestADigestTellsContentAndNotVersions(t *testing.T) {
+func TestDigestDependsOnContentNotVersion(t *testing.T) {
 	before, labelled, changed, again := secret("s"), secret("s"), secret("s"), secret("s")
 	labelled.ResourceVersion = "6"
 	changed.Data["uri"] = []byte("else")

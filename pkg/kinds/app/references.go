@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds"
 )
 
-// named finds and reads the Secrets and ConfigMaps that Apps refer to. Of objects that the operator did
-// not create, the caches hold only the metadata.
+// named finds and reads the Secrets and ConfigMaps that Apps refer to. The caches hold only the metadata of
+// objects that the operator did not create.
 type named struct {
 	core coreclient.CoreV1Interface
 	of   map[string]references.Named // by kind
@@ -56,9 +56,8 @@ func (n *named) Watches() (all []controller.Reference) {
 	return all
 }
 
-// Inputs implements children.Reference. A reconcile also reads digests of Secrets and ConfigMaps from the
-// API server. They are no inputs, because they are in an annotation of the Deployment, with the versions
-// of the objects.
+// Inputs implements children.Reference. It adds the cached versions of the App's Secrets and ConfigMaps.
+// Their digests are not needed, because the same version has the same digest.
 func (n *named) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	for _, ref := range referencesOf(app) {
 		known, err := n.known(ref, app.Namespace)
@@ -100,9 +99,10 @@ func (n *named) read(ctx context.Context, ref reference, namespace string) (inpu
 	return input{versionOf(s), digestOf(s, s.Data)}, nil
 }
 
-// prepare reads the inputs of the Pods. If a required object is missing, or the connection Secret belongs
-// to another database, prepare sets p.waiting: the Deployment stays as it is, but the other children are
-// applied. If the App has no Deployment yet, prepare returns that error, and no child is applied.
+// prepare sets the URL and the selector in the status, and reads the inputs of the Pods. If a required
+// object is missing, or the connection Secret belongs to another database, prepare sets p.waiting: the
+// Deployment stays as it is, but the other children are applied. If the App has no Deployment of its own
+// yet, prepare returns p.waiting, and no child is applied.
 func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 	setAddress(p.app)
 	p.inputs = inputs{}
@@ -125,7 +125,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 		}
 	}
 	if len(missing) > 0 {
-		p.waiting = controller.WaitFor(reasonMissing, "Waiting for "+strings.Join(missing, ", ")+", which the spec names, to be created.", missingRecheck)
+		p.waiting = controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for %s, which the spec names, to be created.", strings.Join(missing, ", ")), missingRecheck)
 	} else {
 		p.waiting = checkDatabase(p.app, present)
 	}
@@ -147,13 +147,14 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// inputOf returns the input of a reference. there is false if the object does not exist.
+// inputOf returns the input of a reference. known is the cached version of the object, or nil, and before
+// are the inputs in the annotation of the Deployment. there is false if the object does not exist.
 //
-// inputOf reads an object only if its version differs from the version on the Deployment, and reads each
-// version once for all Apps. If the Deployment has an input whose object is in no cache, inputOf asks the
-// API server before the Pods are replaced: while the managed-by label of an object changes, neither cache
-// has the object. If the content is the same, inputOf returns the former version, so that a change of
-// metadata costs no write.
+// inputOf reads an object only if its version differs from the version in before. r.digests shares the
+// result among Apps. If before has an input whose object is in no cache, inputOf reads the object from the
+// API server: while the managed-by label of an object changes, neither cache may have the object, and the
+// Pods must not be replaced. If the content is the same as in before, inputOf returns the version in
+// before, so that a change of metadata costs no write.
 func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace string, known controller.Versioned, before inputs) (in input, there bool, err error) {
 	last, had := before[ref.String()]
 	if known == nil && !had {
@@ -178,9 +179,9 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 	return in, err == nil, err
 }
 
-// checkDatabase returns a Terminal error if the connection Secret belongs to another database than
-// databaseRef names. A Database and an ExternalDatabase of the same name have Secrets of the same name. A
-// Secret that no object of Windlass controls belongs to a user, and is accepted.
+// checkDatabase returns a Terminal error if the connection Secret belongs to a database other than the
+// database that databaseRef names. A Database and an ExternalDatabase of the same name have Secrets of the
+// same name. A Secret that no object of Windlass controls belongs to a user, and is accepted.
 func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
 	wanted := app.Spec.DatabaseRef
 	if wanted == nil {

@@ -4,82 +4,65 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-// ours returns a Secret with the operator's label.
-func ours(name string) *corev1.Secret {
-	s := secret(name)
-	s.Labels = map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
-	return s
-}
-
-// reads returns how often the API server was asked for a Secret.
-func (w *world) reads() int { return controllertest.Reads(w.kube.Actions(), "secrets") }
-
-func TestPodsGoOnWithoutASecretOnlyOnceItIsGone(t *testing.T) {
-	for name, gone := range map[string]bool{
-		"one whose label changes is in no cache, and they stay":      false,
-		"one that is gone is asked for once, and they do without it": true,
+func TestOptionalSecretMissingInCacheIsReadBeforePodsAreReplaced(t *testing.T) {
+	for name, deleted := range map[string]bool{
+		"a Secret whose label changes is in no cache, and the Pods stay":      false,
+		"a deleted Secret is read once, and the Pods are replaced without it": true,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(func(app *v1alpha1.App) {
+			f := newFixture(t, example(func(app *v1alpha1.App) {
 				app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: "maybe"}, Optional: ptr.To(true),
 				}}}
 			}), secret("maybe"))
-			if _, err := w.pass(); err != nil {
-				t.Fatal(err)
+			if r := f.Reconcile(); r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			before, reads := w.deployment(), w.reads()
-			if gone {
-				if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "maybe", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+			before, reads := f.deployment(), f.secretReads()
+			if deleted {
+				f.Remove(secret("maybe"))
 			}
 			for range 2 {
-				pipeline := w.fill()
-				if err := w.others().GetStore().Replace(nil, ""); err != nil {
+				f.Observe()
+				if err := f.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer().GetStore().Replace(nil, "999"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
-					t.Fatal(err)
+				if r := f.ReconcileAsCached(); r.Err != nil {
+					t.Fatal(r.Err)
 				}
-				if gone {
-					controllertest.Equal(t, "reads", 1, w.reads()-reads)
+				if deleted {
+					controllertest.Equal(t, "reads", 1, f.secretReads()-reads)
 				}
 			}
-			rolled := before.Annotations[inputsAnnotation] != w.deployment().Annotations[inputsAnnotation]
-			controllertest.Equal(t, "the Pods are made anew", gone, rolled)
-			if !gone {
-				controllertest.Equal(t, "Deployment", before, w.deployment())
+			replaced := before.Annotations[inputsAnnotation] != f.deployment().Annotations[inputsAnnotation]
+			controllertest.Equal(t, "the Pods are replaced", deleted, replaced)
+			if !deleted {
+				controllertest.Equal(t, "Deployment", before, f.deployment())
 			}
 		})
 	}
 }
 
-func TestAChangeOfASecretsMetadataIsReadAndNotWritten(t *testing.T) {
-	w := newWorld(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"} }), secret("db-credentials"))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
+func TestSecretWhoseMetadataChangesIsReadOnceAndCausesNoWrite(t *testing.T) {
+	f := newFixture(t, example(withDatabase), secret("db-credentials"))
+	if r := f.Reconcile(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	before, reads := w.deployment(), w.reads()
-	touched := secret("db-credentials")
-	touched.ResourceVersion, touched.Annotations = "6", map[string]string{"touched": "yes"}
-	if _, err := w.kube.CoreV1().Secrets("default").Update(t.Context(), touched, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	pipeline := w.fill()
+	before, reads := f.deployment(), f.secretReads()
+	kindtest.Change(f.Cluster, "default", "db-credentials", func(s *corev1.Secret) { s.Annotations = map[string]string{"touched": "yes"} })
+	f.Observe()
 	for range 3 {
-		if _, err := pipeline.Sync(t.Context(), theApp); err != nil {
-			t.Fatal(err)
+		if r := f.ReconcileAsCached(); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 	}
-	controllertest.Equal(t, "reads", 1, w.reads()-reads)
-	controllertest.Equal(t, "Deployment", before, w.deployment())
+	controllertest.Equal(t, "reads", 1, f.secretReads()-reads)
+	controllertest.Equal(t, "Deployment", before, f.deployment())
 }

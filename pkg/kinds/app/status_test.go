@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestAnAppWithAnAutoscalerStaysReadyWhileFurtherPodsStart(t *testing.T) {
+func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 	autoscaled := func(app *v1alpha1.App) {
 		app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 9}
 	}
@@ -35,7 +35,7 @@ func TestAnAppWithAnAutoscalerStaysReadyWhileFurtherPodsStart(t *testing.T) {
 		}, v1alpha1.AppFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOutOf(c.wanted)}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOut(c.wanted)}
 			d.Status.ObservedGeneration = 1
 			c.change(d)
 			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutOf(c.app, d).State))
@@ -47,7 +47,7 @@ func refusePods(d *appsv1.Deployment) {
 	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"})
 }
 
-func TestAChangeOfMetadataDoesNotMakeAnAppLessReady(t *testing.T) {
+func TestMetadataChangeKeepsAppReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(app *v1alpha1.App, was, is *appsv1.Deployment)
 		phase  v1alpha1.AppPhase
@@ -58,7 +58,7 @@ func TestAChangeOfMetadataDoesNotMakeAnAppLessReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := example(func(app *v1alpha1.App) { app.Status.Phase, app.Status.ObservedGeneration = v1alpha1.AppReady, 1 })
-			was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}, Status: rolledOutOf(1)}
+			was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}, Status: rolledOut(1)}
 			was.Status.ObservedGeneration = 5
 			is := was.DeepCopy()
 			is.Generation = 6
@@ -69,13 +69,13 @@ func TestAChangeOfMetadataDoesNotMakeAnAppLessReady(t *testing.T) {
 	}
 }
 
-func TestNumbersMoveWithThePhaseOrAReason(t *testing.T) {
+func TestReadyReplicasChangeOnlyWithPhaseOrReason(t *testing.T) {
 	app := example()
 	for _, step := range []struct {
 		ready int32
 		want  int32
 	}{{1, 1}, {2, 1}, {3, 3}} {
-		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOutOf(3)}
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOut(3)}
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
 		setRollout(app, d, d)
 		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)

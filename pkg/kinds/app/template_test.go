@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// byAnEarlierVersion returns the Deployment of an App as an earlier operator version has created it.
+// byAnEarlierVersion returns the Deployment of an App as an earlier operator version created it.
 func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)
@@ -27,7 +27,7 @@ func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	return d
 }
 
-func TestATemplateOfAnEarlierVersionStaysUntilItsNextChange(t *testing.T) {
+func TestTemplateOfEarlierVersionStaysUntilAppChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.App)
 		live   func(*appsv1.Deployment)
@@ -59,7 +59,7 @@ func TestATemplateOfAnEarlierVersionStaysUntilItsNextChange(t *testing.T) {
 	}
 }
 
-func TestPodsGetATokenOnlyOfAnAccountThatTheAppNames(t *testing.T) {
+func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 	app := example()
 	token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken
 	if token == nil || *token {
@@ -76,7 +76,7 @@ func withoutRollouts(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-func TestARecordThatIsShortenedTellsNoTemplate(t *testing.T) {
+func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {
 	d := byAnEarlierVersion(t, example())
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
 	if template, known := lastTemplate(d); known {
@@ -84,13 +84,13 @@ func TestARecordThatIsShortenedTellsNoTemplate(t *testing.T) {
 	}
 }
 
-func TestARollbackToPodsWithoutTheLabelSelectsThem(t *testing.T) {
+func TestRollbackSelectsPodsWithoutLabel(t *testing.T) {
 	app := example()
 	p := &scope{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
 	controllertest.Equal(t, "selector", selectorOf(app), podSelector(app, p.selected(), narrowSelector(app)))
 }
 
-func TestPodsAreSelectedByALabelOnlyOnceAllBearIt(t *testing.T) {
+func TestPodSelectorUsesLabelOnlyOnceAllPodsHaveIt(t *testing.T) {
 	app := example()
 	broad, narrow := selectorOf(app), narrowSelector(app)
 	later := func(generation int64, status appsv1.DeploymentStatus) *appsv1.Deployment {

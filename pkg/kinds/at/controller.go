@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// DefaultImage is the image of an At that names none, unless Options have another.
+// DefaultImage is the image of an At that names none, unless Options.DefaultImage is set.
 const DefaultImage = "busybox:1.37"
 
 // Options configure the controller of At.
@@ -24,9 +24,18 @@ type Options struct {
 
 // New returns the controller of At.
 func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
-	watched, err := pods.Watched(c.Owned)
+	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
+	}
+	return kind.Controller(r), nil
+}
+
+// declare returns the Kind that declares At to the engine.
+func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1.At], err error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return kind, err
 	}
 	tracker := controller.NewTracker()
 	return controller.Kind[*v1.At]{
@@ -46,5 +55,5 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 		},
 		Tracker: tracker,
 		Owned:   []cache.SharedIndexInformer{watched.Informer()},
-	}.Controller(r), nil
+	}, nil
 }

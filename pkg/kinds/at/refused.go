@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// shortestRefusal and longestRefusal bound the delay before a rejected Pod is created again. The delay is
-// the time for which the Pod has been rejected so far.
+// shortestRefusal and longestRefusal bound the delay before the operator retries the creation of a rejected
+// Pod. The delay is as long as the time since the first rejection.
 const (
 	shortestRefusal = time.Second
 	longestRefusal  = 5 * time.Minute
@@ -22,8 +22,8 @@ const (
 // maxRefusal limits the message of the API server, in bytes.
 const maxRefusal = 1 << 10
 
-// isRefusal reports whether admission rejected the Pod: Pod Security, a quota, or a policy. It is false
-// for a namespace that is being deleted, because the At is deleted too.
+// isRefusal reports whether the API server rejected the Pod, for example because of Pod Security, a quota
+// or a policy. It returns false if the namespace is being deleted, because the At is then deleted too.
 func isRefusal(err error) bool {
 	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
@@ -50,12 +50,12 @@ func refusalMessage(at *v1.At, err error) string {
 	if len(said) > maxRefusal {
 		said = strings.ToValidUTF8(said[:maxRefusal], "") + "…"
 	}
-	advice := "Ask the administrator of the namespace which Pods it admits"
+	advice := "Ask the administrator of the namespace which Pods are allowed"
 	switch {
 	case strings.Contains(said, "violates PodSecurity") && !restricted(at):
 		advice = "Set spec.restricted to true"
 	case strings.Contains(said, "exceeded quota"):
-		advice = "Raise the quota, or wait until other Pods have ended"
+		advice = "Raise the quota, or wait until other Pods end"
 	}
-	return fmt.Sprintf("The API server refuses Pod %s: %s. %s; it is tried again within %v.", podName(at), said, advice, longestRefusal)
+	return fmt.Sprintf("The API server rejected Pod %s: %s. %s. The operator retries within %v.", podName(at), said, advice, longestRefusal)
 }

@@ -17,121 +17,111 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func confined(at *v1.At) { at.Spec.Restricted = ptr.To(true) }
-
-func forbidden(why string) error {
-	return apierrors.NewForbidden(corev1.Resource("pods"), "example-pod", errors.New(why))
+// refusedCase returns the case of an At that is Stalled with this message, because the API server rejects its
+// Pod with err.
+func refusedCase(at *v1.At, err error, message string) reconcileCase {
+	return reconcileCase{
+		at: at, startedHere: true, fail: map[string]error{"create pods": err}, err: message, writes: []string{createPod, updateStatus},
+		events: []string{"Warning PodRefused default/example: " + message}, conditions: stalledConditions("PodRefused", message),
+	}
 }
 
-func TestAStartWhosePodIsRefused(t *testing.T) {
-	said := func(why, advice string) string {
-		return `The API server refuses Pod example-pod: pods "example-pod" is forbidden: ` + why + ". " + advice + "; it is tried again within 5m0s."
+func TestReconcileReportsRefusedPod(t *testing.T) {
+	const (
+		security = `violates PodSecurity "restricted:latest": runAsNonRoot != true`
+		quota    = "exceeded quota: small"
+		policy   = "no Pods on Sundays"
+		ask      = "Ask the administrator of the namespace which Pods are allowed"
+		confine  = "Set spec.restricted to true"
+		wait     = "Raise the quota, or wait until other Pods end"
+	)
+	message := func(why, advice string) string {
+		return "The API server rejected Pod example-pod: " + why + ". " + advice + ". The operator retries within 5m0s."
 	}
-	const security, quota, policy = `violates PodSecurity "restricted:latest": runAsNonRoot != true`, "exceeded quota: small", "no Pods on Sundays"
-	const ask = "Ask the administrator of the namespace which Pods it admits"
-	warned := func(message string) []string { return []string{"Warning PodRefused default/example: " + message} }
+	forbiddenMessage := func(why, advice string) string {
+		return message(`pods "example-pod" is forbidden: `+why, advice)
+	}
 	long := strings.Repeat("x", maxRefusal)
-	tell(t, map[string]story{
-		"by Pod Security tells to confine it": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": forbidden(security)},
-			err: said(security, "Set spec.restricted to true"), writes: []string{writePod, status}, status: isRunnow,
-			conditions: stuck("PodRefused", said(security, "Set spec.restricted to true")),
-			events:     warned(said(security, "Set spec.restricted to true")),
-		},
-		"by Pod Security though it is confined does not tell to": {
-			at: example(running, confined), begun: true, refuse: map[string]error{"create pods": forbidden(security)},
-			err: said(security, ask), writes: []string{writePod, status}, status: isRunnow,
-			conditions: stuck("PodRefused", said(security, ask)), events: warned(said(security, ask)),
-		},
-		"by a quota waits for room": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": forbidden(quota)},
-			err: said(quota, "Raise the quota, or wait until other Pods have ended"), writes: []string{writePod, status}, status: isRunnow,
-			conditions: notReady("PodRefused", said(quota, "Raise the quota, or wait until other Pods have ended")),
-			events:     []string{"Normal PodRefused default/example: " + said(quota, "Raise the quota, or wait until other Pods have ended")},
-		},
-		"by a policy passes on what it said": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": forbidden(policy)},
-			err: said(policy, ask), writes: []string{writePod, status}, status: isRunnow,
-			conditions: stuck("PodRefused", said(policy, ask)), events: warned(said(policy, ask)),
-		},
-		"with many words keeps the first KiB of them": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": apierrors.NewBadRequest(long + "y")},
-			err: "The API server refuses Pod example-pod: " + long + "…. " + ask, writes: []string{writePod, status}, status: isRunnow,
-			conditions: stuck("PodRefused", "The API server refuses Pod example-pod: "+long+"…. "+ask+"; it is tried again within 5m0s."),
-			events:     warned("The API server refuses Pod example-pod: " + long + "…. " + ask + "; it is tried again within 5m0s."),
-		},
+
+	atQuota := refusedCase(example(running), forbidden(quota), forbiddenMessage(quota, wait))
+	atQuota.events = []string{"Normal PodRefused default/example: " + forbiddenMessage(quota, wait)}
+	atQuota.conditions = progressingConditions("PodRefused", forbiddenMessage(quota, wait))
+	runCases(t, map[string]reconcileCase{
+		"a violation of Pod Security suggests spec.restricted":                refusedCase(example(running), forbidden(security), forbiddenMessage(security, confine)),
+		"a violation of Pod Security by a restricted Pod suggests no field":   refusedCase(example(running, withRestricted), forbidden(security), forbiddenMessage(security, ask)),
+		"an At whose Pod exceeds a quota waits for room and is not Stalled":   atQuota,
+		"a violation of another policy is reported in the API server's words": refusedCase(example(running), forbidden(policy), forbiddenMessage(policy, ask)),
+		"a long message is truncated to 1 KiB":                                refusedCase(example(running), apierrors.NewBadRequest(long+"y"), message(long+"…", ask)),
 	})
 }
 
-func TestARefusedPodIsTriedAgainWithinBounds(t *testing.T) {
-	w := newWorld(t, noon, false)
-	w.put(w.cnat.Tracker(), example(running))
-	posts, open := 0, false
-	w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		posts++
-		return !open, nil, forbidden("no Pods on Sundays")
+// creates counts the requests that create Pods.
+type creates struct {
+	n int
+	// admit makes the API server store the Pod instead of rejecting it.
+	admit bool
+}
+
+// countCreates returns a counter of the requests that create Pods. The API server rejects these requests
+// until admit is true.
+func (f fixture) countCreates() *creates {
+	c := &creates{}
+	f.Kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		c.n++
+		return !c.admit, nil, forbidden("no Pods on Sundays")
 	})
+	return c
+}
+
+func TestReconcileRetriesRefusedPodWithBackoff(t *testing.T) {
+	f := newFixture(t, example(running))
+	creates := f.countCreates()
 	for range 60 { // a reconcile each second, as after frequent events
-		w.deliver()
-		_, _ = w.pass()
-		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		controllertest.ErrorContains(t, "The API server rejected Pod example-pod", f.Reconcile().Err)
+		f.Clock.Step(time.Second)
 	}
-	if posts > 8 { // after 0, 1, 2, 4 … 32 s
-		t.Errorf("in a minute the Pod was asked for %d times", posts)
+	if creates.n > 8 { // after 0, 1, 2, 4 … 32 s
+		t.Errorf("in a minute the Pod was created %d times", creates.n)
 	}
-	w.clock.SetTime(noon.Add(24 * time.Hour))
-	w.deliver()
-	_, _ = w.pass()
-	before := posts
-	w.clock.SetTime(w.clock.Now().Add(longestRefusal))
-	open = true
-	w.settle()
-	if posts != before+1 || len(w.livePods()) != 1 {
-		t.Errorf("once it is admitted there are %d Pods, after %d requests", len(w.livePods()), posts-before)
-	}
+	f.Clock.SetTime(noon.Add(24 * time.Hour))
+	controllertest.ErrorContains(t, "The API server rejected Pod example-pod", f.Reconcile().Err)
+	before := creates.n
+	f.Clock.Step(longestRefusal)
+	creates.admit = true
+	f.settle()
+	controllertest.Equal(t, "creates once the Pod is admitted", 1, creates.n-before)
+	f.onlyPod()
 }
 
-func TestAChangeOfTheSpecTriesARefusedPodAtOnce(t *testing.T) {
-	w := newWorld(t, noon, false)
-	at, posts := example(running), 0
-	w.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		posts++
-		return true, nil, forbidden("no Pods on Sundays")
-	})
-	w.put(w.cnat.Tracker(), at)
+func TestSpecChangeRetriesRefusedPodImmediately(t *testing.T) {
+	f := newFixture(t, example(running))
+	creates := f.countCreates()
 	for i, want := range []int{1, 1, 2} {
 		if i == 2 {
-			at = w.at()
-			at.Generation++
-			if _, err := w.cnat.CnatV1().Ats(at.Namespace).Update(t.Context(), at, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			f.Change(withRestricted)
 		}
-		w.deliver()
-		_, _ = w.pass()
-		controllertest.Equal(t, "requests", want, posts)
+		controllertest.ErrorContains(t, "The API server rejected Pod example-pod", f.Reconcile().Err)
+		controllertest.Equal(t, "creates", want, creates.n)
 	}
 }
 
-func TestARestrictedPodIsConfined(t *testing.T) {
-	pod := desiredPod(example(confined), DefaultImage)
-	controllertest.Equal(t, "of the Pod", &corev1.PodSecurityContext{
+func TestRestrictedPodHasSecurityContext(t *testing.T) {
+	pod := desiredPod(example(withRestricted), DefaultImage)
+	controllertest.Equal(t, "security context of the Pod", &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"},
 	}, pod.Spec.SecurityContext)
-	controllertest.Equal(t, "of its container", &corev1.SecurityContext{
+	controllertest.Equal(t, "security context of the container", &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}, pod.Spec.Containers[0].SecurityContext)
 }
 
-func TestANamespaceThatGoesIsNoRefusal(t *testing.T) {
-	err := forbidden("it is being terminated")
-	if !isRefusal(err) {
-		t.Error("what is forbidden is no refusal")
-	}
+func TestIsRefusalExcludesTerminatingNamespace(t *testing.T) {
+	err := forbidden("the namespace is being terminated")
+	controllertest.Equal(t, "a forbidden Pod is a refusal", true, isRefusal(err))
 	var status *apierrors.StatusError
-	errors.As(err, &status)
-	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	if isRefusal(status) {
-		t.Error("the end of a namespace is taken for a refusal")
+	if !errors.As(err, &status) {
+		t.Fatalf("%T is not an error of the API server", err)
 	}
+	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	controllertest.Equal(t, "a Pod in a namespace that is being deleted is a refusal", false, isRefusal(status))
 }

@@ -13,24 +13,24 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// retryBase and retryLimit bound the delay of a retry, as of a Job: 10 s, 20 s, 40 s … 6 min.
+// retryBase and retryLimit bound the delay of a retry, as for a Job: 10 s, 20 s, 40 s … 6 min.
 const (
 	retryBase  = 10 * time.Second
 	retryLimit = 6 * time.Minute
 )
 
-// lastYear is the last year of a time in JSON, which has four digits for the year, in UTC.
+// lastYear is the last year, in UTC, that a time in JSON can have: there, a year has four digits.
 const lastYear = 9999
 
 // scheduledTime parses spec.schedule. Its error is Terminal.
 func scheduledTime(at *v1.At) (time.Time, error) {
 	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
 	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
-		err = fmt.Errorf("the year is out of range")
+		err = fmt.Errorf("the year must be from 1 to %d", lastYear)
 	}
 	if err != nil {
 		return time.Time{}, controller.Terminal(controller.WithReason(reasonInvalidSchedule,
-			fmt.Errorf("spec.schedule %q is not an instant in RFC 3339, such as 2026-02-10T20:30:00Z; edit it: %w", at.Spec.Schedule, err)))
+			fmt.Errorf("spec.schedule %q is not a time in the format of RFC 3339: %w; change it to a time such as 2026-02-10T20:30:00Z", at.Spec.Schedule, err)))
 	}
 	return due, nil
 }
@@ -40,7 +40,8 @@ func missed(at *v1.At, due, now time.Time) bool {
 	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))
 }
 
-// remaining returns the time until activeDeadlineSeconds have passed. ok is false without a deadline.
+// remaining returns the time until activeDeadlineSeconds have passed. ok is false if the At has no deadline
+// or was not started.
 func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	if at.Spec.ActiveDeadlineSeconds == nil || at.Status.StartTime == nil {
 		return 0, false
@@ -48,7 +49,7 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
 }
 
-// expiry returns the time until a finished At is deleted. ok is false if it is never deleted.
+// expiry returns the time until a finished At is deleted. ok is false if the operator does not delete it.
 func expiry(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	if at.Spec.TTLSecondsAfterFinished == nil || at.Status.CompletionTime == nil {
 		return 0, false
@@ -79,8 +80,8 @@ type ending struct {
 	time      time.Time
 }
 
-// endingOf returns how the command of pod ended, or nil if it has not. A lost Pod does not count as
-// failed.
+// endingOf returns how the command of pod ended, or nil if the command has not ended. A lost Pod does not
+// count as failed.
 func endingOf(pod *corev1.Pod) *ending {
 	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
 	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
@@ -93,16 +94,16 @@ func endingOf(pod *corev1.Pod) *ending {
 		end.exitCode = &terminated.ExitCode
 		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode)
 	case pod.Status.Reason != "":
-		end.message = fmt.Sprintf("The Pod ended before the command: %s: %s", pod.Status.Reason, pod.Status.Message)
+		end.message = fmt.Sprintf("The Pod failed before its command ended: %s: %s", pod.Status.Reason, pod.Status.Message)
 	default:
-		end.message = fmt.Sprintf("The Pod ended as %s.", pod.Status.Phase)
+		end.message = fmt.Sprintf("The Pod ended with phase %s.", pod.Status.Phase)
 	}
 	return end
 }
 
-// lost reports whether a Pod failed because it is being deleted, or because its node is gone. The
-// deletionTimestamp cannot be compared with the time at which the container ended: at the end, the
-// kubelet deletes the Pod a second time, which changes the timestamp.
+// lost reports whether a failed Pod is being deleted, or its node is gone. It does not check whether the
+// container ended before the deletion began: at the end, the kubelet deletes the Pod a second time, and
+// this changes the deletionTimestamp.
 func lost(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -112,13 +113,13 @@ func lost(pod *corev1.Pod) bool {
 	})
 }
 
-// deletionByPodGC is the reason of the condition that the Pod garbage collector sets before it
-// deletes the Pods of a missing node (k8s.io/kubernetes, pkg/controller/podgc).
+// deletionByPodGC is the reason of the condition that the Pod garbage collector sets on the Pods of a
+// missing node before it deletes them (k8s.io/kubernetes, pkg/controller/podgc).
 const deletionByPodGC = "DeletionByPodGC"
 
 // endTime returns the time at which a Pod ended. It depends only on the Pod, so that every reconcile gets
-// the same time. If the node rejected the Pod, no container ended. Then endTime is the time at which the
-// Pod became not ready, or else its creation.
+// the same time. If the node rejected the Pod, no container ended. endTime then returns the time at which
+// the Pod became not ready or, if there is none, the time of its creation.
 func endTime(pod *corev1.Pod) time.Time {
 	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
 		return terminated.FinishedAt.Time

@@ -2,24 +2,20 @@ package at
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-const (
-	hour      = time.Hour
-	runsAt    = "The command runs at 2030-02-10T12:00:00Z."
-	resume    = "Set spec.suspend to false to let the command run."
-	runs      = "Pod example-pod runs the command."
-	isRunning = "Normal Running default/example: " + runs
-	isRunnow  = "Running, scheduled 12:00:00, started 12:00:00, example-pod"
-)
+// checkClock is the result of a reconcile that waits for longer than clockCheck.
+var checkClock = controller.Result{RequeueAfter: clockCheck, Check: true}
 
-func TestSchedules(t *testing.T) {
-	for written, want := range map[string]time.Time{
+func TestScheduledTime(t *testing.T) {
+	for schedule, want := range map[string]time.Time{
 		"2030-02-10T12:00:00Z":          noon,
 		"2030-02-10T12:00:00+00:00":     noon,
 		"2030-02-10T13:00:00+01:00":     noon,
@@ -36,8 +32,8 @@ func TestSchedules(t *testing.T) {
 		"0000-06-01T00:00:00Z":          {},
 		"2030-02-10T12:00:00Z or later": {},
 	} {
-		t.Run(written, func(t *testing.T) {
-			got, err := scheduledTime(example(schedule(written)))
+		t.Run("schedule "+strconv.Quote(schedule), func(t *testing.T) {
+			got, err := scheduledTime(example(withSchedule(schedule)))
 			if !got.Equal(want) || (err != nil) != want.IsZero() {
 				t.Errorf("wanted %v, got %v, %v", want, got, err)
 			}
@@ -45,117 +41,119 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-func TestAPendingAt(t *testing.T) {
-	tell(t, map[string]story{
-		"before its time waits exactly as long as is left": {
-			at: example(), now: -hour, after: hour,
-			writes: []string{status}, events: []string{"Normal Scheduled default/example: " + runsAt},
-			status: "Pending, scheduled 12:00:00", conditions: notReady("Scheduled", runsAt),
+func TestReconcilePendingAt(t *testing.T) {
+	const message2pm, message1pm = "The command runs at 2030-02-10T14:00:00Z.", "The command runs at 2030-02-10T13:00:00Z."
+	runCases(t, map[string]reconcileCase{
+		"a new At is checked each minute before its scheduled time": {
+			at: example(), now: -time.Hour, result: checkClock, writes: []string{updateStatus}, events: []string{scheduledEvent},
+			status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
-		"that is settled writes nothing": {
-			at: example(pending), now: -time.Millisecond, after: time.Millisecond, status: "Pending, scheduled 12:00:00",
+		"a pending At waits exactly until its scheduled time and writes nothing": {
+			at: example(pending), now: -time.Millisecond, result: controller.Result{RequeueAfter: time.Millisecond},
 		},
-		"at its time stores the start, and makes the Pod in the next pass": {
-			at: example(pending), writes: []string{status}, events: []string{isRunning},
-			status: isRunnow, conditions: notReady("Running", runs), next: []string{writePod},
+		"the start is stored at the scheduled time, before the Pod is created": {
+			at: example(pending), result: controller.Continue(), writes: []string{updateStatus}, events: []string{runningEvent},
+			status: runningStatus(), conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
-		"whose schedule has long passed runs now": {
-			at: example(schedule("1999-01-01T00:00:00Z")), writes: []string{status}, events: []string{isRunning},
-			status: "Running, scheduled 00:00:00, started 12:00:00, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
+		"an At whose scheduled time is long past runs now": {
+			at: example(withSchedule("1999-01-01T00:00:00Z")), result: controller.Continue(), writes: []string{updateStatus}, events: []string{runningEvent},
+			status:     runningStatus(scheduledAt(time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC))),
+			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
-		"that changed on the server meanwhile is not started": {
-			at: example(pending), onServer: newer, err: "the status of default/example",
-			writes: []string{status}, status: "Pending, scheduled 12:00:00", next: []string{status},
+		"an At that is newer than the cached one is not started": {
+			at: example(pending), unobserved: func(f fixture) { f.Change(touchAt) }, err: "writing the status of At default/example",
+			writes: []string{updateStatus}, next: []string{updateStatus},
 		},
-		"whose schedule moved to later waits anew": {
-			at: example(pending, schedule("2030-02-10T14:00:00Z")), after: 2 * hour, writes: []string{status},
-			status: "Pending, scheduled 14:00:00", conditions: notReady("Scheduled", "The command runs at 2030-02-10T14:00:00Z."),
+		"an At with a later schedule waits again": {
+			at: example(pending, withSchedule("2030-02-10T14:00:00Z")), result: checkClock, writes: []string{updateStatus},
+			status: scheduledStatus(noon.Add(2 * time.Hour)), conditions: progressingConditions("Scheduled", message2pm),
 		},
-		"whose schedule moved to earlier runs now": {
-			at: example(pending, schedule("2030-02-10T10:00:00Z")), now: -hour, writes: []string{status}, events: []string{isRunning},
-			status: "Running, scheduled 10:00:00, started 11:00:00, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
+		"an At with an earlier schedule runs now": {
+			at: example(pending, withSchedule("2030-02-10T10:00:00Z")), now: -time.Hour, result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{runningEvent}, status: runningStatus(scheduledAt(noon.Add(-2*time.Hour)), startedAt(noon.Add(-time.Hour))),
+			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
-		"whose schedule cannot be read is stuck until it is edited": {
-			at: example(pending, schedule("tomorrow")), err: `spec.schedule "tomorrow" is not an instant in RFC 3339, such as 2026-02-10T20:30:00Z; edit it`,
-			writes: []string{status}, status: "Pending, scheduled 12:00:00",
-			events:     []string{"Warning InvalidSchedule default/example: " + unreadable},
-			conditions: stuck("InvalidSchedule", unreadable),
+		"an At with an invalid schedule is Stalled until it is edited": {
+			at: example(pending, withSchedule("tomorrow")), err: `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time`,
+			writes: []string{updateStatus}, events: []string{"Warning InvalidSchedule default/example: " + invalidSchedule},
+			status: pendingStatus(), conditions: stalledConditions("InvalidSchedule", invalidSchedule),
 		},
-		"whose schedule can be read again goes on": {
-			at: example(schedule("tomorrow"), func(at *v1.At) { at.Status.Phase = v1.AtPending }, schedule("2030-02-10T13:00:00Z")), after: hour,
-			writes: []string{status}, events: []string{"Normal Scheduled default/example: The command runs at 2030-02-10T13:00:00Z."},
-			status: "Pending, scheduled 13:00:00", conditions: notReady("Scheduled", "The command runs at 2030-02-10T13:00:00Z."),
+		"an At whose schedule was corrected waits for it": {
+			at: example(withPhase(v1.AtPending), withSchedule("2030-02-10T13:00:00Z")), result: checkClock,
+			writes: []string{updateStatus}, events: []string{"Normal Scheduled default/example: " + message1pm},
+			status: scheduledStatus(noon.Add(time.Hour)), conditions: progressingConditions("Scheduled", message1pm),
 		},
-		"in a phase that there is not is Pending": {
-			at: example(func(at *v1.At) { at.Status.Phase = "Sleeping" }), now: -hour, after: hour,
-			writes: []string{status}, events: []string{"Normal Scheduled default/example: " + runsAt},
-			status: "Pending, scheduled 12:00:00", conditions: notReady("Scheduled", runsAt),
+		"an At in an unknown phase is treated as Pending": {
+			at: example(withPhase("Sleeping")), now: -time.Hour, result: checkClock, writes: []string{updateStatus}, events: []string{scheduledEvent},
+			status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
 	})
 }
 
-const unreadable = `spec.schedule "tomorrow" is not an instant in RFC 3339, such as 2026-02-10T20:30:00Z; edit it: parsing time "tomorrow" as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006"`
+const invalidSchedule = `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time "tomorrow" as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006"; change it to a time such as 2026-02-10T20:30:00Z`
+
+// scheduledStatus returns the status of an At that waits until t, without conditions.
+func scheduledStatus(t time.Time) *v1.AtStatus {
+	status := pendingStatus()
+	scheduledAt(t)(status)
+	return status
+}
 
 func TestSuspension(t *testing.T) {
-	held := []string{"Degraded=False AsExpected", "Progressing=False Suspended: " + resume, "Ready=False Suspended: " + resume}
-	tell(t, map[string]story{
-		"holds the command back when its time has come": {
-			at: example(pending, suspend(true)), now: hour, writes: []string{status}, status: "Pending, scheduled 12:00:00",
-			events: []string{"Normal Suspended default/example: " + resume}, conditions: held,
+	const message = "Set spec.suspend to false to let the command run."
+	runCases(t, map[string]reconcileCase{
+		"a suspended At is not started at its scheduled time": {
+			at: example(pending, withSuspend(true)), now: time.Hour, writes: []string{updateStatus}, events: []string{"Normal Suspended default/example: " + message},
+			status: pendingStatus(), conditions: []string{"Degraded=False AsExpected", "Progressing=False Suspended: " + message, "Ready=False Suspended: " + message},
 		},
-		"holds the command back past its starting deadline, too": {
-			at: example(suspend(true), pending, startWithin(5)), now: hour, status: "Pending, scheduled 12:00:00",
+		"a suspended At does not fail past its starting deadline": {
+			at: example(withSuspend(true), pending, withStartingDeadline(5)), now: time.Hour,
 		},
-		"that is taken away before the time lets it wait": {
-			at: example(suspend(true), pending, suspend(false)), now: -hour, after: hour, writes: []string{status}, status: "Pending, scheduled 12:00:00",
-			events: []string{"Normal Scheduled default/example: " + runsAt}, conditions: notReady("Scheduled", runsAt),
+		"a resumed At waits for its scheduled time": {
+			at: example(withSuspend(true), pending, withSuspend(false)), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
+			events: []string{scheduledEvent}, status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
-		"that is taken away after the time lets it run": {
-			at: example(suspend(true), pending, suspend(false)), now: hour, writes: []string{status}, events: []string{isRunning},
-			status: "Running, scheduled 12:00:00, started 13:00:00, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
+		"a resumed At runs after its scheduled time": {
+			at: example(withSuspend(true), pending, withSuspend(false)), now: time.Hour, result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(time.Hour))),
+			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
-		"that is taken away past the starting deadline fails it": {
-			at: example(suspend(true), pending, suspend(false), startWithin(5)), now: hour, writes: []string{status},
-			status: "Done, scheduled 12:00:00, completed 13:00:00", events: []string{"Warning DeadlineExceeded default/example: " + late},
-			conditions: failedFor("DeadlineExceeded", late),
+		"a resumed At fails past its starting deadline": {
+			at: example(withSuspend(true), pending, withSuspend(false), withStartingDeadline(5)), now: time.Hour, result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
+			status: doneStatus(neverStarted, completedAt(noon.Add(time.Hour))), conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
 		},
-		"does not hold back a command that has started": {
-			at: example(running, suspend(true)), cached: list(pod(ended(0))), now: hour, writes: []string{status},
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod, exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
-		},
-	})
-}
-
-const (
-	late   = "The command was not started within 5 s of its schedule."
-	ended0 = "The command ended with exit code 0."
-	ended3 = "The command ended with exit code 3."
-)
-
-func TestTheStartingDeadline(t *testing.T) {
-	missed := story{
-		writes: []string{status}, events: []string{"Warning DeadlineExceeded default/example: " + late},
-		conditions: failedFor("DeadlineExceeded", late), status: "Done, scheduled 12:00:00, completed 12:00:05",
-	}
-	missed.at, missed.now = example(startWithin(5)), 5*time.Second+1
-	tell(t, map[string]story{
-		"has not passed while it passes": {
-			at: example(startWithin(5)), now: 5 * time.Second, writes: []string{status}, events: []string{isRunning},
-			status: "Running, scheduled 12:00:00, started 12:00:05, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
-		},
-		"has passed a moment later, and no Pod is made": missed,
-		"beyond all time never passes": {
-			at: example(startWithin(math.MaxInt64)), now: 200 * 365 * 24 * hour, writes: []string{status}, events: []string{isRunning},
-			status: "Running, scheduled 12:00:00, started 12:00:00, example-pod", conditions: notReady("Running", runs), next: []string{writePod},
-		},
-		"does not count for a start that is stored": {
-			at: example(running, startWithin(5)), now: fresh, begun: true, writes: []string{writePod}, status: isRunnow,
+		"a suspended At whose command has started completes": {
+			at: example(running, withSuspend(true)), pod: pod(exited(0)), now: time.Hour, result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 	})
 }
 
-func TestLongTimesAreCut(t *testing.T) {
+func TestStartingDeadline(t *testing.T) {
+	runCases(t, map[string]reconcileCase{
+		"an At is started exactly at its starting deadline": {
+			at: example(withStartingDeadline(5)), now: 5 * time.Second, result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(5 * time.Second))),
+			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
+		},
+		"an At fails without a Pod right after its starting deadline": {
+			at: example(withStartingDeadline(5)), now: 5*time.Second + 1, result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
+			status: doneStatus(neverStarted, completedAt(noon.Add(5*time.Second))), conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
+		},
+		"the longest starting deadline never passes": {
+			at: example(withStartingDeadline(math.MaxInt64)), now: 200 * 365 * 24 * time.Hour, result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(200 * 365 * 24 * time.Hour))),
+			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
+		},
+		"an At whose start is stored ignores its starting deadline": {
+			at: example(running, withStartingDeadline(5)), now: fresh, startedHere: true, writes: []string{createPod},
+		},
+	})
+}
+
+func TestSecondsLimitsLongDurations(t *testing.T) {
 	for n, want := range map[int64]time.Duration{
 		0: 0, 1: time.Second, math.MaxInt32: math.MaxInt32 * time.Second, math.MaxInt64: math.MaxInt64 / time.Second * time.Second,
 	} {

@@ -18,15 +18,15 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// start creates the Pod of a Running At. It is called if the cache has no such Pod.
+// start creates the Pod of a Running At. run calls it if the cache lacks the Pod.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
 		setFailed(at, reasonDeadline, deadlineMessage(at), now)
 		return controller.Result{}, nil
 	}
-	// The At is Running before its time only if somebody edited the status. The command still has to
-	// wait.
+	// An At is Running before its scheduled time only if a user edited its status. The command must not run
+	// before that time.
 	if due := startsFrom(at); now.Before(due) {
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	}
@@ -55,22 +55,23 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 }
 
 // startsFrom returns the earliest time at which the Pod of a Running At is created: the scheduled time in
-// the status, even if spec.schedule has changed since. Only a status that somebody else wrote lacks it.
+// the status, even if spec.schedule has changed since. The status lacks this time only if another client
+// wrote the status, for example a controller of v1alpha1.
 func startsFrom(at *v1.At) time.Time {
 	if due := at.Status.ScheduledTime; due != nil {
 		return due.Time
 	}
 	due, err := scheduledTime(at)
 	if err != nil {
-		return time.Time{} // the schedule was valid when the phase became Running
+		return time.Time{} // the At is Running already, so its Pod may be created now
 	}
 	return due
 }
 
-// confirm returns an error unless the API server has the cached version of the At. A POST has no
-// precondition on another object, and a Pod for an At that another process has finished would run
-// the command a second time. The process that stored the phase Running need not confirm it, so that
-// usually no GET is sent.
+// confirm checks that the cached version of the At is the version in the API server, and returns an error
+// otherwise. A POST has no precondition on another object, and a Pod for an At that another process has
+// finished would run the command a second time. A process that has just stored the phase Running skips the
+// check, so usually confirm sends no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	if r.starts.take(at, r.clock.Now()) {
 		return nil
@@ -80,7 +81,7 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 		return controller.AwaitDeletion()
 	}
 	if err == nil && live.ResourceVersion != at.ResourceVersion {
-		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is behind"))
+		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is outdated"))
 	}
 	if err != nil {
 		return fmt.Errorf("reading At %s/%s before its Pod is created: %w", at.Namespace, at.Name, err)
@@ -88,12 +89,13 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// taken handles a Pod that exists although the cache lacks it. It belongs to the At if the cache was
-// outdated, or if somebody removed the label by which the cache selects Pods. taken restores that label.
+// taken handles a Pod that exists although the cache lacks it. It returns an error for a Pod that the At
+// does not control. If the At controls the Pod, the cache was outdated, or a user removed the label by
+// which the cache selects Pods: taken updates the status from the Pod, and restores the label.
 func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
 	if err != nil {
-		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, whose name is taken: %w", at.Namespace, podName(at), err)
+		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, which already exists: %w", at.Namespace, podName(at), err)
 	}
 	if !metav1.IsControlledBy(pod, at) {
 		return controller.Result{}, foreignPod(at, pod)
@@ -108,7 +110,7 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 	return result, err
 }
 
-// relabel restores the labels with which a Pod was created, so that the cache selects it.
+// relabel restores the labels with which a Pod was created, so that the cache selects the Pod.
 func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
 	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
 		return nil
@@ -120,27 +122,27 @@ func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) er
 		_, err = r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("labelling Pod %s/%s again: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("restoring the labels of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }
 
-// foreignPod returns the error for a Pod that has the name of the At's Pod and another owner; see
-// children.Owner.Taken.
+// foreignPod returns the error for a Pod that has the name of the At's Pod, but is not controlled by the
+// At; see children.Owner.Taken.
 func foreignPod(at *v1.At, pod *corev1.Pod) error {
 	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
 }
 
-// starts records the Ats that this process has set to Running and whose Pod it has not tried to create
-// yet. Their phase needs no confirmation, unless another process may have led in between: after a
-// restart, or after the time fresh.
+// starts records the Ats that this process has set to Running and whose Pod it has not tried to create yet.
+// During the time fresh after the start, confirm does not check these Ats. After that, another process may
+// have led in between.
 type starts struct {
 	mu    sync.Mutex
 	times map[types.UID]metav1.Time
 }
 
-// fresh is how long a recorded start needs no confirmation. It is long enough for many Ats with the same
-// schedule.
+// fresh is how long after a recorded start confirm does not check the At. It is long enough for many Ats
+// with the same schedule.
 const fresh = time.Minute
 
 func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
@@ -153,7 +155,8 @@ func (s *starts) begin(at *v1.At) {
 	s.times[at.UID] = now
 }
 
-// take reports whether this process stored the start of at, and forgets the start.
+// take reports whether this process recorded the start of at no longer than the time fresh ago, and no Pod
+// of at has failed since. take forgets the start.
 func (s *starts) take(at *v1.At, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,13 +1,11 @@
 package at
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -17,125 +15,114 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-var (
-	getAt  = "get ats default/example"
-	getPod = "get pods default/example-pod"
-)
-
-func TestAStart(t *testing.T) {
-	foreign := func(whose string) string {
-		return "the name is taken by Pod default/example-pod, which belongs to " + whose + "; delete or rename that Pod, or give this At another name"
+func TestReconcileStartsPod(t *testing.T) {
+	const (
+		earlier     = "Waiting for the deletion of Pod example-pod, which belongs to an earlier At of this name."
+		readError   = "reading At default/example before its Pod is created: no response"
+		createError = "creating Pod default/example-pod: no response"
+		patchError  = `restoring the labels of Pod default/example-pod: pods "example-pod" is forbidden: exceeded quota`
+	)
+	conflict := func(owner string) string {
+		return "Pod default/example-pod already exists and belongs to " + owner + "; delete it, or create this At under another name"
 	}
-	const earlier = "Pod example-pod of an earlier At of this name is still being deleted."
-	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "example-pod", errors.New("exceeded quota"))
-	const failure = `creating Pod default/example-pod: no answer`
-	const relabelling = `labelling Pod default/example-pod again: pods "example-pod" is forbidden: exceeded quota`
-	tell(t, map[string]story{
-		"that this process has stored reads nothing": {
-			at: example(running), begun: true, writes: []string{writePod}, status: isRunnow,
+	lookLater := controller.Result{RequeueAfter: 30 * time.Second}
+	runCases(t, map[string]reconcileCase{
+		"the process that stored the start reads nothing": {
+			at: example(running), startedHere: true, writes: []string{createPod},
 		},
-		"that this process has stored a while ago is confirmed, as another may lead since": {
-			at: example(running), now: fresh + 1, begun: true, gets: []string{getAt}, writes: []string{writePod}, status: isRunnow,
+		"a start that this process stored a while ago is confirmed by one read": {
+			at: example(running), now: fresh + 1, startedHere: true, reads: []string{getAt}, writes: []string{createPod},
 		},
-		"that another process has stored is confirmed by one read": {
-			at: example(running), gets: []string{getAt}, writes: []string{writePod}, status: isRunnow,
+		"a start that another process stored is confirmed by one read": {
+			at: example(running), reads: []string{getAt}, writes: []string{createPod},
 		},
-		"of an At that has moved on is none": {
-			at: example(running), onServer: func(at *v1.At) { newer(at); succeeded(at) }, gets: []string{getAt}, err: "the cache is behind",
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod, exit 0",
+		"no Pod is created if the live At has finished": {
+			at: example(running), unobserved: func(f fixture) { f.Change(succeeded) }, reads: []string{getAt}, err: "the cache is outdated",
 		},
-		"of an At that is gone is none": {
-			at: example(running), onServer: func(at *v1.At) { at.Name = "another" }, gets: []string{getAt}, err: controller.AwaitDeletion().Error(), status: "gone",
+		"no Pod is created for a deleted At": {
+			at: example(running), unobserved: func(f fixture) { f.Remove(f.Object()) }, reads: []string{getAt}, err: controller.AwaitDeletion().Error(),
 		},
-		"that cannot be confirmed is none yet": {
-			at: example(running), refuse: map[string]error{"get ats": errNoAnswer}, err: "reading At default/example before its Pod is created: no answer",
-			writes: []string{status}, status: isRunnow, events: []string{"Warning ReconcileError default/example: reading At default/example before its Pod is created: no answer"},
-			conditions: []string{
-				"Degraded=False AsExpected", "Progressing=True Running: " + runs,
-				"Ready=False ReconcileError: reading At default/example before its Pod is created: no answer",
-			}, next: []string{writePod, status},
+		"no Pod is created until the start is confirmed": {
+			at: example(running), fail: map[string]error{"get ats": errNoResponse}, err: readError, reads: []string{getAt},
+			writes: []string{updateStatus}, events: []string{"Warning ReconcileError default/example: " + readError},
+			conditions: erroredConditions("Running", runningMessage, readError), next: []string{createPod, updateStatus},
 		},
-		"that fails is shown and tried again": {
-			at: example(running), begun: true, refuse: map[string]error{"create pods": errNoAnswer}, err: failure,
-			writes: []string{writePod, status}, status: isRunnow, events: []string{"Warning ReconcileError default/example: " + failure},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False ReconcileError: " + failure},
-			next:       []string{writePod, status},
+		"an error of the create is reported, and the create is retried": {
+			at: example(running), startedHere: true, fail: map[string]error{"create pods": errNoResponse}, err: createError,
+			writes: []string{createPod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + createError},
+			conditions: erroredConditions("Running", runningMessage, createError), next: []string{createPod, updateStatus},
 		},
-		"whose Pod's name nobody's Pod has leaves that alone": {
-			at: example(running), begun: true, live: list(pod(unowned, unlabelled)), gets: []string{getPod}, err: foreign("nobody"),
-			writes: []string{writePod, status}, events: []string{"Warning NameConflict default/example: " + foreign("nobody")},
-			status: isRunnow, conditions: stuck("NameConflict", foreign("nobody")), next: []string{writePod},
+		"a Pod without an owner causes a name conflict": {
+			at: example(running), pod: pod(unowned, unlabelled), startedHere: true, reads: []string{getPod}, err: conflict("nobody"),
+			writes: []string{createPod, updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("nobody")},
+			conditions: stalledConditions("NameConflict", conflict("nobody")), next: []string{createPod},
 		},
-		"whose Pod's name the Pod of a Job has leaves that alone": {
-			at: example(running), cached: list(pod(owner("x", "Job", "theirs"))), err: foreign("Job theirs"),
-			writes: []string{status}, events: []string{"Warning NameConflict default/example: " + foreign("Job theirs")},
-			status: isRunnow, conditions: stuck("NameConflict", foreign("Job theirs")),
+		"a Pod of a Job causes a name conflict": {
+			at: example(running), pod: pod(ownedByOther("Job", "backup")), err: conflict("Job backup"),
+			writes: []string{updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("Job backup")},
+			conditions: stalledConditions("NameConflict", conflict("Job backup")),
 		},
-		"whose Pod's name a Pod of an earlier At has waits": {
-			at: example(running), begun: true, live: list(pod(owner("x", "At", "example"), unlabelled)), gets: []string{getPod}, err: earlier,
-			writes: []string{writePod, status}, events: []string{"Normal Terminating default/example: " + earlier}, status: isRunnow,
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False Terminating: " + earlier},
-			next:       []string{writePod},
+		"the deletion of a Pod of an earlier At is awaited": {
+			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true, reads: []string{getPod}, err: earlier,
+			writes: []string{createPod, updateStatus}, events: []string{"Normal Terminating default/example: " + earlier},
+			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Terminating: " + earlier},
+			next:       []string{createPod},
 		},
-		"whose Pod the cache does not have yet goes on with it": {
-			at: example(running), live: list(pod()), gets: []string{getAt, getPod}, writes: []string{writePod}, after: 30 * time.Second, status: isRunnow,
+		"a Pod that the cache lacks is used": {
+			at: example(running), unobserved: func(f fixture) { f.Store(pod()) }, reads: []string{getAt, getPod}, writes: []string{createPod}, result: lookLater,
 		},
-		"whose Pod has lost its label goes on with it": {
-			at: example(running), live: list(pod(unlabelled)), gets: []string{getAt, getPod}, writes: []string{writePod, patchPod}, after: 30 * time.Second,
-			status: isRunnow,
+		"a Pod without its label gets it again": {
+			at: example(running), pod: pod(unlabelled), reads: []string{getAt, getPod}, writes: []string{createPod, patchPod}, result: lookLater,
 		},
-		"whose Pod has lost its label, which is refused, says so": {
-			at: example(running), live: list(pod(unlabelled)), refuse: map[string]error{"patch pods": forbidden}, gets: []string{getAt, getPod}, err: relabelling, after: 30 * time.Second,
-			writes: []string{writePod, patchPod, status}, status: isRunnow, events: []string{"Warning Forbidden default/example: " + relabelling},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runs, "Ready=False Forbidden: " + relabelling},
-			next:       []string{writePod, patchPod, status},
+		"an error of the patch of the labels is reported": {
+			at: example(running), pod: pod(unlabelled), fail: map[string]error{"patch pods": forbidden("exceeded quota")}, reads: []string{getAt, getPod},
+			err: patchError, result: lookLater, writes: []string{createPod, patchPod, updateStatus}, events: []string{"Warning Forbidden default/example: " + patchError},
+			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Forbidden: " + patchError},
+			next:       []string{createPod, patchPod, updateStatus},
 		},
-		"whose Pod has lost its label sees it end": {
-			at: example(running), now: hour, live: list(pod(unlabelled, ended(0))), gets: []string{getAt, getPod}, writes: []string{writePod, status},
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod, exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
+		"a Pod without its label that succeeded completes the At": {
+			at: example(running), now: time.Hour, pod: pod(unlabelled, exited(0)), result: controller.Continue(), reads: []string{getAt, getPod},
+			writes: []string{createPod, updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"that somebody forged waits for the schedule": {
-			at: example(running), now: -hour, after: hour, status: isRunnow,
+		"a forged status does not start the Pod before the scheduled time": {
+			at: example(running), now: -time.Hour, result: checkClock,
 		},
-		"that somebody forged with nothing else in the status waits, too": {
-			at: example(func(at *v1.At) { at.Status.Phase = v1.AtRunning }), now: -hour, after: hour,
-			writes: []string{status}, status: "Running", conditions: []string{"Degraded=False AsExpected"},
+		"a forged phase alone does not start the Pod before the scheduled time": {
+			at: example(withPhase(v1.AtRunning)), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
+			status: &v1.AtStatus{ObservedGeneration: 1, Phase: v1.AtRunning}, conditions: []string{"Degraded=False AsExpected"},
 		},
-		"whose schedule has been edited since is made all the same": {
-			at: example(running, schedule("2099-01-01T00:00:00Z")), begun: true, writes: []string{writePod}, status: isRunnow,
+		"a later schedule does not delay a stored start": {
+			at: example(running, withSchedule("2099-01-01T00:00:00Z")), startedHere: true, writes: []string{createPod},
 		},
-		"whose schedule cannot be read any more is made all the same": {
-			at:   example(schedule("tomorrow"), func(at *v1.At) { running(at); at.Status.ScheduledTime = nil }),
-			gets: []string{getAt}, writes: []string{writePod}, status: "Running, started 12:00:00, example-pod",
+		"an invalid schedule does not delay a stored start": {
+			at:    example(withSchedule("tomorrow"), func(at *v1.At) { running(at); at.Status.ScheduledTime = nil }),
+			reads: []string{getAt}, writes: []string{createPod},
 		},
-		"that v1alpha1 tells of, which has no times, is now": {
-			at: example(func(at *v1.At) { at.Status.Phase = v1.AtRunning }), now: hour, gets: []string{getAt}, writes: []string{writePod, status},
-			status: "Running, started 13:00:00, example-pod", events: []string{isRunning}, conditions: notReady("Running", runs),
+		"an At of v1alpha1 without a start time gets the current time": {
+			at: example(withPhase(v1.AtRunning)), now: time.Hour, reads: []string{getAt}, writes: []string{createPod, updateStatus}, events: []string{runningEvent},
+			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
 		},
-		"comes back for its deadline": {
-			at: example(running, deadline(60)), now: 20 * time.Second, begun: true, after: 40 * time.Second, writes: []string{writePod}, status: isRunnow,
+		"the next reconcile starts at the active deadline": {
+			at: example(running, withActiveDeadline(60)), now: 20 * time.Second, startedHere: true, result: controller.Result{RequeueAfter: 40 * time.Second},
+			writes: []string{createPod},
 		},
-		"past its deadline is none": {
-			at: example(running, deadline(60)), now: time.Minute, writes: []string{status},
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod", conditions: failedFor("DeadlineExceeded", tooLong),
-			events: []string{"Warning DeadlineExceeded default/example: " + tooLong},
+		"no Pod is created past the active deadline": {
+			at: example(running, withActiveDeadline(60)), now: time.Minute, result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}, status: doneStatus(),
+			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage),
 		},
-		"after a failure is confirmed, whoever stored it": {
-			at: example(tries(2), retrying(1)), now: hour, begun: true, gets: []string{getAt}, writes: []string{writePod},
-			status: isRunnow + ", failed 1, exit 3",
+		"a retry is always confirmed by one read": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, startedHere: true, reads: []string{getAt}, writes: []string{createPod},
 		},
 	})
 }
 
-const tooLong = "The command did not end within 60 s."
-
-func TestThePodIsWhatTheSpecSays(t *testing.T) {
+func TestDesiredPod(t *testing.T) {
 	env := []corev1.EnvVar{{Name: "A", Value: "a"}}
 	envFrom := []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	resources := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	secrets := []corev1.LocalObjectReference{{Name: "registry"}}
-	long := strings.Repeat("long-", 49) + "name" // 249 characters, the most that are allowed
+	long := strings.Repeat("long-", 49) + "name" // 249 characters, the maximum
 	want := func(name, instance string, spec corev1.PodSpec) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -160,8 +147,8 @@ func TestThePodIsWhatTheSpecSays(t *testing.T) {
 		change func(*v1.At)
 		want   *corev1.Pod
 	}{
-		"with no more than a command": {func(*v1.At) {}, want("example", "example", plain)},
-		"with all that there is": {
+		"an At that has only a command": {func(*v1.At) {}, want("example", "example", plain)},
+		"an At that has all fields": {
 			func(at *v1.At) {
 				at.Spec.Image, at.Spec.Args, at.Spec.Env, at.Spec.EnvFrom = "tool:1", []string{"-x"}, env, envFrom
 				at.Spec.Resources, at.Spec.ImagePullSecrets, at.Spec.ServiceAccountName = resources, secrets, "runner"
@@ -174,7 +161,7 @@ func TestThePodIsWhatTheSpecSays(t *testing.T) {
 				}},
 			}),
 		},
-		"with a name that is too long for a label": {
+		"an At whose name is too long for a label": {
 			func(at *v1.At) { at.Name = long }, want(long, long[:54]+"-"+"ac71d80a", plain),
 		},
 	} {
@@ -184,8 +171,8 @@ func TestThePodIsWhatTheSpecSays(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatCannotBeReadIsTheFirst(t *testing.T) {
-	for written, want := range map[string]int32{"0": 0, "7": 7, "": 0, "-1": 0, "many": 0, "99999999999": 0} {
-		controllertest.Equal(t, "attempt "+written, want, attemptOf(pod(attempt(written))))
+func TestAttemptOfDefaultsToZero(t *testing.T) {
+	for annotation, want := range map[string]int32{"0": 0, "7": 7, "": 0, "-1": 0, "many": 0, "99999999999": 0} {
+		controllertest.Equal(t, "attempt "+annotation, want, attemptOf(pod(withAttempt(annotation))))
 	}
 }

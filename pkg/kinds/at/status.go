@@ -44,7 +44,7 @@ func setRunning(at *v1.At, now time.Time) {
 	reason, message := reasonRunning, fmt.Sprintf("Pod %s runs the command.", podName(at))
 	if at.Status.Failed > 0 {
 		reason = reasonRetrying
-		message = fmt.Sprintf("%d of %d tries failed; the next follows.", at.Status.Failed, int64(backoffLimit(at))+1)
+		message = fmt.Sprintf("%d of %d attempts failed. The next attempt follows.", at.Status.Failed, int64(backoffLimit(at))+1)
 	}
 	summarize(at, controller.StateProgressing, reason, message)
 }
@@ -83,8 +83,9 @@ func setDone(at *v1.At) {
 	}
 }
 
-// countFailure counts the failure of a Pod in the status, and reports whether another try follows. It
-// derives the number from the Pod, so that a failure that is observed twice counts once.
+// countFailure counts the failure of a Pod in the status, and reports whether another attempt follows. It
+// derives the number from attemptAnnotation of the Pod, so that a failure that is observed twice counts
+// once.
 func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
 	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
 	at.Status.ExitCode = end.exitCode

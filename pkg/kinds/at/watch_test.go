@@ -1,251 +1,259 @@
 package at
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 )
 
 const (
-	deletePod  = "delete pods default/example-pod"
-	isEvicted  = "The Pod ended before the command: Evicted: The node was low on memory."
-	pullFails  = "The container does not start: ImagePullBackOff; see `kubectl describe pod example-pod`."
-	nextTry    = "1 of 2 tries failed; the next follows."
-	isRetrying = "Normal Retrying default/example: " + nextTry
-	hasFailed  = "Warning BackoffLimitExceeded default/example: "
-	afterNoon  = "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:00, example-pod"
+	exit3Message    = "The command ended with exit code 3."
+	evictedMessage  = "The Pod failed before its command ended: Evicted: The node was low on memory."
+	pullMessage     = "The container does not start: ImagePullBackOff; see `kubectl describe pod example-pod`."
+	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
+	retryingEvent   = "Normal Retrying default/example: " + retryingMessage
+	deletePodError  = "deleting Pod default/example-pod: no response"
+
+	// conflictError is a part of the error of a deletion whose precondition does not hold.
+	conflictError = "the precondition does not hold"
 )
 
-var (
-	errNoAnswer = errors.New("no answer")
-	errNotFound = apierrors.NewNotFound(corev1.Resource("pods"), "example-pod")
-)
+func backoffLimitEvents(message string) []string {
+	return []string{"Warning BackoffLimitExceeded default/example: " + message}
+}
 
-// notStarting changes an At to the state after the image of its Pod could not be pulled.
-func notStarting(at *v1.At) { running(at); setNotStarting(at, "ImagePullBackOff"); settled(at) }
-
-func TestThePodOfARunningAt(t *testing.T) {
-	tell(t, map[string]story{
-		"that runs is waited for": {
-			at: example(running), now: hour, cached: list(pod()), status: isRunnow,
+func TestReconcileRunningAt(t *testing.T) {
+	runCases(t, map[string]reconcileCase{
+		"a running Pod is awaited": {
+			at: example(running), now: time.Hour, pod: pod(),
 		},
-		"that ended well completes it": {
-			at: example(running), now: hour, cached: list(pod(ended(0))), writes: []string{status}, status: afterNoon + ", exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
+		"a Pod that succeeds completes the At": {
+			at: example(running), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"that failed fails it, with the exit code": {
-			at: example(running), now: hour, cached: list(pod(ended(3))), writes: []string{status}, status: afterNoon + ", failed 1, exit 3",
-			events: []string{hasFailed + ended3}, conditions: failedFor("BackoffLimitExceeded", ended3),
+		"a Pod that fails makes the At fail with the exit code": {
+			at: example(running), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)), conditions: failedConditions("BackoffLimitExceeded", exit3Message),
 		},
-		"that was evicted fails it, without an exit code": {
-			at: example(running), now: hour, cached: list(pod(evicted)), writes: []string{status}, status: afterNoon + ", failed 1",
-			events: []string{hasFailed + isEvicted}, conditions: failedFor("BackoffLimitExceeded", isEvicted),
+		"a Pod that is evicted makes the At fail without an exit code": {
+			at: example(running), now: time.Hour, pod: pod(evicted), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(evictedMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", evictedMessage),
 		},
-		"that failed for no reason fails it": {
-			at: example(running), now: hour, cached: list(pod(refused, func(p *corev1.Pod) { p.Status.Reason = "" })), writes: []string{status},
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:00:00, example-pod, failed 1",
-			events: []string{hasFailed + "The Pod ended as Failed."}, conditions: failedFor("BackoffLimitExceeded", "The Pod ended as Failed."),
+		"a Pod that fails without a reason makes the At fail": {
+			at: example(running), now: time.Hour, pod: pod(rejectedByNode, func(p *corev1.Pod) { p.Status.Reason = "" }), result: controller.Continue(),
+			writes: []string{updateStatus}, events: backoffLimitEvents("The Pod ended with phase Failed."), status: doneStatus(completedAt(noon), failedPods(1)),
+			conditions: failedConditions("BackoffLimitExceeded", "The Pod ended with phase Failed."),
 		},
-		"that is going while its command runs is waited for": {
-			at: example(running), now: hour, cached: list(pod(told)), status: isRunnow,
+		"a running Pod that is being deleted is awaited": {
+			at: example(running), now: time.Hour, pod: pod(terminating),
 		},
-		"that was told to go before its command ended did not fail": {
-			at: example(running), now: hour, cached: list(pod(ended(143), told)), status: isRunnow,
+		"a failed Pod that is being deleted does not count as a failure": {
+			at: example(running), now: time.Hour, pod: pod(exited(143), terminating),
 		},
-		"that was told to go and lost its node did not fail": {
-			at: example(running), now: hour, cached: list(pod(evicted, told)), status: isRunnow,
+		"an evicted Pod that is being deleted does not count as a failure": {
+			at: example(running), now: time.Hour, pod: pod(evicted, terminating),
 		},
-		"whose node has vanished did not fail": {
-			at: example(running), now: hour, cached: list(pod(evicted, orphaned)), status: isRunnow,
+		"a Pod whose node is gone does not count as a failure": {
+			at: example(running), now: time.Hour, pod: pod(evicted, withoutNode),
 		},
-		"that ended well although it was told to go completes it": {
-			at: example(running), now: hour, cached: list(pod(ended(0), told)), writes: []string{status}, status: afterNoon + ", exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
+		"a Pod that succeeds while it is being deleted completes the At": {
+			at: example(running), now: time.Hour, pod: pod(exited(0), terminating), result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"that is gone is made again, and nothing is counted": {
-			at: example(running), now: hour, gets: []string{getAt}, writes: []string{writePod}, status: isRunnow,
+		"a missing Pod is created again without a failure": {
+			at: example(running), now: time.Hour, reads: []string{getAt}, writes: []string{createPod},
 		},
-		"whose image cannot be pulled shows it": {
-			at: example(running), cached: list(pod(waiting("ErrImagePull"))), writes: []string{status}, status: isRunnow,
-			events: []string{"Normal PodNotStarting default/example: " + pullFails}, conditions: notReady("PodNotStarting", pullFails),
+		"an image that cannot be pulled is reported": {
+			at: example(running), pod: pod(waiting("ErrImagePull")), writes: []string{updateStatus},
+			events: []string{"Normal PodNotStarting default/example: " + pullMessage}, conditions: progressingConditions("PodNotStarting", pullMessage),
 		},
-		"whose image still cannot be pulled shows it no second time": {
-			at: example(notStarting), cached: list(pod(waiting("ErrImagePull"))), status: isRunnow,
+		"an image that still cannot be pulled is not reported again": {
+			at: example(notStarting), pod: pod(waiting("ErrImagePull")),
 		},
-		"whose image still cannot be pulled, in the other word, shows it no second time": {
-			at: example(notStarting), cached: list(pod(waiting("ImagePullBackOff"))), status: isRunnow,
+		"an image that still cannot be pulled is not reported again with another reason": {
+			at: example(notStarting), pod: pod(waiting("ImagePullBackOff")),
 		},
-		"whose image is there at last runs": {
-			at: example(notStarting), cached: list(pod()), writes: []string{status}, status: isRunnow,
-			events: []string{isRunning}, conditions: notReady("Running", runs),
+		"an At is Running once the image is pulled": {
+			at: example(notStarting), pod: pod(), writes: []string{updateStatus},
+			events: []string{runningEvent}, conditions: progressingConditions("Running", runningMessage),
 		},
-		"that is only being prepared has no trouble": {
-			at: example(running), cached: list(pod(waiting("ContainerCreating"))), status: isRunnow,
+		"a container that is being created is not reported": {
+			at: example(running), pod: pod(waiting("ContainerCreating")),
 		},
-		"of an At of v1alpha1, which has no times, gives it one": {
-			at: example(func(at *v1.At) { at.Status.Phase = v1.AtRunning }), now: hour, cached: list(pod()), writes: []string{status},
-			status: "Running, started 13:00:00, example-pod", events: []string{isRunning}, conditions: notReady("Running", runs),
+		"an At of v1alpha1 without a start time gets the current time": {
+			at: example(withPhase(v1.AtRunning)), now: time.Hour, pod: pod(), writes: []string{updateStatus}, events: []string{runningEvent},
+			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
 		},
 	})
 }
 
-func TestTheActiveDeadline(t *testing.T) {
-	exceeded := []string{"Warning DeadlineExceeded default/example: " + tooLong}
-	tell(t, map[string]story{
-		"ahead is a time to look again": {
-			at: example(running, deadline(60)), now: 20 * time.Second, cached: list(pod()), after: 40 * time.Second, status: isRunnow,
+func TestActiveDeadline(t *testing.T) {
+	exceeded := []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}
+	conditions := failedConditions("DeadlineExceeded", activeDeadlineMessage)
+	runCases(t, map[string]reconcileCase{
+		"the next reconcile starts at the deadline": {
+			at: example(running, withActiveDeadline(60)), now: 20 * time.Second, pod: pod(), result: controller.Result{RequeueAfter: 40 * time.Second},
 		},
-		"beyond all time is cut": {
-			at: example(running, deadline(math.MaxInt64)), cached: list(pod()), after: math.MaxInt64 / time.Second * time.Second, status: isRunnow,
+		"the longest deadline does not overflow": {
+			at: example(running, withActiveDeadline(math.MaxInt64)), pod: pod(), result: checkClock,
 		},
-		"past ends the very Pod that was seen": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), writes: []string{deletePod, status},
-			status: afterNoon, events: exceeded, conditions: failedFor("DeadlineExceeded", tooLong),
+		"an exceeded deadline deletes the observed Pod": {
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), result: controller.Continue(),
+			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
-		"past spares a Pod that has just ended well": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), live: list(pod(ended(0), newerPod)),
-			writes: []string{deletePod}, err: "it is another one, or has changed", status: isRunnow, next: []string{status},
+		"an exceeded deadline does not delete a Pod that has just succeeded": {
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) { f.changePod(exited(0)) },
+			writes: []string{deletePod}, err: conflictError, next: []string{updateStatus},
 		},
-		"past waits for the event if the Pod has just gone": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod()), live: list(), writes: []string{deletePod},
-			err: controller.AwaitDeletion().Error(), status: isRunnow, conditions: notReady("Running", runs), next: []string{deletePod, status},
-			refuse: map[string]error{"delete pods": errNotFound},
+		"an exceeded deadline awaits the event of a Pod that has just been deleted": {
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) { f.Remove(pod()) },
+			writes: []string{deletePod}, err: controller.AwaitDeletion().Error(), next: []string{updateStatus},
 		},
-		"past need not end a Pod that is going": {
-			at: example(running, deadline(60)), now: time.Minute, cached: list(pod(told)), writes: []string{status},
-			status: afterNoon, events: exceeded, conditions: failedFor("DeadlineExceeded", tooLong),
+		"an exceeded deadline does not delete a Pod that is being deleted": {
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(terminating), result: controller.Continue(),
+			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
-		"does not count against a command that has ended": {
-			at: example(running, deadline(60)), now: hour, cached: list(pod(ended(0))), writes: []string{status}, status: afterNoon + ", exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
+		"an exceeded deadline does not matter for a command that has succeeded": {
+			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"ahead of the next try is when to look again": {
-			at: example(tries(2), retrying(1), deadline(65)), now: time.Minute, cached: list(pod(ended(3))), after: 5 * time.Second, status: isRunnow + ", failed 1, exit 3",
+		"a deadline before the next retry is when the next reconcile starts": {
+			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(65)), now: time.Minute, pod: pod(exited(3)),
+			result: controller.Result{RequeueAfter: 5 * time.Second},
 		},
-		"past takes away the tries that are left": {
-			at: example(tries(2), retrying(1), deadline(60)), now: 65 * time.Second, cached: list(pod(ended(3))), writes: []string{status},
-			status: "Done, scheduled 12:00:00, started 12:00:00, completed 12:01:05, example-pod, failed 1, exit 3",
-			events: exceeded, conditions: failedFor("DeadlineExceeded", tooLong),
-		},
-	})
-}
-
-func TestAFailureWithTriesLeft(t *testing.T) {
-	counted := isRunnow + ", failed 1, exit 3"
-	tell(t, map[string]story{
-		"is counted, and its Pod stays for a while": {
-			at: example(running, tries(2)), now: time.Minute, cached: list(pod(ended(3))), after: 10 * time.Second, writes: []string{status},
-			status: counted, events: []string{isRetrying}, conditions: notReady("Retrying", nextTry),
-		},
-		"is counted once however often it is seen": {
-			at: example(tries(2), retrying(1)), now: 69 * time.Second, cached: list(pod(ended(3))), after: time.Second, status: counted,
-		},
-		"seen late is stored before its Pod goes": {
-			at: example(running, tries(2)), now: hour, cached: list(pod(ended(3))), writes: []string{status}, after: controller.Continue().RequeueAfter,
-			status: counted, events: []string{isRetrying}, conditions: notReady("Retrying", nextTry), next: []string{deletePod},
-		},
-		"that was stored before a crash makes room for the next Pod": {
-			at: example(tries(2), retrying(1)), now: 70 * time.Second, cached: list(pod(ended(3))), writes: []string{deletePod},
-			status: counted, next: []string{writePod},
-		},
-		"whose Pod is going already is waited for": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3), told)), status: counted,
-		},
-		"whose Pod changed meanwhile is looked at again": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3))), live: list(pod(ended(3), newerPod)), writes: []string{deletePod},
-			err: "it is another one, or has changed", status: counted, next: []string{deletePod},
-		},
-		"whose Pod cannot be deleted is shown": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(3))), refuse: map[string]error{"delete pods": errNoAnswer}, writes: []string{deletePod, status},
-			err: "deleting Pod default/example-pod: no answer", status: counted, events: []string{"Warning ReconcileError default/example: deleting Pod default/example-pod: no answer"},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Retrying: " + nextTry, "Ready=False ReconcileError: deleting Pod default/example-pod: no answer"},
-			next:       []string{deletePod, status},
-		},
-		"of the second Pod counts as two": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(ended(4), attempt("1"))), writes: []string{status}, status: afterNoon + ", failed 2, exit 4",
-			events: []string{hasFailed + "The command ended with exit code 4."}, conditions: failedFor("BackoffLimitExceeded", "The command ended with exit code 4."),
-		},
-		"is followed by a Pod that may run": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(attempt("1"))), status: counted,
-		},
-		"is followed by a Pod that may end well": {
-			at: example(tries(2), retrying(1)), now: hour, cached: list(pod(attempt("1"), ended(0))), writes: []string{status}, status: afterNoon + ", failed 1, exit 0",
-			events: []string{"Normal CommandSucceeded default/example: " + ended0}, conditions: complete(ended0),
-		},
-		"by eviction waits as any other": {
-			at: example(running, tries(2)), now: time.Minute, cached: list(pod(evicted)), after: 10 * time.Second, writes: []string{status},
-			status: isRunnow + ", failed 1", events: []string{isRetrying}, conditions: notReady("Retrying", nextTry),
-		},
-		"by eviction makes room as any other": {
-			at: example(tries(2), retrying(1)), now: 70 * time.Second, cached: list(pod(evicted)), writes: []string{deletePod, status},
-			status: isRunnow + ", failed 1", conditions: notReady("Retrying", nextTry), next: []string{writePod},
-		},
-		"by a refusal of the node waits from when the Pod was made": {
-			at: example(running, tries(2)), now: time.Second, cached: list(pod(refused)), after: 9 * time.Second, writes: []string{status},
-			status: isRunnow + ", failed 1", events: []string{isRetrying}, conditions: notReady("Retrying", nextTry),
-		},
-		"of as many tries as there can be says how many": {
-			at: example(running, func(at *v1.At) { n := int32(math.MaxInt32); at.Spec.BackoffLimit = &n }), now: time.Minute, cached: list(pod(ended(3))),
-			after: 10 * time.Second, writes: []string{status}, status: counted,
-			events:     []string{"Normal Retrying default/example: 1 of 2147483648 tries failed; the next follows."},
-			conditions: notReady("Retrying", "1 of 2147483648 tries failed; the next follows."),
+		"an exceeded deadline cancels the remaining retries": {
+			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(60)), now: 65 * time.Second, pod: pod(exited(3)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(65*time.Second)), failedPods(1), exitCode(3)), conditions: conditions,
 		},
 	})
 }
 
-func TestAFinishedAt(t *testing.T) {
-	const deleteAt = "delete ats default/example"
-	tell(t, map[string]story{
-		"does nothing": {at: example(succeeded), now: hour, cached: list(pod(ended(0))), status: afterNoon + ", exit 0"},
-		"is Ready again once what kept it from going is gone": {
-			at: example(succeeded, undeletable), now: hour, writes: []string{status}, status: afterNoon + ", exit 0",
-			events: []string{"Normal CommandSucceeded default/example: It is over."}, conditions: complete("It is over."),
+func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
+	const exit4Message = "The command ended with exit code 4."
+	const manyRetriesMessage = "1 of 2147483648 attempts failed. The next attempt follows."
+	conditions := progressingConditions("Retrying", retryingMessage)
+	runCases(t, map[string]reconcileCase{
+		"a failure is counted, and its Pod is not deleted before the delay": {
+			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Result{RequeueAfter: 10 * time.Second},
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions,
 		},
-		"does nothing without its Pod, either":   {at: example(succeeded), now: hour, status: afterNoon + ", exit 0"},
-		"that failed stays Degraded and Stalled": {at: example(broken), now: hour, cached: list(pod(ended(3))), status: afterNoon},
-		"ends a Pod that a process has made which had not heard of it": {
-			at: example(broken), now: hour, cached: list(pod()), writes: []string{deletePod}, status: afterNoon, next: []string{},
+		"a failure that is observed again is counted once": {
+			at: example(withBackoffLimit(1), retrying(1)), now: 69 * time.Second, pod: pod(exited(3)), result: controller.Result{RequeueAfter: time.Second},
 		},
-		"leaves a Pod of somebody else's alone": {at: example(broken), now: hour, cached: list(pod(unowned)), status: afterNoon},
-		"that cannot end such a Pod shows it": {
-			at: example(broken), now: hour, cached: list(pod()), refuse: map[string]error{"delete pods": errNoAnswer}, writes: []string{deletePod, status}, status: afterNoon,
-			err:    "deleting Pod default/example-pod: no answer",
-			events: []string{"Warning ReconcileError default/example: deleting Pod default/example-pod: no answer"},
-			conditions: []string{
-				"Degraded=True BackoffLimitExceeded: It is over.", "Failed=True BackoffLimitExceeded: It is over.", "Progressing=False BackoffLimitExceeded: It is over.",
-				"Ready=False ReconcileError: deleting Pod default/example-pod: no answer", "Stalled=True BackoffLimitExceeded: It is over.",
-			}, next: []string{deletePod, status},
+		"a failure that is observed late is stored before its Pod is deleted": {
+			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions,
+			next: []string{deletePod},
 		},
-		"that v1alpha1 tells of is left as it is": {
-			at: example(func(at *v1.At) { at.Status.Phase = v1.AtDone }, goAfter(0)), now: hour, writes: []string{status}, status: "Done",
-			conditions: []string{"Degraded=False AsExpected"},
+		"the Pod of a failure that an earlier process stored is deleted before the next Pod is created": {
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{deletePod}, next: []string{createPod},
 		},
-		"stays as long as it may":         {at: example(succeeded, goAfter(90)), now: 2 * time.Minute, after: 30 * time.Second, status: afterNoon + ", exit 0"},
-		"goes when its time is over":      {at: example(succeeded, goAfter(90)), now: 150 * time.Second, writes: []string{deleteAt}, status: "gone"},
-		"goes at once if it may not stay": {at: example(broken, goAfter(0)), now: time.Minute, writes: []string{deleteAt}, status: "gone"},
-		"that changed meanwhile does not go before that was seen": {
-			at: example(succeeded, goAfter(0)), onServer: func(at *v1.At) { newer(at); goAfter(math.MaxInt32)(at) }, now: hour,
-			writes: []string{deleteAt}, err: "it is another one, or has changed", status: afterNoon + ", exit 0",
+		"a failed Pod that is being deleted is awaited": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating),
 		},
-		"that somebody has deleted is gone": {
-			at: example(succeeded, goAfter(0)), onServer: func(at *v1.At) { at.Name = "another" }, now: hour, writes: []string{deleteAt}, status: "gone",
-			err: controller.AwaitDeletion().Error(),
+		"a failed Pod that has just changed is read again before it is deleted": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)), unobserved: func(f fixture) { f.changePod(touchPod) },
+			writes: []string{deletePod}, err: conflictError, next: []string{deletePod},
 		},
-		"that cannot be deleted shows it": {
-			at: example(broken, goAfter(0)), now: hour, refuse: map[string]error{"delete ats": errNoAnswer}, writes: []string{deleteAt, status}, status: afterNoon,
-			err:    "deleting At default/example, whose ttlSecondsAfterFinished has passed: no answer",
-			events: []string{"Warning ReconcileError default/example: deleting At default/example, whose ttlSecondsAfterFinished has passed: no answer"},
-			conditions: []string{
-				"Degraded=True BackoffLimitExceeded: It is over.", "Failed=True BackoffLimitExceeded: It is over.", "Progressing=False BackoffLimitExceeded: It is over.",
-				"Ready=False ReconcileError: deleting At default/example, whose ttlSecondsAfterFinished has passed: no answer", "Stalled=True BackoffLimitExceeded: It is over.",
-			}, next: []string{deleteAt, status},
+		"a failed Pod that cannot be deleted is reported": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)), fail: map[string]error{"delete pods": errNoResponse},
+			writes: []string{deletePod, updateStatus}, err: deletePodError, events: []string{"Warning ReconcileError default/example: " + deletePodError},
+			conditions: erroredConditions("Retrying", retryingMessage, deletePodError), next: []string{deletePod, updateStatus},
+		},
+		"the failure of the second Pod is counted as the second": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(4), withAttempt("1")), result: controller.Continue(),
+			writes: []string{updateStatus}, events: backoffLimitEvents(exit4Message), status: doneStatus(failedPods(2), exitCode(4)),
+			conditions: failedConditions("BackoffLimitExceeded", exit4Message),
+		},
+		"the second Pod is awaited": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(withAttempt("1")),
+		},
+		"the second Pod completes the At": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(withAttempt("1"), exited(0)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(failedPods(1), exitCode(0)), conditions: completeConditions(exit0Message),
+		},
+		"an eviction delays the next Pod like any failure": {
+			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(evicted), result: controller.Result{RequeueAfter: 10 * time.Second},
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions,
+		},
+		"an evicted Pod is deleted before the next Pod is created": {
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(evicted), writes: []string{deletePod, updateStatus},
+			status: runningStatus(failedPods(1)), conditions: conditions, next: []string{createPod},
+		},
+		"the delay after a rejection by the node begins at the creation of the Pod": {
+			at: example(running, withBackoffLimit(1)), now: time.Second, pod: pod(rejectedByNode), result: controller.Result{RequeueAfter: 9 * time.Second},
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions,
+		},
+		"the largest number of attempts is reported correctly": {
+			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)), result: controller.Result{RequeueAfter: 10 * time.Second},
+			writes: []string{updateStatus}, events: []string{"Normal Retrying default/example: " + manyRetriesMessage},
+			status: runningStatus(failedPods(1), exitCode(3)), conditions: progressingConditions("Retrying", manyRetriesMessage),
+		},
+	})
+}
+
+func TestReconcileFinishedAt(t *testing.T) {
+	const deleteAtError = "deleting At default/example, whose ttlSecondsAfterFinished has passed: no response"
+	failedWith := func(err string) []string {
+		lines := failedConditions("BackoffLimitExceeded", endedMessage)
+		lines[3] = "Ready=False ReconcileError: " + err
+		return lines
+	}
+	runCases(t, map[string]reconcileCase{
+		"a finished At with its Pod does not change": {
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0)),
+		},
+		"an At is Ready again after an earlier error of its deletion": {
+			at: example(succeeded, undeletable), now: time.Hour, writes: []string{updateStatus},
+			events: []string{"Normal CommandSucceeded default/example: " + endedMessage}, conditions: completeConditions(endedMessage),
+		},
+		"a finished At without its Pod does not change": {
+			at: example(succeeded), now: time.Hour,
+		},
+		"a failed At stays Degraded and Stalled": {
+			at: example(failed), now: time.Hour, pod: pod(exited(3)),
+		},
+		"a Pod that an outdated process created is deleted": {
+			at: example(failed), now: time.Hour, pod: pod(), writes: []string{deletePod},
+		},
+		"a Pod of somebody else is not deleted": {
+			at: example(failed), now: time.Hour, pod: pod(unowned),
+		},
+		"a Pod of an outdated process that cannot be deleted is reported": {
+			at: example(failed), now: time.Hour, pod: pod(), fail: map[string]error{"delete pods": errNoResponse}, err: deletePodError,
+			writes: []string{deletePod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + deletePodError},
+			conditions: failedWith(deletePodError), next: []string{deletePod, updateStatus},
+		},
+		"a finished At of v1alpha1 without times keeps its status": {
+			at: example(withPhase(v1.AtDone), withTTL(0)), now: time.Hour, writes: []string{updateStatus},
+			status: &v1.AtStatus{ObservedGeneration: 1, Phase: v1.AtDone}, conditions: []string{"Degraded=False AsExpected"},
+		},
+		"an At is not deleted before its TTL has passed": {
+			at: example(succeeded, withTTL(90)), now: 2 * time.Minute, result: controller.Result{RequeueAfter: 30 * time.Second},
+		},
+		"an At is deleted once its TTL has passed": {
+			at: example(succeeded, withTTL(90)), now: 150 * time.Second, writes: []string{deleteAt}, deleted: true,
+		},
+		"an At without time to live is deleted at once": {
+			at: example(failed, withTTL(0)), now: time.Minute, writes: []string{deleteAt}, deleted: true,
+		},
+		"an At whose TTL has just been extended is not deleted": {
+			at: example(succeeded, withTTL(0)), unobserved: func(f fixture) { f.Change(withTTL(math.MaxInt32)) }, now: time.Hour,
+			writes: []string{deleteAt}, err: conflictError, next: []string{updateStatus}, // because the generation has changed
+		},
+		"the event of an At that a user has just deleted is awaited": {
+			at: example(succeeded, withTTL(0)), unobserved: func(f fixture) { f.Remove(f.Object()) }, now: time.Hour,
+			writes: []string{deleteAt}, err: controller.AwaitDeletion().Error(),
+		},
+		"an At that cannot be deleted is reported": {
+			at: example(failed, withTTL(0)), now: time.Hour, fail: map[string]error{"delete ats": errNoResponse}, err: deleteAtError,
+			writes: []string{deleteAt, updateStatus}, events: []string{"Warning ReconcileError default/example: " + deleteAtError},
+			conditions: failedWith(deleteAtError), next: []string{deleteAt, updateStatus},
 		},
 	})
 }

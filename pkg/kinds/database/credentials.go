@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// desiredSecret returns the connection Secret. It uses password only if the Secret has none yet: see
+// desiredSecret returns the connection Secret. An existing Secret keeps its own password: see
 // credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	meta := metaOf(db)
@@ -26,14 +26,14 @@ func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	}, password)
 }
 
-// checkPassword returns a Terminal error for a password with a control character, which the start
-// script cannot read.
+// checkPassword returns a Terminal error for a password with a control character. The start script does not
+// set such a password on the server.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
-		"PostgreSQL keeps the password that it has: the one in Secret %s has a line break or another control character; change it, or delete the Secret for a new one", s.Name)))
+		"PostgreSQL keeps its current password, because the password in Secret %s contains a line break or another control character; change the password, or delete the Secret to generate a new one", s.Name)))
 }
 
 // passwordDigest returns a digest of the password, keyed with the UID of the Secret. Only users who may

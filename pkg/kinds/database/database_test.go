@@ -1,374 +1,336 @@
 package database
 
 import (
-	"context"
 	"errors"
-	"maps"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
-	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-const (
-	updateStatus = "update databases/status default/shop"
-	patchClaim   = "patch persistentvolumeclaims default/shop"
-	patchSecret  = "patch secrets default/shop-credentials"
-	patchSet     = "patch statefulsets default/shop"
-)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func grown(size string) func(*v1alpha1.Database) {
-	return func(db *v1alpha1.Database) { db.Spec.Storage.Size = resource.MustParse(size) }
-}
-
-func TestWhatADatabaseMakes(t *testing.T) {
-	w := newWorld(t, example(func(db *v1alpha1.Database) { db.Finalizers = nil }))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
-	}
+func TestReconcileCreatesChildrenOfDatabase(t *testing.T) {
+	f := newFixture(t, example(func(db *v1alpha1.Database) { db.Finalizers = nil }))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{
-		"patch databases default/shop", // the finalizer comes first
-		"create secrets default/shop-credentials", "create services default/shop", "create persistentvolumeclaims default/shop", "create statefulsets default/shop",
-		updateStatus,
-	}, w.journal.Writes())
-	status := w.db().Status
+		patchDatabase, // the finalizer is added first
+		createSecret, createService, createClaim, createStatefulSet, updateStatus,
+	}, r.Writes)
+	status := f.Object().Status
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, status.Phase)
 	controllertest.Equal(t, "binding", &v1alpha1.SecretBinding{Name: "shop-credentials"}, status.Binding)
 	controllertest.Equal(t, "storage", "1Gi", status.Storage.String())
-	if claim := w.claim(); len(claim.OwnerReferences) > 0 {
-		t.Errorf("garbage collection would take the claim: %v", claim.OwnerReferences)
+	// Garbage collection would delete a claim with an owner reference.
+	controllertest.Equal(t, "owner references of the claim", nil, f.claim().OwnerReferences)
+	f.start()
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, f.Object().Status.Phase)
+	r = f.Reconcile()
+	if r.Err != nil || !r.Result.Check || r.Result.RequeueAfter < 9*time.Minute || r.Result.RequeueAfter > 11*time.Minute {
+		t.Errorf("the no-op reconcile returned %+v, %v", r.Result, r.Err)
 	}
-	w.comeUp()
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, w.db().Status.Phase)
-	before := len(w.journal.Writes())
-	result, err := w.pass()
-	if err != nil || !result.Check || result.RequeueAfter < 9*time.Minute || result.RequeueAfter > 11*time.Minute {
-		t.Errorf("a pass at rest ended with %+v, %v", result, err)
-	}
-	controllertest.Equal(t, "writes at rest", nil, w.journal.Writes()[before:])
+	controllertest.Equal(t, "writes of the no-op reconcile", nil, r.Writes)
 }
 
-func TestTheVolume(t *testing.T) {
-	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
+// refusedGrowth is the error of the API server for a claim whose storage class allows no expansion.
+var refusedGrowth = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
+
+func TestReconcileVolume(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*v1alpha1.Database)
-		others func(*corev1.PersistentVolumeClaim)
-		refuse error
-		writes []string
-		size   string
-		reason string
+		change      func(*v1alpha1.Database)
+		changeClaim func(*corev1.PersistentVolumeClaim)
+		stopped     bool // whether PostgreSQL does not run
+		refuse      error
+		writes      []string
+		size        string
+		reason      string
+		err         string // a part of the error
 	}{
-		"grows":                                  {change: grown("2Gi"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available"},
-		"stays larger than is wanted":            {others: size("5Gi"), writes: []string{patchClaim, updateStatus}, size: "5Gi", reason: "Available"},
-		"that is not there yet does not grow":    {change: grown("2Gi"), others: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending }, writes: []string{updateStatus}, size: "1Gi", reason: "Available"},
-		"that cannot grow stays, and it says so": {change: grown("2Gi"), refuse: refused, writes: []string{patchClaim, updateStatus}, size: "1Gi", reason: "StorageCannotGrow"},
-		"that cannot grow holds up nothing else": {
-			change: func(db *v1alpha1.Database) { grown("2Gi")(db); db.Spec.Image = "postgres:17.6" }, refuse: refused,
-			writes: []string{patchClaim, patchSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
+		"a larger size in the spec grows the volume": {
+			change: withSize("2Gi"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available",
 		},
-		"of another class stays, and it says so": {
-			change: func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+		"a claim that is larger than the spec keeps its size": {
+			changeClaim: requesting("5Gi"), writes: []string{patchClaim, updateStatus}, size: "5Gi", reason: "Available",
 		},
-		"of another class does not grow first": {
-			change: func(db *v1alpha1.Database) { grown("2Gi")(db); db.Spec.Storage.StorageClassName = ptr.To("fast") }, writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+		"an unbound claim does not grow": {
+			change: withSize("2Gi"), changeClaim: func(c *corev1.PersistentVolumeClaim) {
+				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+			}, stopped: true, writes: []string{updateStatus}, size: "1Gi", reason: "Starting",
 		},
-		"that was asked for too much can be asked for less, while it has less": {
-			change: grown("2Gi"), others: size("1Ti"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available",
+		"a refused growth is reported, and the claim keeps its size": {
+			change: withSize("2Gi"), refuse: refusedGrowth, writes: []string{patchClaim, updateStatus}, size: "1Gi",
+			reason: "StorageCannotGrow", err: "the class does not allow it",
 		},
-		"that somebody has deleted is told of, and its Pod left alone": {
-			change: func(db *v1alpha1.Database) { db.Spec.Image = "postgres:17.6" }, others: func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
-			writes: []string{updateStatus}, size: "1Gi", reason: "VolumeDeleted",
+		"a refused growth does not stop the next steps": {
+			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withImage("postgres:17.6")(db) }, refuse: refusedGrowth,
+			writes: []string{patchClaim, patchStatefulSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow", err: "the class does not allow it",
 		},
-		"that is gone is told of": {
-			others: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{updateStatus}, size: "1Gi", reason: "VolumeLost",
+		"another storage class is reported, and the claim keeps its class": {
+			change: withClass("fast"), writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch", err: `"fast"`,
+		},
+		"a claim of another storage class does not grow": {
+			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withClass("fast")(db) },
+			writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch", err: `"fast"`,
+		},
+		"a requested size shrinks while it exceeds the capacity": {
+			change: withSize("2Gi"), changeClaim: requesting("1Ti"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available",
+		},
+		"a claim that is being deleted is reported, and the Pod stays": {
+			change: withImage("postgres:17.6"), changeClaim: func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Now()) },
+			writes: []string{updateStatus}, size: "1Gi", reason: "VolumeDeleted", err: "PersistentVolumeClaim shop is being deleted",
+		},
+		"a lost volume is reported": {
+			changeClaim: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{updateStatus}, size: "1Gi", reason: "VolumeLost",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := up(t)
+			f := readyFixture(t)
 			if c.change != nil {
-				w.change(c.change)
+				f.Change(c.change)
 			}
-			if c.others != nil {
-				claim := w.claim()
-				c.others(claim)
-				w.update("persistentvolumeclaims", claim)
+			if c.changeClaim != nil {
+				f.changeClaim(c.changeClaim)
+			}
+			if c.stopped {
+				f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.ReadyReplicas = 0 })
 			}
 			if c.refuse != nil {
-				w.journal.FailNext("patch", "persistentvolumeclaims", c.refuse)
+				f.Journal.FailNext("patch", "persistentvolumeclaims", c.refuse)
 			}
-			before := len(w.journal.Writes())
-			_, err := w.pass()
-			controllertest.Equal(t, "it is said", strings.HasPrefix(c.reason, "StorageC") || c.reason == "VolumeDeleted", err != nil)
-			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
-			controllertest.Equal(t, "size", c.size, sizeOf(w.claim()).String())
-			controllertest.Equal(t, "status.storage", "1Gi", w.db().Status.Storage.String()) // the capacity
-			controllertest.Equal(t, "class", "standard", *w.claim().Spec.StorageClassName)
-			controllertest.Equal(t, "reason", c.reason, reason(w.db()))
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, c.err, r.Err)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
+			controllertest.Equal(t, "size", c.size, sizeOf(f.claim()).String())
+			controllertest.Equal(t, "status.storage", "1Gi", f.Object().Status.Storage.String()) // the capacity
+			controllertest.Equal(t, "class", "standard", *f.claim().Spec.StorageClassName)
+			controllertest.Equal(t, "reason", c.reason, f.reason())
 		})
 	}
 }
 
-// TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen uses the same refusals in all reconciles.
-func TestAVolumeThatCannotGrowIsAskedAgainOnlyNowAndThen(t *testing.T) {
-	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
-	clk := clocktesting.NewFakePassiveClock(time.Now())
-	r := controller.NewRefusals[string](clk)
-	w := up(t)
-	asked := func(want int, why string) {
+func TestReconcileDelaysRetryOfRefusedVolumeExpansion(t *testing.T) {
+	f := readyFixture(t)
+	reconcile := func(when string, writes ...string) {
 		t.Helper()
-		w.forget()
-		pipeline := w.fill()
-		pipeline.Reconciler.(*reconciler).refusals = r
-		w.journal.FailNext("patch", "persistentvolumeclaims", refused)
-		before := w.journal.Writes()
-		_, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
-		n := 0
-		for _, write := range w.journal.Writes()[len(before):] {
-			if write == patchClaim {
-				n++
-			}
+		if len(writes) > 0 {
+			f.Journal.FailNext("patch", "persistentvolumeclaims", refusedGrowth)
 		}
-		if n != want || err == nil || reason(w.db()) != "StorageCannotGrow" {
-			t.Errorf("%s it was asked %d times, and the error is %v", why, n, err)
-		}
+		r := f.Reconcile()
+		controllertest.ErrorContains(t, "the class does not allow it", r.Err)
+		controllertest.Equal(t, "reason "+when, "StorageCannotGrow", f.reason())
+		controllertest.Equal(t, "writes "+when, writes, r.Writes)
 	}
-	w.change(grown("2Gi"))
-	asked(1, "at first")
-	asked(0, "at the next event")
-	clk.SetTime(clk.Now().Add(growthRetry))
-	asked(1, "later")
-	w.change(grown("3Gi"))
-	asked(1, "for another size")
-	asked(0, "at the next event")
+	f.Change(withSize("2Gi"))
+	reconcile("of the first attempt", patchClaim, updateStatus)
+	reconcile("at the next event")
+	f.Clock.Step(growthRetry)
+	reconcile("after the delay", patchClaim)
+	f.Change(withSize("3Gi"))
+	reconcile("for another size", patchClaim, updateStatus)
+	reconcile("at the next event")
 }
 
-func size(quantity string) func(*corev1.PersistentVolumeClaim) {
+// requesting returns a change of the size that a claim requests.
+func requesting(size string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
-		c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(quantity)
+		c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
 	}
 }
 
-func reason(db *v1alpha1.Database) string {
-	for _, c := range db.Status.Conditions {
-		if c.Type == "Ready" {
-			return c.Reason
-		}
-	}
-	return ""
-}
-
-func TestAVolumeIsTakenUpByTheNextOfTheName(t *testing.T) {
-	w := up(t)
-	left := w.claim()
-	again := newWorld(t, example(func(db *v1alpha1.Database) { db.UID = "another-uid" }), left)
-	if _, err := again.pass(); err != nil {
-		t.Fatal(err)
-	}
-	for _, write := range again.journal.Writes() {
-		if strings.Contains(write, "persistentvolumeclaims") {
-			t.Errorf("the claim cost a write: %s", write)
-		}
-	}
-	controllertest.Equal(t, "claim", left.UID, again.claim().UID)
-
-	// The storage class of an existing claim need not be in the spec.
-	classed := up(t, func(db *v1alpha1.Database) { db.Spec.Storage.StorageClassName = ptr.To("fast") })
-	again = newWorld(t, example(func(db *v1alpha1.Database) { db.UID = "another-uid" }), classed.claim())
-	if _, err := again.pass(); err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "class", "fast", *again.claim().Spec.StorageClassName)
-
-	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs"}}
-	foreign := newWorld(t, example(), theirs)
-	if _, err := foreign.pass(); err == nil {
-		t.Error("a claim of somebody else's was taken up")
-	}
-	controllertest.Equal(t, "reason", "NameConflict", reason(foreign.db()))
-	controllertest.Equal(t, "their claim", theirs, foreign.claim())
-}
-
-func TestTheVolumeOfADeletedDatabase(t *testing.T) {
-	const remove, release = "delete persistentvolumeclaims default/shop", "patch databases default/shop"
-	deleted := func(policy v1alpha1.DeletionPolicy, finalizers ...string) func(*v1alpha1.Database) {
-		return func(db *v1alpha1.Database) {
-			db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, policy
-			db.Finalizers = append(db.Finalizers, finalizers...)
-		}
-	}
+func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
+	created := []string{createSecret, createService, createStatefulSet, updateStatus}
 	for name, c := range map[string]struct {
-		cached, live func(*v1alpha1.Database)
-		others       func(w *world)
-		writes       []string
+		claim  *corev1.PersistentVolumeClaim
+		writes []string
+		reason string
+		err    string // a part of the error
 	}{
-		"stays with Retain": {cached: deleted(v1alpha1.DeletionRetain), writes: []string{release}},
-		"goes with Delete":  {cached: deleted(v1alpha1.DeletionDelete), writes: []string{remove, release}},
-		"stays if the last word, which the cache does not have yet, is Retain": {
-			cached: deleted(v1alpha1.DeletionDelete), live: func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain }, writes: []string{release},
+		"the claim of an earlier Database is reused": {
+			claim: readyFixture(t).claim(), writes: created, reason: "Starting",
 		},
-		"stays if another Database has the name by now": {
-			cached: deleted(v1alpha1.DeletionDelete), live: func(db *v1alpha1.Database) { db.UID = "another-uid" }, writes: []string{release},
+		"the storage class of an earlier claim need not be in the spec": {
+			claim: readyFixture(t, withClass("fast")).claim(), writes: []string{createSecret, createService, patchClaim, createStatefulSet, updateStatus}, reason: "Starting",
 		},
-		"stays with the other children that are orphaned": {cached: deleted(v1alpha1.DeletionDelete, metav1.FinalizerOrphanDependents), writes: []string{release}},
-		"stays with the other children that were orphaned a moment ago": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
-			s := w.statefulSet()
-			s.OwnerReferences = nil
-			w.update("statefulsets", s)
-		}, writes: []string{release}},
-		"goes although its label was taken away": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
-			claim := w.claim()
-			claim.Labels = nil
-			w.update("persistentvolumeclaims", claim)
-		}, writes: []string{remove, release}},
-		"goes although the StatefulSet has gone": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
-			if err := w.kube.Tracker().Delete(appsv1.SchemeGroupVersion.WithResource("statefulsets"), "default", "shop"); err != nil {
-				t.Fatal(err)
-			}
-		}, writes: []string{remove, release}},
-		"may be gone already": {cached: deleted(v1alpha1.DeletionDelete), others: func(w *world) {
-			if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", "shop"); err != nil {
-				t.Fatal(err)
-			}
-		}, writes: []string{release}},
+		"a claim of somebody else is not reused": {
+			claim:  &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs", ResourceVersion: "1"}},
+			writes: []string{createSecret, createService, createClaim, updateStatus}, reason: "NameConflict", err: "already exists",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := up(t)
-			w.change(c.cached)
-			if c.others != nil {
-				c.others(w)
-			}
-			w.forget()
-			pipeline, before := w.fill(), len(w.journal.Writes())
-			if c.live != nil {
-				w.change(c.live)
-			}
-			if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err != nil {
-				t.Fatal(err)
-			}
-			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
+			f := newFixture(t, example(withUID("another-uid")), c.claim)
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, c.err, r.Err)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
+			// The reconcile may change only the record of the claim.
+			controllertest.Equal(t, "claim", c.claim, f.claim(), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion"),
+				cmpopts.IgnoreMapEntries(func(key, _ string) bool { return key == children.RecordAnnotation }))
+			controllertest.Equal(t, "reason", c.reason, f.reason())
 		})
 	}
 }
 
-// TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs has the API server fail, or return one 404 for an
-// object that the cache has.
-func TestDataIsKeptWhileItIsUnknownWhatTheLastWordIs(t *testing.T) {
-	for _, c := range []struct {
+// deleted returns a change that marks a Database as being deleted, with the given policy and additional
+// finalizers.
+func deleted(policy v1alpha1.DeletionPolicy, finalizers ...string) func(*v1alpha1.Database) {
+	return func(db *v1alpha1.Database) {
+		db.DeletionTimestamp, db.Spec.DeletionPolicy = new(metav1.Now()), policy
+		db.Finalizers = append(db.Finalizers, finalizers...)
+	}
+}
+
+func TestFinalizeVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		delete func(*v1alpha1.Database)
+		before func(fixture) // changes that the caches observe
+		after  func(fixture) // changes that the caches do not observe, so that the reconcile ends in a conflict
+		writes []string
+		next   []string // the writes of the reconcile after a conflict
+	}{
+		"the claim stays with deletionPolicy Retain":      {delete: deleted(v1alpha1.DeletionRetain), writes: []string{patchDatabase}},
+		"the claim is deleted with deletionPolicy Delete": {delete: deleted(v1alpha1.DeletionDelete), writes: []string{deleteClaim, patchDatabase}},
+		"the claim stays if the live deletionPolicy is Retain": {
+			delete: deleted(v1alpha1.DeletionDelete), after: func(f fixture) {
+				f.Change(func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
+			}, writes: []string{patchDatabase}, next: []string{patchDatabase},
+		},
+		"the claim stays if a new Database has the name": {
+			delete: deleted(v1alpha1.DeletionDelete), after: func(f fixture) {
+				f.Remove(f.Object())
+				f.Store(example(withUID("another-uid"), func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionDelete }))
+			}, writes: []string{patchDatabase}, next: []string{updateStatus},
+		},
+		"the claim stays if the children are being orphaned": {
+			delete: deleted(v1alpha1.DeletionDelete, metav1.FinalizerOrphanDependents), writes: []string{patchDatabase},
+		},
+		"the claim stays if the children were orphaned": {
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) {
+				f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.OwnerReferences = nil })
+			}, writes: []string{patchDatabase},
+		},
+		"a claim without its label is deleted": {
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) {
+				f.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Labels = nil })
+			}, writes: []string{deleteClaim, patchDatabase},
+		},
+		"the claim is deleted after the StatefulSet": {
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) { f.Remove(f.statefulSet()) }, writes: []string{deleteClaim, patchDatabase},
+		},
+		"a missing claim needs no deletion": {
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) { f.Remove(f.claim()) }, writes: []string{patchDatabase},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := readyFixture(t)
+			f.Change(c.delete)
+			if c.before != nil {
+				c.before(f)
+			}
+			f.Observe()
+			if c.after != nil {
+				c.after(f)
+			}
+			r := f.ReconcileAsCached()
+			controllertest.Equal(t, "conflict", c.after != nil, apierrors.IsConflict(r.Err))
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
+			if c.after != nil {
+				r = f.Reconcile()
+				controllertest.Equal(t, "writes of the next reconcile", c.next, r.Writes)
+			} else {
+				controllertest.ErrorContains(t, "", r.Err)
+			}
+		})
+	}
+}
+
+// TestFinalizeKeepsVolumeIfLiveReadFails makes the API server fail, or return 404 once for an object that
+// the cache has.
+func TestFinalizeKeepsVolumeIfLiveReadFails(t *testing.T) {
+	noResponse, notFound := errors.New("no response"), apierrors.NewNotFound(schema.GroupResource{}, "shop")
+	for name, c := range map[string]struct {
 		resource string
 		err      error
 	}{
-		{"databases", errors.New("no answer")},
-		{"databases", gone},
-		{"statefulsets", errors.New("no answer")},
-		{"statefulsets", gone},
-		{"persistentvolumeclaims", errors.New("no answer")},
-		{"persistentvolumeclaims", gone},
+		"the Database cannot be read":    {"databases", noResponse},
+		"the Database is not found":      {"databases", notFound},
+		"the StatefulSet cannot be read": {"statefulsets", noResponse},
+		"the StatefulSet is not found":   {"statefulsets", notFound},
+		"the claim cannot be read":       {"persistentvolumeclaims", noResponse},
+		"the cached claim is not found":  {"persistentvolumeclaims", notFound},
 	} {
-		w := up(t)
-		w.change(func(db *v1alpha1.Database) {
-			db.DeletionTimestamp, db.Spec.DeletionPolicy = &metav1.Time{Time: time.Now()}, v1alpha1.DeletionDelete
+		t.Run(name, func(t *testing.T) {
+			f := readyFixture(t)
+			f.Change(deleted(v1alpha1.DeletionDelete))
+			claim := f.claim()
+			f.Journal.FailNext("get", c.resource, c.err)
+			if r := f.Reconcile(); r.Err == nil {
+				t.Errorf("although the read of %s failed with %v, the reconcile succeeded", c.resource, c.err)
+			}
+			controllertest.Equal(t, "claim", claim, f.claim())
+			controllertest.Equal(t, "finalizers", []string{finalizerName}, f.Object().Finalizers)
 		})
-		w.forget()
-		pipeline := w.fill()
-		w.journal.FailNext("get", c.resource, c.err)
-		if _, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); err == nil {
-			t.Errorf("though the answer about %s was %v, the pass ended well", c.resource, c.err)
-		}
-		w.claim()
-		controllertest.Equal(t, "finalizers", []string{finalizerName}, w.db().Finalizers)
 	}
 }
 
-// gone is the API server's error for a missing object.
-var gone = apierrors.NewNotFound(schema.GroupResource{}, "shop")
-
-func TestAPodOfAnEarlierTemplateThatDoesNotStartIsReplaced(t *testing.T) {
-	const remove = "delete pods default/shop-0"
+func TestReconcileReplacesFailingPodOfEarlierTemplate(t *testing.T) {
+	const deletePod = "delete pods default/shop-0"
+	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	for name, c := range map[string]struct {
 		status   corev1.PodStatus
 		revision string
 		writes   []string
 	}{
-		"when it cannot start":                            {status: blocked("ImagePullBackOff"), revision: "old", writes: []string{remove}},
-		"when it crashes":                                 {status: crashed(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, ""), revision: "old", writes: []string{remove}},
-		"but not while it is being started":               {status: blocked("ContainerCreating"), revision: "old"},
-		"but not one of the newest template, which it is": {status: blocked("ImagePullBackOff"), revision: "new"},
+		"a Pod that cannot start is replaced":          {status: blocked("ImagePullBackOff"), revision: "old", writes: []string{deletePod, updateStatus}},
+		"a Pod that crashes repeatedly is replaced":    {status: crashed(backOff, ""), revision: "old", writes: []string{deletePod, updateStatus}},
+		"a Pod whose container is being created stays": {status: blocked("ContainerCreating"), revision: "old", writes: []string{updateStatus}},
+		"a Pod of the newest template stays":           {status: blocked("ImagePullBackOff"), revision: "new", writes: []string{updateStatus}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := up(t)
-			s := w.statefulSet()
-			s.Status.UpdateRevision, s.Status.UpdatedReplicas, s.Status.ReadyReplicas = "new", 0, 0
-			w.update("statefulsets", s)
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "default", Name: "shop-0", UID: "pod-uid", Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: c.revision},
-				OwnerReferences: []metav1.OwnerReference{{UID: s.UID, Controller: ptr.To(true)}},
-			}, Status: c.status}
-			maps.Copy(pod.Labels, s.Spec.Template.Labels)
-			if err := w.kube.Tracker().Add(pod); err != nil {
-				t.Fatal(err)
-			}
-			before := len(w.journal.Writes())
-			if _, err := w.pass(); err != nil {
-				t.Fatal(err)
-			}
-			controllertest.Equal(t, "writes", c.writes, without(w.journal.Writes()[before:], updateStatus))
+			f := readyFixture(t)
+			f.changeStatefulSet(func(s *appsv1.StatefulSet) {
+				s.Status.UpdateRevision, s.Status.UpdatedReplicas, s.Status.ReadyReplicas = "new", 0, 0
+			})
+			f.Store(f.pod(c.revision, c.status))
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, "", r.Err)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
 		})
 	}
 }
 
-// TestNew runs the controller with informers and a clock that stands still, so that only events start a
-// reconcile.
+// TestNew runs the controller with informers. Its clock does not reach the next resync, so only events
+// start a reconcile, and retries while the caches are outdated.
 func TestNew(t *testing.T) {
-	w := newWorld(t, example())
-	c, err := New(w.cluster, w.runtime(), Options{})
+	f := newFixture(t, example())
+	f.Cluster.Restart()
+	c, err := New(f.Cluster.Cluster, f.Runtime(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "database", c.Name())
-	controllertest.Run(t, c, 2, w.cluster.Owned, w.cluster.Own)
-	w.eventually("its StatefulSet", func() bool {
-		_, err := w.kube.AppsV1().StatefulSets("default").Get(t.Context(), "shop", metav1.GetOptions{})
-		return err == nil && w.db().Status.Phase == v1alpha1.DatabaseDeploying
-	})
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "shop-0", Labels: w.statefulSet().Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{{UID: w.statefulSet().UID, Controller: ptr.To(true)}},
-		},
-		Status: blocked("ImagePullBackOff"),
-	}
-	if _, err := w.kube.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("what the Pod says", func() bool { return reason(w.db()) == "ImagePullBackOff" })
-	claim := w.claim()
-	claim.Status.Phase = corev1.ClaimLost
-	if _, err := w.kube.CoreV1().PersistentVolumeClaims("default").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("what the claim says", func() bool { return reason(w.db()) == "VolumeLost" })
+	controllertest.Run(t, c, 2, f.Owned, f.Own)
+	f.awaitReason("Starting")
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
+	f.Store(f.pod("new", blocked("ImagePullBackOff")))
+	f.awaitReason("ImagePullBackOff")
+	f.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })
+	f.awaitReason("VolumeLost")
 }
 
-func (w *world) eventually(what string, holds func() bool) {
-	w.t.Helper()
-	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		w.t.Fatalf("waiting for %s: %v", what, err)
-	}
+// awaitReason waits until the condition Ready has a reason.
+func (f fixture) awaitReason(reason string) {
+	f.T.Helper()
+	f.Eventually("reason "+reason, func() bool { return f.reason() == reason })
 }

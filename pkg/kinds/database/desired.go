@@ -36,8 +36,7 @@ func selectorOf(db *v1alpha1.Database) map[string]string {
 	}
 }
 
-// metaOf returns the metadata of all children except the claim. They also have the labels of the
-// Database.
+// metaOf returns the metadata of all children except the claim. It includes the labels of the Database.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -57,13 +56,13 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 	}
 }
 
-// desiredClaim returns the claim. It is not a template of the StatefulSet, because these templates are
+// desiredClaim returns the claim. The StatefulSet has no template for it, because such templates are
 // immutable, and because a StatefulSet uses any existing claim with the right name.
 //
 // The claim has none of the Database's labels. Argo CD, kapp and other tools label the objects that they
-// apply. They delete objects that have the label but are not in git, unless the objects have an owner
-// reference. The claim has no owner reference, because it outlives the Database. For the same reason it
-// has no instance label.
+// apply. They delete objects that have their label but are no longer in their configuration, unless the
+// objects have an owner reference. The claim has no owner reference, because it outlives the Database. It
+// has no label app.kubernetes.io/instance either, because some tools use that label.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
@@ -78,8 +77,8 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 }
 
 // keepVolume keeps the requested size of the claim where Kubernetes does not allow a change. An unbound
-// claim cannot grow, and no claim can shrink. Only while a claim grows, the request may be lowered, but
-// not to the capacity or below (k8s.io/kubernetes, pkg/apis/core/validation).
+// claim cannot grow, and no volume can shrink. The requested size can be lowered only while the volume
+// grows, and only to a size above the capacity (k8s.io/kubernetes, pkg/apis/core/validation).
 func keepVolume(want, live *corev1.PersistentVolumeClaim) {
 	wanted, asked, has := sizeOf(want), sizeOf(live), live.Status.Capacity.Storage()
 	growing := live.Status.Phase == corev1.ClaimBound && !has.IsZero() && asked.Cmp(*has) > 0
@@ -102,20 +101,21 @@ func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return &size
 }
 
-// checkClass returns a Terminal error if the volume of an earlier Database has another storage class.
+// checkClass returns a Terminal error if the claim has another storage class than the spec, as a claim of
+// an earlier Database can have.
 func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) error {
 	wanted, is := db.Spec.Storage.StorageClassName, ptr.Deref(claim.Spec.StorageClassName, "")
 	if wanted == nil || *wanted == is {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonOtherClass, fmt.Errorf(
-		"the claim %s that an earlier Database has left is of class %q, not %q; make this Database anew with that class, or delete the claim and its data",
-		claim.Name, is, *wanted)))
+		"PersistentVolumeClaim %s of an earlier Database has storage class %q, not %q; delete this Database and create it again with storage class %q, or delete the claim and its data",
+		claim.Name, is, *wanted, is)))
 }
 
-// desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, a Pod that
-// does not start is replaced by a Pod of a newer template. With OrderedReady, the StatefulSet controller
-// would wait forever.
+// desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet
+// controller replaces a Pod that does not start by a Pod of a newer template, except in some versions: see
+// replace. With OrderedReady, it would wait forever.
 func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),

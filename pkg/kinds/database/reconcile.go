@@ -38,11 +38,11 @@ type reconciler struct {
 
 	// pod reads a Pod from the cache.
 	pod func(namespace, name string) (*corev1.Pod, error)
-	// databases reads a Database before its volume or another child is created, or its data is
-	// deleted.
+	// databases reads a Database from the API server before the operator creates or adopts one of its
+	// children, or deletes its data.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
-	// refusals are the refused growths of volumes, keyed by the desired size.
+	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
 	// image is Options.Image with its default.
 	image string
@@ -55,7 +55,7 @@ type scope struct {
 	owner       children.Owner
 	secret      *corev1.Secret
 	claim       *corev1.PersistentVolumeClaim
-	cannotGrow  error // why the claim cannot grow, which stops no step, or nil
+	cannotGrow  error // why the claim cannot grow, or nil; the steps continue in both cases
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // of the StatefulSet, or nil
 }
@@ -98,7 +98,8 @@ func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials ensures the Secret. The password is generated once.
+// credentials creates or updates the Secret, and checks its password. A Secret that has a password keeps
+// it.
 func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
 	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
 		return err
@@ -112,7 +113,8 @@ func (r *reconciler) service(ctx context.Context, p *scope) error {
 	return err
 }
 
-// volume ensures the claim, which an earlier Database of the same name may have left.
+// volume creates or updates the claim, which an earlier Database of the same name may have left. If the API
+// server refuses to grow the volume, volume sets p.cannotGrow and returns nil.
 func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	if err := r.checkVolume(p); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
 		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
-			"the volume stays at %s: set storage.size back to that, or copy the data to another Database: %w", volumeSize(claim), err)), growthRetry)
+			"the size of the volume stays %s: %w; set storage.size back to %s, or copy the data to another Database", volumeSize(claim), err, volumeSize(claim))), growthRetry)
 		r.refusals.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
@@ -156,19 +158,19 @@ func (r *reconciler) checkVolume(p *scope) error {
 	}
 	if _, err := r.statefulSets.Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
 		return controller.Stalled(controller.WithReason(reasonVolumeDeleted, fmt.Errorf(
-			"somebody has deleted claim %s: the data goes when the Pod next stops, and an empty volume is made then; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
+			"PersistentVolumeClaim %s is being deleted: when the Pod stops, the data is lost, and an empty volume replaces it; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
 	}
 	return checkClass(p.db, claim)
 }
 
-// server ensures the StatefulSet, whose Pod is replaced when the password changes.
+// server creates or updates the StatefulSet, whose controller replaces the Pod when the password changes.
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
 	return err
 }
 
-// replace deletes a Pod of an earlier template that does not start. In some versions the StatefulSet
-// controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
+// replace deletes a Pod that has an earlier template and does not start. In some versions of Kubernetes,
+// the StatefulSet controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
@@ -182,7 +184,7 @@ func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// findPod reads the Pod of the StatefulSet from the cache.
+// findPod sets p.pod to the cached Pod of the StatefulSet, if there is one.
 func (r *reconciler) findPod(_ context.Context, p *scope) error {
 	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {

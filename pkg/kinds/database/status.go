@@ -15,7 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Reasons of conditions. A container that cannot start has the reason of the kubelet.
+// Reasons of conditions. For a container that cannot start, the reason is the reason that the kubelet
+// reports.
 const (
 	reasonInvalidPassword = "InvalidPassword"
 	reasonCannotGrow      = "StorageCannotGrow"
@@ -51,11 +52,11 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 	return v.again
 }
 
-// verdict is the phase of a Database that follows from its children, and why.
+// verdict is the phase that a Database has because of its children, with a reason and a message.
 type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
-	again           time.Duration // time until it can change without an event, or 0
+	again           time.Duration // the time until the verdict can change without an event, or 0
 }
 
 func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
@@ -75,13 +76,13 @@ func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary
 
 func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
 	starting := verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonStarting, message: fmt.Sprintf(
-		"PostgreSQL is being started; if that lasts, see `kubectl describe sts/%s pod/%s-0 pvc/%s`.", db.Name, db.Name, db.Name)}
+		"PostgreSQL is starting. If it does not become ready, see `kubectl describe sts/%s pod/%s-0 pvc/%s`.", db.Name, db.Name, db.Name)}
 	failed := func(reason, format string, args ...any) verdict {
 		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return failed(reasonVolumeLost, "The volume behind claim %s is gone; see `kubectl describe pvc %s`.", claim.Name, claim.Name)
+		return failed(reasonVolumeLost, "The volume of PersistentVolumeClaim %s is lost; see `kubectl describe pvc %s`.", claim.Name, claim.Name)
 	case isUp(s):
 		return verdict{phase: v1alpha1.DatabaseReady, reason: reasonAvailable, message: "PostgreSQL takes connections."}
 	case pod == nil:
@@ -102,7 +103,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		if c.Type != corev1.PodScheduled || c.Reason != reasonUnschedulable {
 			continue
 		}
-		// This is normal for a moment while a volume is provisioned for its first Pod.
+		// While a volume is provisioned for its first Pod, the Pod is unschedulable for a moment.
 		if starting.again = c.LastTransitionTime.Add(schedulingPatience).Sub(now); starting.again <= 0 {
 			return verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonUnschedulable, message: c.Message}
 		}
@@ -123,8 +124,8 @@ func isStuck(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
-// isCrashing reports whether a container crashes again and again. Between two crashes it counts as
-// crashing until it is ready.
+// isCrashing reports whether a container crashes again and again. While it runs between two crashes, it
+// counts as crashing if the condition Ready of the Database still has reasonCrashing.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {
 		return waiting.Reason == reasonCrashing

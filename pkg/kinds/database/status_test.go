@@ -2,27 +2,28 @@ package database
 
 import (
 	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// blocked returns the status of a Pod whose container waits for a reason.
+// blocked returns the status of a Pod whose container waits with the given reason.
 func blocked(reason string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
 }
 
-// crashed returns the status of a Pod whose container has ended before.
+// crashed returns the status of a Pod whose container is in the state now, and whose previous run ended with
+// exit code 1 and a message.
 func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name: containerName, State: now,
@@ -31,41 +32,61 @@ func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 }
 
 func TestVerdict(t *testing.T) {
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	isUp := appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1}
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	unplaced := func(since time.Duration) *corev1.PodStatus {
+	unschedulable := func(since time.Duration) *corev1.PodStatus {
 		return &corev1.PodStatus{Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room", LastTransitionTime: metav1.NewTime(now.Add(-since)),
 		}}}
 	}
-	const starting = "Deploying Starting PostgreSQL is being started; if that lasts, see `kubectl describe sts/shop pod/shop-0 pvc/shop`."
+	starting := verdict{
+		phase: v1alpha1.DatabaseDeploying, reason: "Starting",
+		message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe sts/shop pod/shop-0 pvc/shop`.",
+	}
+	startingFor := func(again time.Duration) verdict { v := starting; v.again = again; return v }
+	failed := func(reason, message string) verdict {
+		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: message}
+	}
 	for name, c := range map[string]struct {
 		set    appsv1.StatefulSetStatus
 		pod    *corev1.PodStatus
 		before string // the reason of Ready before
-		want   string
-		again  time.Duration
+		want   verdict
 	}{
-		"with a ready Pod of the newest template is Ready": {set: isUp, want: "Ready Available PostgreSQL takes connections."},
-		"of which the StatefulSet is not seen yet is Deploying": {
-			set: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting},
-		"with a ready Pod of an older template is Deploying": {
-			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting},
-		"without a Pod is Deploying":                                   {want: starting},
-		"whose Pod has no place yet is Deploying, and looked at again": {pod: unplaced(20 * time.Second), want: starting, again: 40 * time.Second},
-		"whose Pod has no place for a minute says so":                  {pod: unplaced(time.Minute), want: "Deploying Unschedulable no room"},
-		"whose image cannot be pulled is Failed": {
-			pod: new(blocked("ErrImagePull")), want: "Failed ImagePullBackOff The container does not start; see `kubectl describe pod shop-0`."},
-		"whose container is being made is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
-		"that crashes again and again is Failed, with what the start script says": {
-			pod: new(crashed(waiting, "The volume has data of PostgreSQL 15.")), want: "Failed CrashLoopBackOff The volume has data of PostgreSQL 15. See `kubectl logs shop-0 --previous`."},
-		"that crashes without a word is Failed": {
-			pod: new(crashed(waiting, "")), want: "Failed CrashLoopBackOff PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."},
-		"that runs between two crashes is Failed": {
-			pod: new(crashed(running, "")), before: "CrashLoopBackOff", want: "Failed CrashLoopBackOff PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."},
-		"that runs after its first crash is Deploying": {pod: new(crashed(running, "")), before: "Starting", want: starting},
+		"a Database with a ready Pod of the newest template is Ready": {
+			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
+			want: verdict{phase: v1alpha1.DatabaseReady, reason: "Available", message: "PostgreSQL takes connections."},
+		},
+		"a Database whose StatefulSet has an outdated status is Deploying": {
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting,
+		},
+		"a Database with a ready Pod of an older template is Deploying": {
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting,
+		},
+		"a Database without a Pod is Deploying": {want: starting},
+		"a Pod that is unschedulable for less than a minute is checked again": {
+			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
+		},
+		"a Pod that is unschedulable for a minute is reported": {
+			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "no room"},
+		},
+		"a Database whose image cannot be pulled is Failed": {
+			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "The container does not start; see `kubectl describe pod shop-0`."),
+		},
+		"a Database whose container is being created is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
+		"a Database that crashes repeatedly is Failed, with the message of the start script": {
+			pod:  new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
+			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs shop-0 --previous`."),
+		},
+		"a Database that crashes repeatedly without a message is Failed": {
+			pod: new(crashed(backOff, "")), want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."),
+		},
+		"a Database that runs between two crashes is Failed": {
+			pod: new(crashed(running, "")), before: "CrashLoopBackOff",
+			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."),
+		},
+		"a Database that runs after its first crash is Deploying": {pod: new(crashed(running, "")), before: "Starting", want: starting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, claim := example(), &corev1.PersistentVolumeClaim{}
@@ -75,14 +96,12 @@ func TestVerdict(t *testing.T) {
 			if c.pod != nil {
 				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop-0"}, Status: *c.pod}
 			}
-			v := verdictOf(db, set, pod, claim, now)
-			controllertest.Equal(t, "again", c.again, v.again)
-			controllertest.Equal(t, "verdict", c.want, strings.Join([]string{string(v.phase), v.reason, v.message}, " "))
+			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, now), cmp.AllowUnexported(verdict{}))
 		})
 	}
 }
 
-func TestAVolumeThatGrowsIsProgress(t *testing.T) {
+func TestGrowingVolumeSetsProgressing(t *testing.T) {
 	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -93,27 +112,13 @@ func TestAVolumeThatGrowsIsProgress(t *testing.T) {
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
 }
 
-func TestThePodIsNotMisread(t *testing.T) {
-	if strings.Contains(startScript, "$$") {
-		t.Error("the kubelet would make one $ of two")
-	}
-	db := example(func(db *v1alpha1.Database) {
-		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"search_path": `"$user", public`, "archive_command": "echo $(PGDATA)", "port": "1"}
-	})
-	controllertest.Equal(t, "arguments", []string{
-		"-c", "archive_command=echo $$(PGDATA)", "-c", "port=1", "-c", `search_path="$$user", public`,
-		"-c", "listen_addresses=*", "-c", "port=5432", "-c", "unix_socket_directories=/var/run/postgresql",
-	}, serverArgs(db))
-}
-
-func TestADatabaseWhosePodCannotBeReadIsNotReady(t *testing.T) {
-	w := up(t)
-	w.forget()
-	pipeline := w.fill()
-	pipeline.Reconciler.(*reconciler).pod = func(string, string) (*corev1.Pod, error) { return nil, errors.New("the cache is broken") }
-	_, err := pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"})
-	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", err.Error())
-	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, w.db().Status.Phase)
-	const message = "ReconcileError: reading Pod default/shop-0 from the cache: the cache is broken"
-	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + message, "Ready=False " + message}, controllertest.Conditions(w.db()))
+func TestDatabaseIsNotReadyIfPodCannotBeRead(t *testing.T) {
+	f := readyFixture(t)
+	f.Pipeline.Reconciler.(*reconciler).pod = func(string, string) (*corev1.Pod, error) { return nil, errors.New("the cache is broken") }
+	r := f.Reconcile()
+	const message = "reading Pod default/shop-0 from the cache: the cache is broken"
+	controllertest.Equal(t, "error", message, fmt.Sprint(r.Err))
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
+	const failed = "ReconcileError: " + message
+	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + failed, "Ready=False " + failed}, controllertest.Conditions(f.Object()))
 }

@@ -22,7 +22,8 @@ import (
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// connections reads connection Secrets, each version once.
+// connections reads connection Secrets, and remembers the settings in the last version of each, within
+// maxKept.
 type connections struct {
 	known   func(namespace, name string) (controller.Versioned, error) // from the caches
 	secrets coreclient.SecretsGetter
@@ -31,7 +32,7 @@ type connections struct {
 	read map[controller.Key]connection
 }
 
-// connection is the content of a version of a Secret, or why it is invalid.
+// connection is the content of a version of a Secret. err says why the content is invalid, or is nil.
 type connection struct {
 	version  string
 	settings postgresql.Settings
@@ -43,7 +44,7 @@ func newConnections(known func(namespace, name string) (controller.Versioned, er
 }
 
 // get returns the settings in a Secret. It returns a WaitFor error while the Secret is missing, and a
-// Terminal error if it is invalid.
+// Terminal error if the Secret is invalid.
 func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.Settings, error) {
 	known, err := c.known(key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
@@ -64,17 +65,18 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	}
 	read := connection{version: versionOf(secret)}
 	if read.settings, err = credentials.Parse(secret.Data); err != nil {
-		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("the connection Secret %s cannot be used: %w", key.Name, err)))
+		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("connection Secret %s is invalid: %w", key.Name, err)))
 	}
 	c.keep(key, read)
 	return read.settings, read.err
 }
 
-// maxKept limits the certificates that are kept for the Secrets of a namespace, in bytes. A Secret that
-// is not kept is read by each reconcile, and Finalize cannot use it after its deletion.
+// maxKept limits the certificates that are kept for the Secrets of a namespace, in bytes. Each reconcile
+// reads a Secret that is not kept, and Finalize cannot use such a Secret after its deletion.
 const maxKept = 1 << 20
 
-// keep keeps the content of a Secret, and drops others of its namespace if together they exceed maxKept.
+// keep remembers the content of a Secret. If the certificates of its namespace exceed maxKept, keep forgets
+// other Secrets of the namespace.
 func (c *connections) keep(key controller.Key, read connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +95,7 @@ func (c *connections) keep(key controller.Key, read connection) {
 	}
 }
 
-// last returns the content of a Secret when it was read last.
+// last returns the content of a Secret as it was last read, and false if it is not kept.
 func (c *connections) last(key controller.Key) (connection, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +104,7 @@ func (c *connections) last(key controller.Key) (connection, bool) {
 }
 
 // forgetful returns the handler that forgets a Secret once no ExternalDatabase refers to it. Until then,
-// Finalize may need it.
+// Finalize may need the Secret.
 func (c *connections) forgetful(referrers references.Index) cache.ResourceEventHandler {
 	forget := func(secret controller.Key) {
 		if len(referrers.Find(secret.String())) > 0 {
@@ -136,5 +138,5 @@ func versionOf(object controller.Versioned) string {
 }
 
 func missing(name string) error {
-	return controller.WaitFor(reasonMissing, "Waiting for Secret "+name+", which connectionSecretRef names, to be created.", missingRecheck)
+	return controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for Secret %s, which connectionSecretRef names, to be created.", name), missingRecheck)
 }

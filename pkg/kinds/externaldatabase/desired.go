@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// desiredSecret returns the Secret of the owner. Host, port, sslmode and ca are those of admin. It uses
-// password only if the Secret has none yet: see credentials.KeepPassword.
+// desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing
+// Secret keeps its own password: see credentials.KeepPassword.
 func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string) *corev1.Secret {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
@@ -41,7 +41,7 @@ func instance(name string) string {
 	return name
 }
 
-// desiredDatabase returns the desired state of the server.
+// desiredDatabase returns the desired state of the role and the database.
 func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.Want {
 	want := postgresql.Want{
 		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
@@ -55,11 +55,11 @@ func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.
 }
 
 // checkPassword returns a Terminal error for a password with a character that is not printable ASCII,
-// because clients may normalize it in different ways before they send it.
+// because clients may normalize it in different ways before they send the password.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
-		"the server keeps the password that it has: the one in Secret %s has a character that is not printable ASCII, such as a line break; change it, or delete the Secret for a new one", s.Name)))
+		"the server keeps its current password, because the password in Secret %s contains a character that is not printable ASCII, such as a line break; change the password, or delete the Secret to generate a new one", s.Name)))
 }

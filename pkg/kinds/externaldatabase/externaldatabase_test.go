@@ -2,286 +2,241 @@ package externaldatabase
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-const (
-	addFinalizer = "patch externaldatabases default/shop"
-	createSecret = "create secrets default/shop-credentials"
-	patchSecret  = "patch secrets default/shop-credentials"
-	updateStatus = "update externaldatabases/status default/shop"
-)
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ours returns the owner's Secret as an earlier reconcile has created it.
-func ours(t *testing.T, db *v1alpha1.ExternalDatabase) *corev1.Secret {
-	t.Helper()
-	w := newWorld(t, &fakeServer{}, db, connectionSecret())
-	if _, err := w.pass(); controller.ReasonOf(err) != "Creating" {
-		t.Fatal(err)
-	}
-	s := w.secret()
-	s.UID, s.ResourceVersion = "secret-uid", "3"
-	return s
-}
-
-func TestAPass(t *testing.T) {
-	current, broken := postgresql.Found{ID: "1/2", Current: true}, errors.New("the connection was lost")
+func TestReconcileExternalDatabase(t *testing.T) {
+	created, broken := createdSecret(t), errors.New("the connection was lost")
+	both := []runtime.Object{connectionSecret(), created}
+	bothOnOtherHost := []runtime.Object{connectionSecret(onOtherHost), created}
+	checked, updated := []string{"exists", "close"}, []string{"exists", "update", "close"}
 	for name, c := range map[string]struct {
-		db         *v1alpha1.ExternalDatabase
-		connection *corev1.Secret
-		first      bool // the owner's Secret does not exist yet
-		server     fakeServer
-		asked      []string
-		writes     []string
-		phase      v1alpha1.ExternalDatabasePhase
-		reason     string
-		id         string
-		err        bool
+		db      *v1alpha1.ExternalDatabase
+		secrets []runtime.Object
+		server  *fakeServer
+		calls   []string
+		writes  []string
+		phase   v1alpha1.ExternalDatabasePhase
+		reason  string // of Ready
+		id      string
+		err     string // a part of the error
 	}{
-		"makes a password, and says so before it asks the server": {
-			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), connection: connectionSecret(), first: true,
-			writes: []string{addFinalizer, createSecret, updateStatus}, phase: "Pending", reason: "Creating", err: true,
+		"creates the Secret and writes the status before it calls the server": {
+			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), secrets: []runtime.Object{connectionSecret()},
+			writes: []string{patchFinalizers, createSecret, updateStatus}, phase: "Pending", reason: "Creating", err: `about to create role "clerk"`,
 		},
-		"then makes the database": {
-			db: example(bound), connection: connectionSecret(),
-			asked: []string{"exists", "create", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		"creates the database after the status names the Secret": {
+			db: example(bound), secrets: both, calls: []string{"exists", "create", "close"}, writes: []string{updateStatus},
+			phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"leaves the Secret as it is while another server answers": {
-			db: example(known), connection: connectionSecret(func(s *corev1.Secret) { s.Data["host"] = []byte("else.example.com") }), server: fakeServer{exists: broken},
-			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		"keeps the host in the Secret while the server on another host fails": {
+			db: example(known), secrets: bothOnOtherHost, server: &fakeServer{exists: broken}, calls: checked, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
-		"and changes it when the right one does": {
-			db: example(known), connection: connectionSecret(func(s *corev1.Secret) { s.Data["host"] = []byte("else.example.com") }), server: fakeServer{found: current},
-			asked: []string{"exists", "close"}, writes: []string{patchSecret, updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		"changes the host in the Secret if the server on another host has the database": {
+			db: example(known), secrets: bothOnOtherHost, server: current(), calls: checked, writes: []string{patchSecret, updateStatus},
+			phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"at rest looks, and that is all": {
-			db: example(known), connection: connectionSecret(), server: fakeServer{found: current},
-			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		"checks a current database and changes nothing": {
+			db: example(known), secrets: both, server: current(), calls: checked, writes: []string{updateStatus},
+			phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"knows a connection Secret that is made here, as a Database's is": {
-			db: example(known), server: fakeServer{found: current}, connection: connectionSecret(func(s *corev1.Secret) {
+		"reads a connection Secret that the operator manages": {
+			db: example(known), secrets: []runtime.Object{created, connectionSecret(func(s *corev1.Secret) {
 				s.Labels = map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
-			}),
-			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+			})},
+			server: current(), calls: checked, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"puts right what differs": {
-			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
-			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		"updates a database that differs from its desired state": {
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated, writes: []string{updateStatus},
+			phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"goes on with what was begun": {
-			db: example(bound), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}},
-			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
+		"updates a database whose ID was not recorded": {
+			db: example(bound), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated, writes: []string{updateStatus},
+			phase: "Ready", reason: "Available", id: "1/2",
 		},
-		"says that the database is gone, and makes no other": {
-			db: example(known), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
-			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: true,
+		"reports a missing database and does not create it again": {
+			db: example(known), secrets: both, calls: checked, writes: []string{updateStatus},
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `database "orders" (1/2) was not found`,
 		},
-		"notes that the database is gone before it makes another that is asked for": {
-			db: example(known, recreated("1/2")), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
-			phase: "Pending", reason: "Creating", err: true,
+		"removes the ID of a missing database before it creates a requested one": {
+			db: example(known, recreated("1/2")), secrets: both, calls: checked, writes: []string{updateStatus},
+			phase: "Pending", reason: "Creating", err: `about to create a new, empty database "orders"`,
 		},
-		"makes no other in place of one that was asked for once": {
-			db: example(known, recreated("1/1")), connection: connectionSecret(), asked: []string{"exists", "close"}, writes: []string{updateStatus},
-			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: true,
+		"ignores a recreate annotation with another ID": {
+			db: example(known, recreated("1/1")), secrets: both, calls: checked, writes: []string{updateStatus},
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `database "orders" (1/2) was not found`,
 		},
-		"notes that the database moved with its server": {
-			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "5/6", Current: true}},
-			asked: []string{"exists", "close"}, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "5/6",
+		"records the new ID of a database that moved with its server": {
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "5/6", Current: true}}, calls: checked, writes: []string{updateStatus},
+			phase: "Ready", reason: "Available", id: "5/6",
 		},
-		"waits for the connection Secret, and makes nothing": {
-			db: example(), first: true, writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: true,
+		"waits for the connection Secret and creates nothing": {
+			db: example(), writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: "Waiting for Secret server",
 		},
-		"refuses a connection Secret that says nothing, and makes nothing": {
-			db: example(), first: true, connection: connectionSecret(func(s *corev1.Secret) { s.Data = nil }), writes: []string{updateStatus}, phase: "Failed", reason: "InvalidConnectionSecret", err: true,
+		"rejects an empty connection Secret": {
+			db: example(), secrets: []runtime.Object{connectionSecret(withoutData)}, writes: []string{updateStatus},
+			phase: "Failed", reason: "InvalidConnectionSecret", err: "connection Secret server is invalid",
 		},
-		"leaves a Secret of somebody else's alone": {
-			db: example(), first: true, connection: connectionSecret(func(s *corev1.Secret) { s.Name = "server" }),
-			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict", err: true,
+		"does not change a Secret that it does not own": {
+			db: example(), secrets: []runtime.Object{connectionSecret(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}}},
+			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict", err: "Secret default/shop-credentials already exists",
 		},
-		"says what could not be looked at": {
-			db: example(known), connection: connectionSecret(), server: fakeServer{exists: broken}, asked: []string{"exists", "close"}, writes: []string{updateStatus},
-			phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		"reports a check that fails": {
+			db: example(known), secrets: both, server: &fakeServer{exists: broken}, calls: checked, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
-		"says what could not be made": {
-			db: example(bound), connection: connectionSecret(), server: fakeServer{create: broken}, asked: []string{"exists", "create", "close"}, writes: []string{updateStatus},
-			phase: "Pending", reason: "ServerError", id: "1/2", err: true, // the database was created, but something else failed
+		"reports a creation that fails and records the ID of the database": {
+			db: example(bound), secrets: both, server: &fakeServer{create: broken}, calls: []string{"exists", "create", "close"}, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
-		"says what could not be put right": {
-			db: example(known), connection: connectionSecret(), server: fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken},
-			asked: []string{"exists", "update", "close"}, writes: []string{updateStatus}, phase: "Pending", reason: "ServerError", id: "1/2", err: true,
+		"reports an update that fails": {
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken}, calls: updated, writes: []string{updateStatus},
+			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var secrets []*corev1.Secret
-			if c.connection != nil {
-				secrets = append(secrets, c.connection)
-			}
-			switch {
-			case !c.first:
-				secrets = append(secrets, ours(t, example()))
-			case c.reason == "NameConflict":
-				secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}})
-			}
-			w := newWorld(t, &c.server, c.db, secrets...)
-			_, err := w.pass()
-			controllertest.Equal(t, "error", c.err, err != nil)
-			controllertest.Equal(t, "asked", c.asked, c.server.asked)
-			controllertest.Equal(t, "writes", c.writes, w.journal.Writes())
-			db := w.db()
-			controllertest.Equal(t, "status", []string{string(c.phase), c.reason, c.id}, []string{string(db.Status.Phase), ready(db).Reason, db.Status.ExternalID})
-			if len(c.asked) > 0 {
-				controllertest.Equal(t, "password", string(w.secret().Data["password"]), c.server.want.Password)
-				controllertest.Equal(t, "wanted", []string{"orders", "clerk", "citext", "shop-uid"},
-					[]string{c.server.want.Database, c.server.want.Owner, c.server.want.Extensions[0], c.server.want.Mark.UID})
+			f := newFixture(t, c.server, c.db, c.secrets...)
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, c.err, r.Err)
+			controllertest.Equal(t, "calls", c.calls, f.server.calls)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
+			status := f.Object().Status
+			controllertest.Equal(t, "phase", c.phase, status.Phase)
+			controllertest.Equal(t, "reason", c.reason, f.ready().Reason)
+			controllertest.Equal(t, "ID", c.id, status.ExternalID)
+			if len(c.calls) > 0 {
+				controllertest.Equal(t, "desired state", postgresql.Want{
+					Mark:     postgresql.Mark{Namespace: "default", Name: "shop", UID: "shop-uid"},
+					Database: "orders", Owner: "clerk", Password: string(f.secret().Data["password"]),
+					Extensions: []string{"citext"}, ID: postgresql.ID(c.db.Status.ExternalID),
+				}, f.server.want)
 			}
 		})
 	}
 }
 
-func TestAConnectionSecretIsReadOncePerVersion(t *testing.T) {
-	w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret(), ours(t, example()))
-	reads := func() int {
-		return len(slices.DeleteFunc(w.reads(), func(name string) bool { return name != "server" }))
-	}
-	for range 3 {
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	controllertest.Equal(t, "reads", 1, reads())
-	controllertest.Equal(t, "writes", []string{updateStatus}, w.journal.Writes())
-	other := connectionSecret(func(s *corev1.Secret) { s.ResourceVersion, s.Data["host"] = "8", []byte("else.example.com") })
-	if err := w.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), other, "default"); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	controllertest.Equal(t, "reads", 2, reads())
-	controllertest.Equal(t, "host", []string{"else.example.com", "else.example.com"}, []string{w.server.admin.Host, string(w.secret().Data["host"])})
-	controllertest.Equal(t, "writes", []string{updateStatus, patchSecret}, w.journal.Writes())
+// TestReconcileAdoptsReleasedSecret checks that a reconcile adopts the Secret even if the server then
+// fails. If the Secret stayed without an owner, a deletion of the ExternalDatabase would treat it as
+// orphaned.
+func TestReconcileAdoptsReleasedSecret(t *testing.T) {
+	created := createdSecret(t)
+	f := newFixture(t, &fakeServer{exists: errors.New("the connection was lost")}, example(known), connectionSecret(), orphanedSecret(created))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "the connection was lost", r.Err)
+	controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, r.Writes)
+	adopted := f.secret()
+	controllertest.Equal(t, "is controlled", true, metav1.IsControlledBy(adopted, f.Object()))
+	created.ResourceVersion = adopted.ResourceVersion
+	controllertest.Equal(t, "Secret", created, adopted)
 }
 
-// TestASecretThatWasLetGoIsTakenBack has a reconcile that fails right after that. Otherwise a deletion of
-// the ExternalDatabase would treat the Secret as orphaned.
-func TestASecretThatWasLetGoIsTakenBack(t *testing.T) {
-	credentials := ours(t, example())
-	credentials.OwnerReferences = nil
-	w := newWorld(t, &fakeServer{exists: errors.New("broken")}, example(known), connectionSecret(), credentials)
-	if _, err := w.pass(); err == nil {
-		t.Error("the pass ended well")
-	}
-	controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, w.journal.Writes())
-	controllertest.Equal(t, "is controlled", true, metav1.IsControlledBy(w.secret(), w.db()))
-	controllertest.Equal(t, "data", credentials.Data, w.secret().Data)
-}
-
-func TestWhatIsSaidOfAServer(t *testing.T) {
+func TestServerErrorSetsConditions(t *testing.T) {
 	for class, c := range map[postgresql.Class]struct {
 		reason   string
 		phase    v1alpha1.ExternalDatabasePhase
 		stalled  bool
-		says     string
+		message  string // a part of the message
 		postpone bool
 	}{
-		postgresql.Other:     {reason: "ServerError", phase: "Pending"},
-		postgresql.Busy:      {postpone: true},
-		postgresql.Silent:    {reason: "ServerUnreachable", phase: "Pending", says: "tried again every 30s."},
-		postgresql.Away:      {reason: "ServerUnreachable", phase: "Pending", says: "tried again every 30s."},
-		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, says: "administrator"},
-		postgresql.Untrusted: {reason: "ServerNotTrusted", phase: "Failed", stalled: true, says: "set ca in Secret server"},
-		postgresql.Refused:   {reason: "LoginRefused", phase: "Failed", stalled: true, says: "username and password in Secret server"},
-		postgresql.Denied:    {reason: "PermissionDenied", phase: "Failed", stalled: true, says: "CREATEROLE and CREATEDB"},
-		postgresql.Taken:     {reason: "NameConflict", phase: "Failed", stalled: true, says: `COMMENT ON ROLE "clerk"`},
-		postgresql.Replaced:  {reason: "ServerReplaced", phase: "Failed", stalled: true, says: "Retain"},
-		postgresql.Rejected:  {reason: "Rejected", phase: "Failed", stalled: true, says: "change the spec"},
+		postgresql.Other:       {reason: "ServerError", phase: "Pending", message: "using the server in Secret server"},
+		postgresql.Busy:        {postpone: true},
+		postgresql.Silent:      {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries every 30s."},
+		postgresql.Away:        {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries every 30s."},
+		postgresql.Forbidden:   {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
+		postgresql.Untrusted:   {reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca"},
+		postgresql.Refused:     {reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server"},
+		postgresql.Denied:      {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
+		postgresql.Uninherited: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server"},
+		postgresql.Unlisted:    {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "ask a superuser of the server to create the extension"},
+		postgresql.Taken:       {reason: "NameConflict", phase: "Failed", stalled: true, message: `COMMENT ON ROLE "clerk"`},
+		postgresql.Replaced:    {reason: "ServerReplaced", phase: "Failed", stalled: true, message: "Retain"},
+		postgresql.Rejected:    {reason: "Rejected", phase: "Failed", stalled: true, message: "change the spec"},
 	} {
 		t.Run(class.String(), func(t *testing.T) {
-			w := newWorld(t, &fakeServer{exists: postgresql.NewError(class, "the server's words")}, example(known), connectionSecret(), ours(t, example()))
-			_, err := w.pass()
-			if err == nil {
-				t.Fatal("no error")
-			}
-			db := w.db()
+			f := newFixture(t, &fakeServer{exists: postgresql.NewError(class, "the server's response")}, example(known), connectionSecret(), createdSecret(t))
+			r := f.Reconcile()
 			if c.postpone {
-				controllertest.Equal(t, "writes", nil, w.journal.Writes())
+				if !errors.Is(r.Err, controller.Postpone(time.Second)) {
+					t.Errorf("the error is %v", r.Err)
+				}
+				controllertest.Equal(t, "writes", nil, r.Writes)
 				return
 			}
-			condition := ready(db)
-			controllertest.Equal(t, "status", []string{string(c.phase), c.reason}, []string{string(db.Status.Phase), condition.Reason})
-			controllertest.Equal(t, "stalled", c.stalled, slices.ContainsFunc(db.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Stalled" }))
-			for _, words := range []string{"the server's words", c.says} {
-				if !strings.Contains(condition.Message, words) {
-					t.Errorf("the message does not say %q: %s", words, condition.Message)
-				}
+			controllertest.ErrorContains(t, "the server's response", r.Err)
+			controllertest.ErrorContains(t, c.message, r.Err)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			note := c.reason + ": " + r.Err.Error()
+			want := []string{"Degraded=False AsExpected", "Progressing=True " + note, "Ready=False " + note}
+			if c.stalled {
+				want = []string{"Degraded=True " + note, "Progressing=False " + note, "Ready=False " + note, "Stalled=True " + note}
 			}
+			controllertest.Equal(t, "conditions", want, controllertest.Conditions(f.Object()))
 		})
 	}
 }
 
-func TestAPasswordThatClientsWouldChangeIsRefused(t *testing.T) {
-	for _, password := range []string{"line\n", "nul\x00", "ü", "\x7f", "\xff"} {
-		s := ours(t, example())
-		s.Data["password"] = []byte(password)
-		w := newWorld(t, &fakeServer{}, example(known), connectionSecret(), s)
-		_, err := w.pass()
-		if err == nil || w.server.asked != nil || ready(w.db()).Reason != "InvalidPassword" {
-			t.Errorf("%q: the server was asked for %v, and it is said %v", password, w.server.asked, err)
-		}
-	}
-}
-
-func TestAPasswordThatChangesDuringAPassIsNotSaidToWork(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"edited": func(w *world) {
-			s := w.secret()
-			s.Data["password"] = []byte("another")
-			if _, err := w.kube.CoreV1().Secrets("default").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			w.fill()
-		},
-		"deleted": func(w *world) {
-			if err := w.kube.CoreV1().Secrets("default").Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.cluster.Secrets().Informer.GetStore().Replace(nil, "9"); err != nil {
-				t.Fatal(err)
-			}
-		},
+func TestReconcileRejectsPasswordThatIsNotPrintableASCII(t *testing.T) {
+	for name, password := range map[string]string{
+		"a line break":                "line\n",
+		"a NUL":                       "nul\x00",
+		"a letter that is not ASCII":  "ü",
+		"a DEL":                       "\x7f",
+		"a byte that is not in UTF-8": "\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}}, example(known), connectionSecret())
-			if _, err := w.pass(); err != nil || ready(w.db()).Status != metav1.ConditionTrue {
-				t.Fatalf("it is %v, and the pass ended with %v", ready(w.db()), err)
-			}
-			w.server.meanwhile = func() { change(w) }
-			_, _ = w.pass()
-			controllertest.Equal(t, "Ready", metav1.ConditionFalse, ready(w.db()).Status)
-			controllertest.Equal(t, "reason", "PasswordChanged", ready(w.db()).Reason)
-			w.server.meanwhile = nil
-			if _, err := w.pass(); err != nil || ready(w.db()).Status != metav1.ConditionTrue {
-				t.Errorf("it is %v, and the pass ended with %v", ready(w.db()), err)
-			}
-			controllertest.Equal(t, "password that the server got", string(w.secret().Data["password"]), w.server.want.Password)
+			s := createdSecret(t)
+			s.Data["password"] = []byte(password)
+			f := newFixture(t, nil, example(known), connectionSecret(), s)
+			controllertest.ErrorContains(t, "the password in Secret shop-credentials contains a character that is not printable ASCII", f.Reconcile().Err)
+			controllertest.Equal(t, "reason", "InvalidPassword", f.ready().Reason)
+			controllertest.Equal(t, "calls", nil, f.server.calls)
 		})
 	}
 }
 
-func TestTheSecretSaysWhatTheConnectionDoes(t *testing.T) {
+func TestPasswordChangeDuringReconcileSetsNotReady(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"a user changes the password": func(f *fixture) {
+			kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) { s.Data["password"] = []byte("another") })
+		},
+		"a user deletes the Secret": func(f *fixture) { f.Remove(f.secret()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, current(), example(known), connectionSecret())
+			controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			controllertest.Equal(t, "Ready before the change", metav1.ConditionTrue, f.ready().Status)
+			f.server.onExists = func() {
+				change(f)
+				f.Observe()
+			}
+			controllertest.ErrorContains(t, "The password in Secret shop-credentials has changed. The operator is about to set it on the server.", f.Reconcile().Err)
+			controllertest.Equal(t, "Ready", metav1.ConditionFalse, f.ready().Status)
+			controllertest.Equal(t, "reason", "PasswordChanged", f.ready().Reason)
+			f.server.onExists = nil
+			controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			controllertest.Equal(t, "Ready after the next reconcile", metav1.ConditionTrue, f.ready().Status)
+			controllertest.Equal(t, "password that the server got", string(f.secret().Data["password"]), f.server.want.Password)
+		})
+	}
+}
+
+func TestDesiredSecretContainsConnectionSettings(t *testing.T) {
 	admin := postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull, CA: []byte("certificate")}
 	db := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.Spec.Owner = strings.Repeat("x", 64), "" })
 	s := desiredSecret(db, admin, "secret")
@@ -296,6 +251,7 @@ func TestTheSecretSaysWhatTheConnectionDoes(t *testing.T) {
 	}
 }
 
+// text returns the data of a Secret as strings.
 func text(data map[string][]byte) map[string]string {
 	texts := map[string]string{}
 	for key, value := range data {
@@ -304,36 +260,34 @@ func text(data map[string][]byte) map[string]string {
 	return texts
 }
 
-func TestAPassIsPostponedForAMoment(t *testing.T) {
+func TestBusyServerPostponesReconcile(t *testing.T) {
 	err := explain(t.Context(), example(), postgresql.NewError(postgresql.Busy, "busy"))
 	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
 }
 
-// TestNothingIsMadeForAnExternalDatabaseThatIsGone has a cache from before a deletion, as a process that
-// has just started can have. Nobody would ever delete what it created on the server.
-func TestNothingIsMadeForAnExternalDatabaseThatIsGone(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.ExternalDatabase){
-		"or another":       func(db *v1alpha1.ExternalDatabase) { db.UID = "other" },
-		"or being deleted": deleted,
-		"altogether":       nil,
+// TestReconcileCreatesNothingForDeletedExternalDatabase has a cache from before a deletion, as a process
+// that has just started can have. Nobody would ever delete a role and a database that this process creates.
+func TestReconcileCreatesNothingForDeletedExternalDatabase(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"the ExternalDatabase is gone": func(f *fixture) { f.Remove(f.Object()) },
+		"the ExternalDatabase was replaced": func(f *fixture) {
+			replacement := f.Object()
+			f.Remove(replacement)
+			replacement.UID = "other"
+			f.Store(replacement)
+		},
+		"the ExternalDatabase is being deleted": func(f *fixture) { f.Change(deleted) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, server := example(bound), fakeServer{}
-			w := newWorld(t, &server, db, connectionSecret(), ours(t, example()))
-			resource, tracker := v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), w.windlass.Tracker()
-			err := tracker.Delete(resource, "default", "shop")
-			if change != nil {
-				live := db.DeepCopy()
-				change(live)
-				err = tracker.Add(live)
+			f := newFixture(t, nil, example(bound), connectionSecret(), createdSecret(t))
+			f.Observe()
+			change(f)
+			r := f.ReconcileAsCached()
+			if !errors.Is(r.Err, controller.AwaitDeletion()) {
+				t.Errorf("the error is %v", r.Err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.pipeline.Sync(t.Context(), controller.Key{Namespace: "default", Name: "shop"}); !errors.Is(err, controller.AwaitDeletion()) {
-				t.Errorf("the error is %v", err)
-			}
-			controllertest.Equal(t, "asked", []string{"exists", "close"}, server.asked)
+			controllertest.Equal(t, "writes", nil, r.Writes)
+			controllertest.Equal(t, "calls", []string{"exists", "close"}, f.server.calls)
 		})
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Finalize implements controller.Finalizer: it deletes role and database if deletionPolicy is Delete.
-// The Secret is garbage-collected.
+// Finalize implements controller.Finalizer: it deletes the role and the database if deletionPolicy is
+// Delete. Garbage collection deletes the Secret.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	err := r.deleteDatabase(ctx, db)
 	if err != nil {
@@ -28,23 +28,28 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	if goes, err := r.deletesData(ctx, db); err != nil || !goes {
 		return err
 	}
-	const hint = "deleting role and database (deletionPolicy Retain would leave them, and let this ExternalDatabase go): %w"
+	failed := func(err error) error {
+		return fmt.Errorf("deleting role %q and database %q (to keep them, set deletionPolicy to Retain): %w", db.Owner(), db.Spec.DatabaseName, err)
+	}
 	admin, err := r.lastConnection(ctx, db)
-	if err != nil {
-		return fmt.Errorf(hint, err)
+	switch {
+	case controller.ReasonOf(err) == reasonMissing:
+		return err // the error names the role and the database
+	case err != nil:
+		return failed(err)
 	}
 	server := r.open(db.Namespace, admin)
 	defer server.Close()
 	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
-		return explain(ctx, db, fmt.Errorf(hint, err))
+		return explain(ctx, db, failed(err))
 	}
 	return nil
 }
 
-// deletesData reports whether role and database have to be deleted, and may exist.
+// deletesData reports whether the operator must delete the role and the database, and they may exist.
 //
-// It reads the ExternalDatabase and its Secret from the API server: an SQL statement can have no
-// precondition on the ExternalDatabase, or on whether its Secret is orphaned.
+// It reads the ExternalDatabase and the owner's Secret from the API server: an SQL statement can have no
+// precondition on the ExternalDatabase, or on whether the Secret is orphaned.
 func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatabase) (bool, error) {
 	if !saysDelete(db) {
 		return false, nil
@@ -65,21 +70,22 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	case err != nil:
 		return false, err
 	case !found:
-		// The Secret is created before role and database, and the status has it before they exist.
+		// The operator creates the Secret and records it in the status before it creates the role and the
+		// database.
 		return live.Status.ExternalID != "" || live.Status.Binding != nil, nil
 	}
 	return !owner.Orphaned(secret), nil
 }
 
-// saysDelete reports whether the spec and the finalizers of the ExternalDatabase let the database be
-// deleted. The ExternalDatabase has the finalizer orphan while its Secret is being orphaned. Afterwards
-// the Secret has no owner reference.
+// saysDelete reports whether the spec and the finalizers of the ExternalDatabase let the operator delete
+// the database. The ExternalDatabase has the finalizer orphan while its Secret is being orphaned.
+// Afterwards the Secret has no owner reference.
 func saysDelete(db *v1alpha1.ExternalDatabase) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// lastConnection returns the settings in the connection Secret or, if the Secret is gone, the settings
-// that were last read from it: the objects of a namespace are deleted in any order.
+// lastConnection returns the settings in the connection Secret or, if the Secret was deleted, the settings
+// that were last read from it: when a namespace is deleted, its objects are deleted in any order.
 func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDatabase) (postgresql.Settings, error) {
 	key := connectionKey(db)
 	admin, err := r.connections.get(ctx, key)
@@ -90,6 +96,6 @@ func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDa
 		return last.settings, nil
 	}
 	return admin, controller.WaitFor(reasonMissing, fmt.Sprintf(
-		"Role %q and database %q cannot be deleted without Secret %s, which connectionSecretRef names: make it again, or set deletionPolicy to Retain to leave them and let this ExternalDatabase go.",
+		"Role %q and database %q cannot be deleted, because Secret %s, which connectionSecretRef names, was not found. Create the Secret again, or set deletionPolicy to Retain to keep the role and the database.",
 		db.Owner(), db.Spec.DatabaseName, key.Name), missingRecheck)
 }

@@ -15,15 +15,17 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// server is a PostgreSQL server, see postgresql.Server. Each reconcile opens one.
+// server is a PostgreSQL server: see postgresql.Server. A reconcile opens a server and closes it.
 type server interface {
-	// Exists reports whether role and database exist, and are in the desired state.
+	// Exists reports whether the database exists, and whether the role and the database are in the desired
+	// state.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
-	// Create creates role and database, or continues an interrupted creation, and returns their identity.
+	// Create creates the role and the database, or continues an interrupted creation, and returns the identity
+	// of the database.
 	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
-	// Update brings role and database to the desired state.
+	// Update brings the role and the database to the desired state.
 	Update(ctx context.Context, want postgresql.Want) error
-	// Delete deletes role and database if they still have the identity want.ID.
+	// Delete deletes the role and the database if they belong to the ExternalDatabase.
 	Delete(ctx context.Context, want postgresql.Want) error
 	// Close closes all connections.
 	Close()
@@ -33,11 +35,11 @@ type server interface {
 type reconciler struct {
 	secrets     children.Type[*corev1.Secret]
 	connections *connections
-	// open returns the server at the address in admin, for an object of namespace. It does not connect
-	// yet, and limits how many workers a slow server occupies.
+	// open returns the server at the address in admin, for an object in namespace. It does not connect yet.
+	// Slow servers of a namespace do not delay the objects in other namespaces.
 	open func(namespace string, admin postgresql.Settings) server
-	// live reads an ExternalDatabase before its database is created or deleted, and before a child is
-	// created.
+	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
+	// or creates or adopts its Secret.
 	live windlassclient.ExternalDatabasesGetter
 }
 
@@ -81,15 +83,16 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// newPassword generates the password once. It does not change the data of a Secret that has a password,
-// because the server has not yet proved to be the right one.
+// newPassword reads the password from the Secret, and generates a password if there is none. It does not
+// change the data of a Secret that has a password, because the operator has not verified yet that it is
+// connected to the right server.
 func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
 			return err
 		}
-	} else if p.owner.Orphaned(secret) { // otherwise Finalize would leave the database
+	} else if p.owner.Orphaned(secret) { // otherwise Finalize would not delete the database
 		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
 			return err
 		}
@@ -100,25 +103,25 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	}
 	if p.db.Status.Binding == nil {
 		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
-		return controller.StoreFirst(reasonCreating, "Role and database are about to be made.")
+		return controller.StoreFirst(reasonCreating, fmt.Sprintf("The operator is about to create role %q and database %q.", p.db.Owner(), p.db.Spec.DatabaseName))
 	}
 	return nil
 }
 
-// credentials updates the Secret. If its password has changed since the server got it, credentials
-// returns an error that repeats the reconcile.
+// credentials updates the Secret. If the password in the Secret has changed during the reconcile,
+// credentials returns an error, so that the next reconcile sets the password on the server.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
 	if err != nil {
 		return err
 	}
 	if string(secret.Data[credentials.KeyPassword]) != p.password {
-		return controller.WaitFor(reasonPasswordChanged, fmt.Sprintf("The server is about to get the new password of Secret %s.", secret.Name), creationDelay)
+		return controller.WaitFor(reasonPasswordChanged, fmt.Sprintf("The password in Secret %s has changed. The operator is about to set it on the server.", secret.Name), creationDelay)
 	}
 	return nil
 }
 
-// database brings the server to the desired state.
+// database brings the role and the database on the server to the desired state.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
@@ -130,9 +133,9 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case found.ID == "" && want.ID != "":
 		return gone(p.db)
 	case found.ID == "":
-		// With an outdated cache, a process that has just started could create a database that another
-		// process has deleted. Nobody would ever delete the new one.
-		if err := p.owner.Recheck(ctx, "anything is made on the server"); err != nil {
+		// With an outdated cache, a process that has just started could create a database again that another
+		// process has deleted. Nobody would ever delete the new database.
+		if err := p.owner.Recheck(ctx); err != nil {
 			return err
 		}
 		found.ID, err = server.Create(ctx, want)

@@ -35,22 +35,22 @@ const (
 const (
 	// creationDelay is the time between a status that announces a change of the server and the change.
 	creationDelay = time.Second
-	// awayRetry is how often a server that does not answer is retried.
+	// awayRetry is how often the operator retries a server that does not respond or is not available.
 	awayRetry = 30 * time.Second
-	// conflictRetry is how often a name that is taken, or a database that is gone, is checked again.
+	// conflictRetry is how often the operator checks again whether a name is taken, or a database is missing.
 	conflictRetry = 30 * time.Second
-	// configurationRetry is how often a server that refuses a login or a statement is retried: changes
-	// on the server cause no event.
+	// configurationRetry is how often the operator retries a refused login or statement, because changes on
+	// the server cause no event.
 	configurationRetry = 5 * time.Minute
 )
 
-// explain maps an error of a server to an error of the engine, and adds what to do about it. The message
-// names the connection Secret but nothing of its content, because users who can read the object may not
-// be allowed to read Secrets. The response of a server that is not PostgreSQL is only in the log, at
+// explain maps an error of a server to an error of the engine, and adds advice. The message names the
+// connection Secret but nothing of its content, because users who can read the object may not be allowed to
+// read Secrets. The details for the administrator of the operator (postgresql.Detail) are in the log, at
 // --v=2.
 func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
-		klog.FromContext(ctx).V(2).Info("A PostgreSQL server gave an error", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
+		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
 	}
 	stalled := func(reason, hint string, retry time.Duration) error {
 		return controller.Stalled(controller.WithReason(reason, fmt.Errorf("%w; %s", err, hint)), retry)
@@ -60,42 +60,46 @@ func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) erro
 	case postgresql.Busy:
 		return controller.Postpone(postgresql.RetryAfter(err))
 	case postgresql.Silent:
-		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("Connecting by %s: %v. Check host, port and sslmode in it, and whether the operator reaches the server; it is tried again every %s.", secret, err, awayRetry), awayRetry)
+		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The connection to the server in %s failed: %v. Check host, port and sslmode in the Secret, and whether the operator can reach the server. The operator retries every %s.", secret, err, awayRetry), awayRetry)
 	case postgresql.Away:
-		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server of %s: %v; it is tried again every %s.", secret, err, awayRetry), awayRetry)
+		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server in %s cannot process requests of the operator now: %v. The operator retries every %s.", secret, err, awayRetry), awayRetry)
 	case postgresql.Forbidden:
-		return stalled(reasonHostNotAllowed, "have the operator's administrator allow it, or change "+secret, configurationRetry)
+		return stalled(reasonHostNotAllowed, fmt.Sprintf("ask the administrator of the operator to allow the host, or change %s", secret), configurationRetry)
 	case postgresql.Untrusted:
-		return stalled(reasonNotTrusted, "set ca in "+secret+" to the certificate of the server's authority, or sslmode to what the server has", configurationRetry)
+		return stalled(reasonNotTrusted, fmt.Sprintf("in %s, set ca to the certificate of the authority that signed the certificate of the server, or sslmode to a mode that the server supports", secret), configurationRetry)
 	case postgresql.Refused:
-		return stalled(reasonLoginRefused, "see username and password in "+secret+", and the server's pg_hba.conf", configurationRetry)
+		return stalled(reasonLoginRefused, fmt.Sprintf("check username and password in %s, and pg_hba.conf on the server", secret), configurationRetry)
 	case postgresql.Denied:
-		return stalled(reasonDenied, "the role in "+secret+" needs CREATEROLE and CREATEDB; from PostgreSQL 16 on also ADMIN OPTION on roles that another has made; and to end sessions of others, pg_signal_backend", configurationRetry)
+		return stalled(reasonDenied, fmt.Sprintf("set CREATEROLE and CREATEDB on the role in %s; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", secret), configurationRetry)
+	case postgresql.Uninherited:
+		return stalled(reasonDenied, fmt.Sprintf("set INHERIT on the role in %s", secret), configurationRetry)
+	case postgresql.Unlisted:
+		return stalled(reasonDenied, "ask a superuser of the server to create the extension, or remove it from the spec", configurationRetry)
 	case postgresql.Taken:
-		return stalled(reasonNameConflict, "give this ExternalDatabase other names or, to hand over what is there, have the server's administrator run: "+handOver(db), conflictRetry)
+		return stalled(reasonNameConflict, fmt.Sprintf("create an ExternalDatabase with other names instead or, to hand over the existing role and database, ask the administrator of the server to run: %s", handOver(db)), conflictRetry)
 	case postgresql.Replaced:
-		return stalled(reasonReplaced, "see whether "+secret+" leads to the right server; to begin anew, set deletionPolicy to Retain, and make this ExternalDatabase anew", configurationRetry)
+		return stalled(reasonReplaced, fmt.Sprintf("check whether %s names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", secret), configurationRetry)
 	case postgresql.Rejected:
-		return stalled(reasonRejected, "change the spec, "+secret+" or the server", configurationRetry)
+		return stalled(reasonRejected, fmt.Sprintf("change the spec, %s, or the configuration of the server", secret), configurationRetry)
 	}
-	return controller.WithReason(reasonServerError, fmt.Errorf("the server of %s: %w", secret, err))
+	return controller.WithReason(reasonServerError, fmt.Errorf("using the server in %s: %w", secret, err))
 }
 
-// recreateAnnotation requests a new, empty database in place of a database that is gone. Its value is the
-// status.externalID of the former database, so that it has an effect only once.
+// recreateAnnotation requests a new, empty database in place of a database that was not found. Its value is
+// the status.externalID of the former database, so that the annotation has an effect only once.
 const recreateAnnotation = "windlass.dev/recreate"
 
-// gone returns the error for a database that has disappeared. Only a user can decide to replace it with
-// an empty database. After that decision, the former identity is removed from the status before a new
-// database is created.
+// gone returns the error for a database that existed before and was not found. Only a user can decide to
+// replace the database with an empty database. After that decision, gone removes the former identity from
+// the status, and the next reconcile creates a database.
 func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID
 	if db.Annotations[recreateAnnotation] == id {
 		db.Status.ExternalID = ""
-		return controller.WaitFor(reasonCreating, fmt.Sprintf("Database %q is about to be made anew, and empty, since annotation %s says so.", db.Spec.DatabaseName, recreateAnnotation), creationDelay)
+		return controller.WaitFor(reasonCreating, fmt.Sprintf("The operator is about to create a new, empty database %q, as annotation %s requests.", db.Spec.DatabaseName, recreateAnnotation), creationDelay)
 	}
 	return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(
-		"database %q, which was there as %s, is not on the server of Secret %s any more; restore it under its name or, for a new, empty one, set the annotation %s=%s on this ExternalDatabase, or delete the ExternalDatabase",
+		"database %q (%s) was not found on the server in Secret %s; restore it under its name, or delete this ExternalDatabase; to create a new, empty database, set the annotation %s=%s on this ExternalDatabase",
 		db.Spec.DatabaseName, id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation, id)), conflictRetry)
 }
 

@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// component is a component with its observed state and its next step.
+// component is one component of a Platform, with its observed state and its next step.
 type component struct {
 	fact
 	kind kind
@@ -17,7 +17,8 @@ type component struct {
 	spec  *v1alpha1.PlatformComponent
 	child controller.Object
 	step  step
-	// failed says that the step failed. err is its error, unless that says nothing about the component.
+	// failed says that the step failed. err is the error of the step, or nil if controller.Quiet reports true
+	// for it.
 	failed bool
 	err    error
 }
@@ -29,7 +30,7 @@ func (c *component) observe(p *scope, child controller.Object) {
 	if child == nil {
 		return
 	}
-	c.bound = p.owner.Bears(child)
+	c.bound = p.owner.IsReferredToBy(child)
 	// A released child still belongs to the Platform until the Platform is being deleted.
 	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
 	c.going = child.GetDeletionTimestamp() != nil || c.kind.isRemoved(p.owner, child)
@@ -41,10 +42,11 @@ func current(object controller.Object) bool {
 	return *object.StatusObservedGeneration() == object.GetGeneration()
 }
 
-// look returns the components of a Platform as the caches have them: first those in the spec, in its
-// order, then those that only the status lists, as long as a child exists. An object that neither lists
-// does not belong to the Platform, whatever owner reference and record it has: users who may write in the
-// namespace can forge both, but not the status.
+// look returns the components of a Platform with their observed state: first the components in the spec, in
+// the order of the spec, then the components that only the status lists and that have a child of the
+// Platform. The child of a component that neither the spec nor the status lists does not belong to the
+// Platform, whatever its owner reference and record: users who may write in the namespace can forge both,
+// but not the status.
 func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	platform, all := p.platform, []*component(nil)
 	known := map[string]bool{}
@@ -52,7 +54,7 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 		spec := &platform.Spec.Components[i]
 		k := r.kinds.named(kindOf(spec))
 		if k == nil {
-			continue // check returns an error for it; it never had a child
+			continue // check returns an error for this component, which never had a child
 		}
 		c, err := listed(p, k, spec)
 		if err != nil {
@@ -69,14 +71,14 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 		known[k.name()+"/"+name] = true
 		child, err := k.get(platform.Spec.Namespace, childName(platform, name))
 		if err == nil && child == nil {
-			// A component that leaves the status is not found again, and a creation may have succeeded
-			// although its response was an error.
+			// The child may exist although the response of its creation was an error, and a component that is
+			// removed from the status is never found again.
 			child, err = k.live(ctx, platform.Spec.Namespace, childName(platform, name))
 		}
 		if err != nil {
 			return nil, err
 		}
-		if child == nil || !p.owner.Bears(child) || !p.owner.Made(child) || !p.owner.Owns(child) {
+		if child == nil || !p.owner.IsReferredToBy(child) || !p.owner.Made(child) || !p.owner.Owns(child) {
 			continue
 		}
 		c := &component{kind: k, fact: fact{name: name, state: v1alpha1.Removed, had: recordedNeeds(child)}}

@@ -38,16 +38,16 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	case queue:
 		say(v1alpha1.ComponentWaiting, reasonWaiting, waitMessage(c.step.others, all))
 	case succeed:
-		say(v1alpha1.ComponentWaiting, reasonReplacing, "Waiting for the child of another kind to go that had this name.")
+		say(v1alpha1.ComponentWaiting, reasonReplacing, "Waiting for the deletion of this component's former child, which has another kind.")
 	case announce:
-		say(v1alpha1.ComponentWaiting, reasonNew, "It is about to be made.")
+		say(v1alpha1.ComponentWaiting, reasonNew, fmt.Sprintf("The operator is about to create the %s.", c.kind.name()))
 	case crowded:
-		say(v1alpha1.ComponentWaiting, reasonReplacing, fmt.Sprintf("Waiting for the children of components to go that are no longer in the spec; no more than %d may be left.", maxLeft))
+		say(v1alpha1.ComponentWaiting, reasonReplacing, fmt.Sprintf("Waiting for the deletion of components that are no longer in the spec. More than %d of them are left.", maxLeft))
 	case blocked:
 		say(v1alpha1.ComponentWaiting, reasonNamespace, "Waiting for the namespace.")
 	case refused:
 		if s.Phase == "" && s.Reason == "" && c.state != v1alpha1.Unmanaged {
-			say(v1alpha1.ComponentWaiting, reasonInvalid, "The Platform's condition Ready says what is wrong with its spec.")
+			say(v1alpha1.ComponentWaiting, reasonInvalid, "The spec of the Platform is invalid. The condition Ready of the Platform names the error.")
 		}
 	case hold:
 		say(v1alpha1.ComponentWaiting, reasonHeld, holdMessage(c.step.others, all))
@@ -66,36 +66,37 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	return s
 }
 
-// ofChild returns phase, reason and message of a child, once its status is about its newest generation.
+// ofChild returns the phase, the reason and the message of a component from its child. Until the child
+// reports a status for its newest generation, the phase is Pending.
 func ofChild(c *component) (phase v1alpha1.PlatformComponentPhase, reason, message string) {
 	phase = v1alpha1.PlatformComponentPhase(c.kind.phase(c.child))
 	ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready)
 	if !current(c.child) || ready == nil {
-		return "Pending", reasonNew, c.kind.name() + " " + c.child.GetName() + " is there, and has not said yet how it is."
+		return "Pending", reasonNew, fmt.Sprintf("%s %s has not reported its status yet.", c.kind.name(), c.child.GetName())
 	}
 	return phase, ready.Reason, ready.Message
 }
 
-// removalMessage returns what the deletion of a child waits for.
+// removalMessage returns the message about the deletion of a child.
 func removalMessage(c *component) string {
-	message := c.kind.name() + " " + c.child.GetName() + " is being deleted."
 	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil && ready.Status != "True" {
-		message += " It says: " + ready.Message
+		return fmt.Sprintf("%s %s is being deleted. Its condition Ready says: %s", c.kind.name(), c.child.GetName(), ready.Message)
 	}
-	return message
+	return fmt.Sprintf("%s %s is being deleted.", c.kind.name(), c.child.GetName())
 }
 
-// waitMessage returns which components must be Ready first.
+// waitMessage names the components that must be Ready before a component is created.
 func waitMessage(names []string, all []*component) string {
-	return "Waiting for " + pointingOut(v1alpha1.Removed, names, all) + " to be Ready."
+	return fmt.Sprintf("Waiting for %s to be Ready.", pointingOut(v1alpha1.Removed, names, all))
 }
 
-// holdMessage returns which components must be gone first.
+// holdMessage names the components that must be deleted before a component is removed.
 func holdMessage(names []string, all []*component) string {
-	return "It stays until what depends on it is gone: " + pointingOut(v1alpha1.Managed, names, all) + "."
+	return fmt.Sprintf("Waiting for the deletion of components that depend on this component: %s.", pointingOut(v1alpha1.Managed, names, all))
 }
 
-// pointingOut lists names of components, and adds the management state to those that have the given one.
+// pointingOut joins names of components. It adds the management state to the name of each component in this
+// state.
 func pointingOut(state v1alpha1.ManagementState, names []string, all []*component) string {
 	said := slices.Clone(names)
 	for i, name := range names {

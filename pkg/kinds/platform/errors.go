@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// terminatingRetry is how often a Platform is reconciled while its namespace is being deleted,
-// goneRecheck after it was deleted, in case an event is lost.
+// terminatingRetry is how often a Platform is reconciled while its namespace is being deleted, and
+// goneRecheck after the deletion, in case an event is lost.
 const (
 	terminatingRetry = 30 * time.Second
 	goneRecheck      = 30 * time.Second
@@ -21,18 +21,18 @@ const (
 
 func namespaceGoes(name string) error {
 	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
-		"Namespace %s is being deleted. It is not made again: when it is gone, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry)
+		"Namespace %s is being deleted, and the operator does not create it again. After the deletion, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry)
 }
 
-// explainNamespace adds to the error of creating a namespace what to do about it.
+// explainNamespace adds advice to the error of creating a namespace.
 func explainNamespace(name string, err error) error {
 	if apierrors.IsForbidden(err) {
-		return forbidden(fmt.Errorf("creating Namespace %s: %w; create it yourself, or give the operator's account that right", name, err))
+		return forbidden(fmt.Errorf("creating Namespace %s: %w; create it yourself, or allow the service account of the operator to create it", name, err))
 	}
 	return fmt.Errorf("creating Namespace %s: %w", name, err)
 }
 
-// explain adds to the error of a step which component it concerns, and what to do about it.
+// explain adds the name of the component and advice to the error of a step.
 func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	namespace := platform.Spec.Namespace
 	switch {
@@ -41,12 +41,13 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case ofNamespace(err):
 		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry)
 	case apierrors.IsForbidden(err):
-		return forbidden(fmt.Errorf("component %s: %w; it is for whoever governs namespace %s to allow it: rights of the operator's account, quotas, admission", c.name, err, namespace))
+		return forbidden(fmt.Errorf("component %s: %w; ask the administrator of namespace %s to grant the operator's service account the permission, or to change the quota or the admission policy that forbids the request", c.name, err, namespace))
 	}
 	return fmt.Errorf("component %s: %w", c.name, err)
 }
 
-// forbidden returns the error for a request that somebody has to allow. No event tells when that happens.
+// forbidden returns the error for a request that an administrator has to allow. No event reports the
+// permission, so the request is retried.
 func forbidden(err error) error {
 	return controller.Stalled(controller.WithReason(reasonForbidden, err), forbiddenRetry)
 }

@@ -21,7 +21,7 @@ type kind interface {
 	get(namespace, name string) (controller.Object, error)
 	// ensure creates or updates the child of a component, and returns it; see children.Type.Ensure.
 	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
-	// update is ensure for a child that existed when the reconcile began.
+	// update is ensure for a child that existed when the reconcile began: it does not create the child again.
 	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
 	// remove deletes a child; see children.Type.Remove.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error
@@ -30,7 +30,7 @@ type kind interface {
 	// live reads the object with the name of a child from the API server. It returns nil if there is
 	// none.
 	live(ctx context.Context, namespace, name string) (controller.Object, error)
-	// release removes the owner reference from a child, and returns the result.
+	// release removes the owner reference from a child, and returns the child; see children.Type.Release.
 	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
 	// isRemoved reports whether this process has deleted a child, which the cache may still have.
 	isRemoved(owner children.Owner, child controller.Object) bool
@@ -72,11 +72,11 @@ func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool
 	return ok && k.IsRemoved(owner, own)
 }
 
-// own returns an object as a T.
+// own converts an object to a T.
 func (k *typed[T]) own(object any) (T, error) {
 	child, ok := object.(T)
 	if !ok {
-		return child, fmt.Errorf("the %T is no %s", object, k.Kind)
+		return child, fmt.Errorf("unexpected type %T of a child of kind %s", object, k.Kind)
 	}
 	return child, nil
 }

@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// kubernetesPrefix begins the names of Kubernetes' own namespaces.
+// kubernetesPrefix is the prefix of the names of Kubernetes' own namespaces.
 const kubernetesPrefix = "kube-"
 
 // checkNamespace returns a Terminal error for the namespaces of Kubernetes and of the operator itself.
@@ -28,11 +28,12 @@ func checkNamespace(name string, reserved []string) error {
 		return nil
 	}
 	return controller.Terminal(controller.WithReason(reasonNotAllowed, fmt.Errorf(
-		"namespace %s belongs to %s, and no Platform may use it; delete this Platform and make one with another namespace", name, whose)))
+		"namespace %s belongs to %s, and no Platform may use it; delete this Platform, and create one with another namespace", name, whose)))
 }
 
 // hadNamespace reports whether the namespace of a Platform has ever existed. A status of an earlier
-// operator version has no NamespaceUID: then a namespace existed if the Platform was reconciled.
+// operator version has no NamespaceUID. In this case, the namespace counts as having existed if the
+// Platform was reconciled.
 func hadNamespace(platform *v1alpha1.Platform) bool {
 	if uid := platform.Status.NamespaceUID; uid != nil {
 		return *uid != ""
@@ -42,8 +43,7 @@ func hadNamespace(platform *v1alpha1.Platform) bool {
 
 // namespace creates the namespace if it has never existed. It does not create a deleted namespace again,
 // because the policies that isolated it are gone. If a process dies between the creation and the status
-// write, and somebody deletes the namespace before the next process starts, the namespace is created once
-// more.
+// write, and a user deletes the namespace before the next process starts, the namespace is created again.
 func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	name, status := p.platform.Spec.Namespace, &p.platform.Status
 	known, err := r.namespaces.Get("", name)
@@ -83,14 +83,14 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 }
 
 // namespaceGone returns the error for a namespace that existed before and is not in the cache. It returns
-// nil if the API server has the namespace.
+// nil if the API server has the namespace and does not delete it.
 func (r *reconciler) namespaceGone(ctx context.Context, p *scope) error {
 	name := p.platform.Spec.Namespace
 	live, err := r.homes.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(
-			"namespace %s was deleted, and is not made again, since its labels, quotas, policies and role bindings are gone with it; create it again with them, or delete this Platform", name)), goneRecheck)
+			"namespace %s was deleted with its labels, quotas, policies and role bindings, and the operator does not create it again; create it again with all of these, or delete this Platform", name)), goneRecheck)
 	case err != nil:
 		return fmt.Errorf("reading Namespace %s: %w", name, err)
 	case live.DeletionTimestamp != nil:

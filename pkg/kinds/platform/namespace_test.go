@@ -1,11 +1,8 @@
 package platform
 
 import (
-	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -13,94 +10,93 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestANamespaceThatIsGoneIsNotMadeAgain(t *testing.T) {
-	had := func(uid string) func(*v1alpha1.Platform) {
-		return func(p *v1alpha1.Platform) {
-			p.Status.ObservedGeneration, p.Status.NamespaceUID = p.Generation, ptr.To(types.UID(uid))
-		}
+// hadNamespaceOf returns a change to the status that a Platform has after it was reconciled. uid is the
+// UID of the namespace in the status, or empty if there was no namespace.
+func hadNamespaceOf(uid types.UID) func(*v1alpha1.Platform) {
+	return func(p *v1alpha1.Platform) {
+		p.Status.ObservedGeneration, p.Status.NamespaceUID = p.Generation, &uid
 	}
-	byAnEarlierVersion := func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation }
-	create := []string{"create namespaces shops", "create apps shops/shop-web", status}
+}
+
+func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
+	create := []string{"create namespaces shops", "create apps shops/shop-web", updateStatus}
 	for name, c := range map[string]struct {
 		before func(*v1alpha1.Platform)
-		// since is a change on the server that the cache has not observed.
-		since  func(*v1alpha1.Platform)
-		live   bool
-		writes []string
-		reason string
+		// since changes the Platform after the cache has observed it.
+		since func(*v1alpha1.Platform)
+		// uncached says that the API server has a namespace that the cache lacks.
+		uncached bool
+		writes   []string
+		reason   string
 	}{
-		"it is made at first":                                        {writes: create, reason: "ComponentsNotReady"},
-		"it is made later if it could not be":                        {before: had(""), writes: create, reason: "ComponentsNotReady"},
-		"it is not made once it was there":                           {before: had("uid-1"), writes: []string{status}, reason: "NamespaceGone"},
-		"nor if the status does not say, since it is of before":      {before: byAnEarlierVersion, writes: []string{status}, reason: "NamespaceGone"},
-		"nor by a cache that does not know yet that it was there":    {before: had(""), since: had("uid-1")},
-		"one that is there, though not in the cache, is as it shall": {before: had("uid-1"), live: true, writes: []string{"create apps shops/shop-web", status}, reason: "ComponentsNotReady"},
+		"the first reconcile creates the namespace":                   {writes: create, reason: reasonNotReady},
+		"the namespace is created later if the first creation failed": {before: hadNamespaceOf(""), writes: create, reason: reasonNotReady},
+		"a deleted namespace is not created again":                    {before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: reasonGone},
+		"a namespace is not created again after an upgrade from a version that records no namespace": {
+			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation }, writes: []string{updateStatus}, reason: reasonGone,
+		},
+		"an outdated status does not create the namespace again": {before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1")},
+		"an existing namespace that is missing from the cache is used": {
+			before: hadNamespaceOf("uid-1"), uncached: true, writes: []string{"create apps shops/shop-web", updateStatus}, reason: reasonNotReady,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web")))
+			f := newFixture(t, example(app("web")))
 			if c.before != nil {
-				w.change(c.before)
+				f.Change(c.before)
 			}
-			if c.live {
-				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shops", UID: "uid-2"}}
-				if err := w.kube.Tracker().Add(namespace); err != nil {
-					t.Fatal(err)
-				}
+			f.Observe()
+			if c.uncached {
+				f.Store(namespace())
 			}
-			w.fill()
 			if c.since != nil {
-				w.change(c.since)
+				f.Change(c.since)
 			}
-			before := len(w.journal.Writes())
-			_, _ = w.pipeline.Sync(t.Context(), key)
-			controllertest.Equal(t, "writes", c.writes, w.journal.Writes()[before:])
-			ready := condition(w.platform(), "Ready")
-			if c.reason != "" && !strings.HasPrefix(ready, "False "+c.reason+":") {
-				t.Errorf("Ready is %s", ready)
+			controllertest.Equal(t, "writes", c.writes, f.ReconcileAsCached().Writes)
+			if c.reason != "" {
+				f.checkCondition("Ready=False " + c.reason + ":")
 			}
 			if c.reason == reasonGone {
-				controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, w.platform().Status.Phase)
+				controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
 			}
 		})
 	}
 }
 
-// TestANamespaceThatComesBackIsFilled has a namespace that somebody has created again.
-func TestANamespaceThatComesBackIsFilled(t *testing.T) {
-	w := newWorld(t, example(app("web")))
-	w.change(func(p *v1alpha1.Platform) {
-		p.Status.ObservedGeneration, p.Status.NamespaceUID = p.Generation, ptr.To[types.UID]("uid-1")
-	})
-	_, _ = w.pass()
-	w.house(func(ns *metav1.PartialObjectMetadata) { ns.UID = "uid-2" })
-	writes, err := w.pass()
-	if err != nil {
-		t.Fatal(err)
+// TestReconcileCreatesComponentsInRecreatedNamespace has a namespace that a user has created again.
+func TestReconcileCreatesComponentsInRecreatedNamespace(t *testing.T) {
+	f := newFixture(t, example(app("web")))
+	f.Change(hadNamespaceOf("uid-1"))
+	controllertest.Equal(t, "writes without the namespace", []string{updateStatus}, f.Reconcile().Writes)
+	recreated := namespace()
+	recreated.UID = "uid-2"
+	f.Store(recreated)
+	r := f.Reconcile()
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web", status}, writes)
-	controllertest.Equal(t, "namespace", "uid-2", string(*w.platform().Status.NamespaceUID))
+	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web", updateStatus}, r.Writes)
+	controllertest.Equal(t, "namespace", ptr.To[types.UID]("uid-2"), f.Object().Status.NamespaceUID)
 }
 
-func TestNamespacesOfOthersAreRefused(t *testing.T) {
+func TestReconcileRejectsSystemNamespaces(t *testing.T) {
 	for name, c := range map[string]struct{ namespace, ready string }{
-		"of Kubernetes":   {"kube-system", "False NamespaceNotAllowed: namespace kube-system belongs to Kubernetes"},
-		"of the operator": {"operators", "False NamespaceNotAllowed: namespace operators belongs to the operator"},
+		"the namespace belongs to Kubernetes":   {"kube-system", "Ready=False NamespaceNotAllowed: namespace kube-system belongs to Kubernetes"},
+		"the namespace belongs to the operator": {"operators", "Ready=False NamespaceNotAllowed: namespace operators belongs to the operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			platform := example(app("web"))
 			platform.Spec.Namespace = c.namespace
-			w := newWorld(t, platform)
-			writes, _ := w.pass()
-			controllertest.Equal(t, "writes", []string{status}, writes)
-			if ready := condition(w.platform(), "Ready"); !strings.HasPrefix(ready, c.ready) {
-				t.Errorf("Ready is %s", ready)
+			f := newFixture(t, platform)
+			controllertest.Equal(t, "writes", []string{updateStatus}, f.Reconcile().Writes)
+			f.checkCondition(c.ready)
+			f.delete()
+			r := f.Reconcile()
+			if r.Err != nil {
+				t.Error(r.Err)
 			}
-			w.change(func(p *v1alpha1.Platform) { p.DeletionTimestamp = ptr.To(metav1.Now()) })
-			writes, err := w.pass()
-			controllertest.Equal(t, "writes of its deletion", []string{"patch platforms shop"}, writes)
-			if err != nil {
-				t.Error(err)
-			}
+			controllertest.Equal(t, "writes of the deletion", []string{"patch platforms shop"}, r.Writes)
+			controllertest.Equal(t, "the Platform is gone", true, f.Object() == nil)
 		})
 	}
 }

@@ -2,163 +2,209 @@ package platform
 
 import (
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// parse parses facts, one in a line: name, management state, observed state and dependencies.
-//
-//	web Managed ready -> db, cache
-//
-// A child that exists is ours and bound, unless the line has "foreign" or "released".
-func parse(t *testing.T, text string) *plan {
-	t.Helper()
-	var facts []*fact
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		known, needs, _ := strings.Cut(strings.TrimSpace(line), "->")
-		words := strings.Fields(known)
-		f := &fact{name: words[0], listed: true, announced: true, state: v1alpha1.ManagementState(words[1]), needs: strings.FieldsFunc(needs, func(r rune) bool { return r == ',' || r == ' ' })}
-		if words[1] == "Dropped" {
-			f.listed, f.state = false, v1alpha1.Removed
-		}
-		for i, word := range words[2:] {
-			if word == "had" {
-				f.had = words[2+i+1:]
-				break
-			}
-			if word == "unlisted" { // in the status
-				f.announced = false
-				continue
-			}
-			if i == 0 {
-				f.there, f.ours, f.bound = true, true, true
-			}
-			switch word {
-			case "ready":
-				f.ready = true
-			case "going":
-				f.going = true
-			case "foreign":
-				f.ours, f.bound = false, false
-			case "released":
-				f.bound = false
-			case "there":
-			default:
-				t.Fatalf("%q is nothing that is known", word)
-			}
-		}
-		facts = append(facts, f)
-	}
-	return newPlan(facts)
+type facts = []*fact
+
+// Observed states of a component.
+var (
+	noChild            = fact{}
+	pendingChild       = fact{there: true, ours: true, bound: true}
+	readyChild         = fact{there: true, ours: true, bound: true, ready: true}
+	deletingChild      = fact{there: true, ours: true, bound: true, going: true}
+	releasedChild      = fact{there: true, ours: true}
+	foreignObject      = fact{there: true} // an object of a user that has the name of the child
+	readyForeignObject = fact{there: true, ready: true}
+)
+
+// managedFact returns a Managed component that depends on the components needs. The spec and the status
+// list it.
+func managedFact(name string, observed fact, needs ...string) *fact {
+	observed.name, observed.state, observed.needs, observed.listed, observed.announced = name, v1alpha1.Managed, needs, true, true
+	return &observed
 }
 
-// TestNothingIsStartedWhileMuchIsLeft has a spec whose components were renamed again and again while
-// something blocks the deletion of their children.
-func TestNothingIsStartedWhileMuchIsLeft(t *testing.T) {
+// unmanagedFact returns an Unmanaged component.
+func unmanagedFact(name string, observed fact, needs ...string) *fact {
+	f := managedFact(name, observed, needs...)
+	f.state = v1alpha1.Unmanaged
+	return f
+}
+
+// removedFact returns a Removed component.
+func removedFact(name string, observed fact, needs ...string) *fact {
+	f := managedFact(name, observed, needs...)
+	f.state = v1alpha1.Removed
+	return f
+}
+
+// droppedFact returns a component that is no longer in the spec, or has another kind there.
+func droppedFact(name string, observed fact, needs ...string) *fact {
+	f := removedFact(name, observed, needs...)
+	f.listed = false
+	return f
+}
+
+// unannounced returns a component that the status does not list.
+func unannounced(f *fact) *fact {
+	f.announced = false
+	return f
+}
+
+// recorded returns f with needs as the dependencies that an annotation of its child records.
+func recorded(f *fact, needs ...string) *fact {
+	f.had = needs
+	return f
+}
+
+// TestPlanStartsNothingWhileManyComponentsAreBeingDeleted has a spec whose components were renamed
+// repeatedly, while something blocks the deletion of their children.
+func TestPlanStartsNothingWhileManyComponentsAreBeingDeleted(t *testing.T) {
 	for left, want := range map[int]verb{maxLeft: keep, maxLeft + 1: crowded} {
-		p := parse(t, "web Managed\n"+strings.Repeat("old Dropped going\n", left))
-		controllertest.Equal(t, "next", want, p.next(p.facts[0]).verb)
+		web := managedFact("web", noChild)
+		p := newPlan(append(facts{web}, slices.Repeat(facts{droppedFact("old", deletingChild)}, left)...))
+		controllertest.Equal(t, "next", want, p.next(web).verb)
 	}
 }
 
 // TestNext checks the next step of the first component of each list.
 func TestNext(t *testing.T) {
-	for name, c := range map[string]struct{ facts, want string }{
-		"a component is started":                                          {"web Managed", "keep"},
-		"but the status lists it first":                                   {"web Managed unlisted", "announce"},
-		"what it needs comes before that":                                 {"web Managed unlisted -> db\ndb Managed", "queue db"},
-		"one that is there is kept":                                       {"web Managed there", "keep"},
-		"one that is being deleted is kept, so that it is made again":     {"web Managed going", "keep"},
-		"one whose name is taken is kept, so that it is said":             {"web Managed foreign", "keep"},
-		"one that was let go is taken back":                               {"web Managed released", "keep"},
-		"it starts when what it needs is Ready":                           {"web Managed -> db\ndb Managed ready", "keep"},
-		"it waits for what is not Ready":                                  {"web Managed -> db, cache, mail\ndb Managed there\ncache Managed ready\nmail Managed", "queue db mail"},
-		"it waits for what is being deleted, Ready or not":                {"web Managed -> db\ndb Removed ready", "queue db"},
-		"it waits for a name that is taken":                               {"web Managed -> db\ndb Managed ready foreign", "queue db"},
-		"what is Unmanaged is good enough once it is Ready":               {"web Managed -> db\ndb Unmanaged ready", "keep"},
-		"what is Unmanaged and not Ready is waited for":                   {"web Managed -> db\ndb Unmanaged there", "queue db"},
-		"once it is there it is kept, whatever becomes of what it needs":  {"web Managed there -> db\ndb Managed", "keep"},
-		"it waits for the one of another kind that it replaces":           {"web Managed\nweb Dropped there", "succeed"},
-		"that is so although what it needs is Ready":                      {"web Managed -> db\nweb Dropped going\ndb Managed ready", "succeed"},
-		"somebody else's of that name and another kind is not waited for": {"web Managed\nweb Dropped foreign", "keep"},
-		"what is Unmanaged and somebody else's is good enough too":        {"web Managed -> db\ndb Unmanaged ready foreign", "keep"},
-		"what is Unmanaged is let go":                                     {"web Unmanaged there", "release"},
-		"what was let go is left":                                         {"web Unmanaged released", "leave"},
-		"what is somebody else's is left":                                 {"web Unmanaged foreign", "leave"},
-		"what is Unmanaged and not there is left":                         {"web Unmanaged", "leave"},
-		"what is being deleted is not let go":                             {"web Unmanaged going", "leave"},
-		"what is Removed is removed":                                      {"web Removed there", "remove"},
-		"what was let go is taken back before it is removed":              {"web Removed released", "reclaim"},
-		"what is gone is left":                                            {"web Removed", "leave"},
-		"what is Removed and somebody else's is left":                     {"web Removed foreign", "leave"},
-		"what is being deleted is awaited":                                {"web Removed going", "await"},
-		"what is off the list is removed":                                 {"web Dropped ready", "remove"},
-		"it stays until what needs it is gone":                            {"db Removed ready\nweb Removed ready -> db\njob Removed going -> db", "hold web job"},
-		"it does not stay for what is gone":                               {"db Removed ready\nweb Removed -> db", "remove"},
-		"it stays for what is Managed":                                    {"db Removed ready\nweb Managed there -> db", "hold web"},
-		"it does not stay for what is Managed and has not started":        {"db Removed ready\nweb Managed -> db", "remove"},
-		"it does not stay for what was let go":                            {"db Removed ready\nweb Unmanaged released -> db", "remove"},
-		"it does not stay for somebody else's":                            {"db Removed ready\nweb Removed foreign -> db", "remove"},
-		"off the list it stays for what is off the list":                  {"db Dropped ready\nweb Dropped ready -> db", "hold web"},
-		"replaced by another kind it does not stay for what is Managed":   {"db Dropped ready\ndb Managed\nweb Managed there -> db", "remove"},
-		"replaced by another kind it stays for what is Removed":           {"db Dropped ready\ndb Managed\nweb Removed there -> db", "hold web"},
-		"two that need each other do not hold each other":                 {"db Dropped ready -> web\nweb Dropped ready -> db", "remove"},
-		"nor do three": {"a Removed there -> b\nb Removed there -> c\nc Removed there -> a", "remove"},
-		"but what needs them, and is not of the cycle, is waited for":       {"a Removed there -> b\nb Removed there -> a\nc Removed there -> a", "hold c"},
-		"it stays for what needed it when it was last written":              {"db Dropped there\nweb Removed there had db", "hold web"},
-		"what is needed by way of others stays until those are gone":        {"a Removed there\nb Removed there -> a\nc Removed there -> b", "hold b"},
-		"one that is needed by way of one that is gone does not stay":       {"a Removed there\nb Removed -> a\nc Removed there -> b", "remove"},
-		"a diamond is removed from its tip":                                 {"tip Removed there -> left, right\nleft Removed there -> base\nright Removed there -> base\nbase Removed there", "remove"},
-		"and its base stays until both sides are gone":                      {"base Removed there\ntip Removed there -> left, right\nleft Removed there -> base\nright Removed there -> base", "hold left right"},
-		"a component that depends on a name that there is not waits for it": {"web Managed -> nothing", "queue nothing"},
+	for name, c := range map[string]struct {
+		facts facts
+		want  step
+	}{
+		"a Managed component is created":                                     {facts{managedFact("web", noChild)}, step{verb: keep}},
+		"a component is listed in the status before it is created":           {facts{unannounced(managedFact("web", noChild))}, step{verb: announce}},
+		"a component waits for its dependency before the status lists it":    {facts{unannounced(managedFact("web", noChild, "db")), managedFact("db", noChild)}, step{queue, []string{"db"}}},
+		"an existing child is kept":                                          {facts{managedFact("web", pendingChild)}, step{verb: keep}},
+		"a child that is being deleted is kept, so that it is created again": {facts{managedFact("web", deletingChild)}, step{verb: keep}},
+		"an object of a user is kept, so that the conflict is reported":      {facts{managedFact("web", foreignObject)}, step{verb: keep}},
+		"a released child is kept, so that it is adopted again":              {facts{managedFact("web", releasedChild)}, step{verb: keep}},
+		"a component is created when its dependency is Ready":                {facts{managedFact("web", noChild, "db"), managedFact("db", readyChild)}, step{verb: keep}},
+		"a component waits for dependencies that are not Ready": {
+			facts{managedFact("web", noChild, "db", "cache", "mail"), managedFact("db", pendingChild), managedFact("cache", readyChild), managedFact("mail", noChild)},
+			step{queue, []string{"db", "mail"}},
+		},
+		"a component waits for a Removed dependency although it is Ready":                  {facts{managedFact("web", noChild, "db"), removedFact("db", readyChild)}, step{queue, []string{"db"}}},
+		"a component waits for a dependency whose name is taken":                           {facts{managedFact("web", noChild, "db"), managedFact("db", readyForeignObject)}, step{queue, []string{"db"}}},
+		"a Ready Unmanaged dependency is sufficient":                                       {facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyChild)}, step{verb: keep}},
+		"a component waits for an Unmanaged dependency that is not Ready":                  {facts{managedFact("web", noChild, "db"), unmanagedFact("db", pendingChild)}, step{queue, []string{"db"}}},
+		"an existing child is kept although its dependency is missing":                     {facts{managedFact("web", pendingChild, "db"), managedFact("db", noChild)}, step{verb: keep}},
+		"a component waits for the deletion of its former child of another kind":           {facts{managedFact("web", noChild), droppedFact("web", pendingChild)}, step{verb: succeed}},
+		"a component waits for its former child although its dependency is Ready":          {facts{managedFact("web", noChild, "db"), droppedFact("web", deletingChild), managedFact("db", readyChild)}, step{verb: succeed}},
+		"a component does not wait for an object of a user with its name and another kind": {facts{managedFact("web", noChild), droppedFact("web", foreignObject)}, step{verb: keep}},
+		"a Ready object of a user is sufficient as an Unmanaged dependency":                {facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyForeignObject)}, step{verb: keep}},
+		"the child of an Unmanaged component is released":                                  {facts{unmanagedFact("web", pendingChild)}, step{verb: release}},
+		"a released child of an Unmanaged component is left":                               {facts{unmanagedFact("web", releasedChild)}, step{verb: leave}},
+		"an object of a user is left by an Unmanaged component":                            {facts{unmanagedFact("web", foreignObject)}, step{verb: leave}},
+		"an Unmanaged component without an object is left":                                 {facts{unmanagedFact("web", noChild)}, step{verb: leave}},
+		"a child that is being deleted is not released":                                    {facts{unmanagedFact("web", deletingChild)}, step{verb: leave}},
+		"the child of a Removed component is removed":                                      {facts{removedFact("web", pendingChild)}, step{verb: remove}},
+		"a released child is reclaimed before it is removed":                               {facts{removedFact("web", releasedChild)}, step{verb: reclaim}},
+		"a Removed component without a child is left":                                      {facts{removedFact("web", noChild)}, step{verb: leave}},
+		"an object of a user is left by a Removed component":                               {facts{removedFact("web", foreignObject)}, step{verb: leave}},
+		"the deletion of a child is awaited":                                               {facts{removedFact("web", deletingChild)}, step{verb: await}},
+		"the child of a component that is no longer in the spec is removed":                {facts{droppedFact("web", readyChild)}, step{verb: remove}},
+		"a child stays until its dependents are gone": {
+			facts{removedFact("db", readyChild), removedFact("web", readyChild, "db"), removedFact("job", deletingChild, "db")},
+			step{hold, []string{"web", "job"}},
+		},
+		"a child does not stay for a Removed dependent that is gone":                                {facts{removedFact("db", readyChild), removedFact("web", noChild, "db")}, step{verb: remove}},
+		"a child stays for a Managed dependent":                                                     {facts{removedFact("db", readyChild), managedFact("web", pendingChild, "db")}, step{hold, []string{"web"}}},
+		"a child does not stay for a Managed dependent that was not created":                        {facts{removedFact("db", readyChild), managedFact("web", noChild, "db")}, step{verb: remove}},
+		"a child does not stay for a released dependent":                                            {facts{removedFact("db", readyChild), unmanagedFact("web", releasedChild, "db")}, step{verb: remove}},
+		"a child does not stay for an object of a user":                                             {facts{removedFact("db", readyChild), removedFact("web", foreignObject, "db")}, step{verb: remove}},
+		"a child that is no longer in the spec stays for a dependent that is no longer in the spec": {facts{droppedFact("db", readyChild), droppedFact("web", readyChild, "db")}, step{hold, []string{"web"}}},
+		"a former child of another kind does not stay for a Managed dependent":                      {facts{droppedFact("db", readyChild), managedFact("db", noChild), managedFact("web", pendingChild, "db")}, step{verb: remove}},
+		"a former child of another kind stays for a Removed dependent": {
+			facts{droppedFact("db", readyChild), managedFact("db", noChild), removedFact("web", pendingChild, "db")},
+			step{hold, []string{"web"}},
+		},
+		"two components that depend on each other do not hold each other": {facts{droppedFact("db", readyChild, "web"), droppedFact("web", readyChild, "db")}, step{verb: remove}},
+		"three components in a cycle do not hold each other": {
+			facts{removedFact("a", pendingChild, "b"), removedFact("b", pendingChild, "c"), removedFact("c", pendingChild, "a")},
+			step{verb: remove},
+		},
+		"a dependent outside the cycle is removed first": {
+			facts{removedFact("a", pendingChild, "b"), removedFact("b", pendingChild, "a"), removedFact("c", pendingChild, "a")},
+			step{hold, []string{"c"}},
+		},
+		"a child stays for a recorded dependent": {facts{droppedFact("db", pendingChild), recorded(removedFact("web", pendingChild), "db")}, step{hold, []string{"web"}}},
+		"a child stays for its dependent, which stays for an indirect dependent": {
+			facts{removedFact("a", pendingChild), removedFact("b", pendingChild, "a"), removedFact("c", pendingChild, "b")},
+			step{hold, []string{"b"}},
+		},
+		"a missing component ends an indirect dependency": {facts{removedFact("a", pendingChild), removedFact("b", noChild, "a"), removedFact("c", pendingChild, "b")}, step{verb: remove}},
+		"a diamond is removed from its tip": {
+			facts{removedFact("tip", pendingChild, "left", "right"), removedFact("left", pendingChild, "base"), removedFact("right", pendingChild, "base"), removedFact("base", pendingChild)},
+			step{verb: remove},
+		},
+		"the base of a diamond stays until both sides are gone": {
+			facts{removedFact("base", pendingChild), removedFact("tip", pendingChild, "left", "right"), removedFact("left", pendingChild, "base"), removedFact("right", pendingChild, "base")},
+			step{hold, []string{"left", "right"}},
+		},
+		"a component waits for an unknown dependency": {facts{managedFact("web", noChild, "nothing")}, step{queue, []string{"nothing"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := parse(t, c.facts)
-			next := p.next(p.facts[0])
-			controllertest.Equal(t, "next", c.want, strings.Join(append([]string{string(next.verb)}, next.others...), " "))
+			controllertest.Equal(t, "next", c.want, newPlan(c.facts).next(c.facts[0]), cmp.AllowUnexported(step{}))
 		})
 	}
 }
 
-func TestWithoutANamespaceNothingIsStarted(t *testing.T) {
-	p := parse(t, "web Managed\ndb Managed there\nold Removed there\nfree Unmanaged there")
+func TestPlanStartsNothingWithoutNamespace(t *testing.T) {
+	p := newPlan(facts{managedFact("web", noChild), managedFact("db", pendingChild), removedFact("old", pendingChild), unmanagedFact("free", pendingChild)})
 	p.homeless = true
-	var got []string
+	var got []verb
 	for _, f := range p.facts {
-		got = append(got, string(p.next(f).verb))
+		got = append(got, p.next(f).verb)
 	}
-	controllertest.Equal(t, "next", []string{"blocked", "keep", "remove", "release"}, got)
+	controllertest.Equal(t, "next", []verb{blocked, keep, remove, release}, got)
 }
 
 func TestInOrder(t *testing.T) {
-	for name, c := range map[string]struct{ facts, sorted, cycle string }{
-		"nothing":                            {"a Managed", "a", ""},
-		"components without needs stay":      {"b Managed\na Managed\nc Managed", "b a c", ""},
-		"a chain":                            {"a Managed -> b\nb Managed -> c\nc Managed", "c b a", ""},
-		"a diamond":                          {"a Managed -> b, c\nb Managed -> d\nc Managed -> d\nd Managed", "d b c a", ""},
-		"a name that there is not is passed": {"a Managed -> x\nb Managed", "a b", ""},
-		"itself":                             {"a Managed -> a", "", "a"},
-		"a cycle":                            {"x Managed -> a\na Managed -> b\nb Managed -> c\nc Managed -> a", "", "a b c"},
-		"those off the list are in no cycle": {"a Managed -> b\nb Managed\na Dropped there -> b\nb Dropped there -> a", "b a a b", ""},
+	for name, c := range map[string]struct {
+		facts         facts
+		sorted, cycle []string
+	}{
+		"a single component": {facts{managedFact("a", noChild)}, []string{"a"}, nil},
+		"components without dependencies keep their order": {facts{managedFact("b", noChild), managedFact("a", noChild), managedFact("c", noChild)}, []string{"b", "a", "c"}, nil},
+		"a chain is reversed":                              {facts{managedFact("a", noChild, "b"), managedFact("b", noChild, "c"), managedFact("c", noChild)}, []string{"c", "b", "a"}, nil},
+		"a diamond begins with its base": {
+			facts{managedFact("a", noChild, "b", "c"), managedFact("b", noChild, "d"), managedFact("c", noChild, "d"), managedFact("d", noChild)}, []string{"d", "b", "c", "a"},
+			nil,
+		},
+		"an unknown dependency is ignored":              {facts{managedFact("a", noChild, "x"), managedFact("b", noChild)}, []string{"a", "b"}, nil},
+		"a component that depends on itself is a cycle": {facts{managedFact("a", noChild, "a")}, nil, []string{"a"}},
+		"a cycle is reported from its first component": {
+			facts{managedFact("x", noChild, "a"), managedFact("a", noChild, "b"), managedFact("b", noChild, "c"), managedFact("c", noChild, "a")},
+			nil, []string{"a", "b", "c"},
+		},
+		"components that are no longer in the spec are in no cycle": {
+			facts{managedFact("a", noChild, "b"), managedFact("b", noChild), droppedFact("a", pendingChild, "b"), droppedFact("b", pendingChild, "a")}, []string{"b", "a", "a", "b"},
+			nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sorted, cycle := parse(t, c.facts).inOrder()
+			sorted, cycle := newPlan(c.facts).inOrder()
 			var names []string
 			for _, f := range sorted {
 				names = append(names, f.name)
 			}
-			controllertest.Equal(t, "order", c.sorted, strings.Join(names, " "))
-			controllertest.Equal(t, "cycle", c.cycle, strings.Join(cycle, " "))
+			controllertest.Equal(t, "order", c.sorted, names)
+			controllertest.Equal(t, "cycle", c.cycle, cycle)
 		})
 	}
 }
 
-// FuzzEveryPlanEnds carries out the removal of random graphs, also with cycles. Every component is
+// FuzzPlanRemovesEveryComponent carries out the removal of random graphs, also with cycles. Every component is
 // removed in the end, and none before a dependent, unless the two depend on each other.
-func FuzzEveryPlanEnds(f *testing.F) {
+func FuzzPlanRemovesEveryComponent(f *testing.F) {
 	f.Add([]byte{0x12, 0x23, 0x31, 0x14})
 	f.Fuzz(func(t *testing.T, edges []byte) {
 		const n = 8
@@ -194,7 +240,7 @@ func FuzzEveryPlanEnds(f *testing.F) {
 			for _, f := range removed {
 				for j, g := range facts {
 					if g.there && g != f && slices.Contains(g.needs, f.name) && !reaches[slices.Index(facts, f)][j] {
-						t.Fatalf("%s is removed before %s, which needs it", f.name, g.name)
+						t.Fatalf("%s is removed before %s, which depends on it", f.name, g.name)
 					}
 				}
 			}

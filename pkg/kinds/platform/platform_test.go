@@ -2,10 +2,9 @@ package platform
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,346 +15,377 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-const status = "update platforms/status shop"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// there is a child that exists before a reconcile. Its component may no longer be in the spec.
-type there struct {
-	v1alpha1.PlatformComponent
-	state string
-}
-
-func TestAPass(t *testing.T) {
+func TestReconcilePlatform(t *testing.T) {
+	type (
+		spec   = []v1alpha1.PlatformComponent
+		status = []v1alpha1.PlatformComponentStatus
+	)
 	for name, c := range map[string]struct {
-		spec   []v1alpha1.PlatformComponent
-		there  []there
-		writes []string
-		says   []string
-		phase  v1alpha1.PlatformPhase
-		ready  string // a prefix of the condition
+		spec     spec
+		children []child
+		writes   []string
+		status   status
+		phase    v1alpha1.PlatformPhase
+		ready    string // how the condition begins
+		// later are the writes of the reconciles that follow, until one writes nothing.
+		later []string
 	}{
-		"makes a component of each kind": {
-			spec:   []v1alpha1.PlatformComponent{app("web"), database("db"), outside("ext"), at("job")},
-			writes: []string{"create apps shops/shop-web", "create databases shops/shop-db", "create externaldatabases shops/shop-ext", "create ats shops/shop-job", status},
-			says:   []string{"web App Managed Pending NotObserved", "db Database Managed Pending NotObserved", "ext ExternalDatabase Managed Pending NotObserved", "job At Managed Pending NotObserved"},
-			phase:  "Deploying", ready: "False ComponentsNotReady: Not ready: 4 of 4 components.",
+		"a component of each kind results in a child of that kind": {
+			spec:   spec{app("web"), database("db"), externalDatabase("ext"), at("job")},
+			writes: []string{"create apps shops/shop-web", "create databases shops/shop-db", "create externaldatabases shops/shop-ext", "create ats shops/shop-job", updateStatus},
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Pending", reasonNew), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
+				reported("ext", "ExternalDatabase", v1alpha1.Managed, "Pending", reasonNew), reported("job", "At", v1alpha1.Managed, "Pending", reasonNew),
+			},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 4 of 4 components.",
 		},
-		"starts what needs nothing, and says for what the rest waits": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
-			writes: []string{"create databases shops/shop-db", status},
-			says:   []string{"web App Managed Waiting WaitingForComponents", "db Database Managed Pending NotObserved"},
-			phase:  "Deploying", ready: "False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db is there, and has not said yet how it is; web is Waiting: Waiting for db to be Ready.",
+		"a component waits for its dependency": {
+			spec:   spec{app("web", "db"), database("db")},
+			writes: []string{"create databases shops/shop-db", updateStatus},
+			status: status{reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
+			phase:  v1alpha1.PlatformDeploying,
+			ready:  "Ready=False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db has not reported its status yet; web is Waiting: Waiting for db to be Ready.",
 		},
-		"is Ready when all are": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
-			there:  []there{{app("web", "db"), "ready"}, {database("db"), "ready"}},
-			writes: []string{status},
-			says:   []string{"web App Managed Available", "db Database Managed Available"},
-			phase:  "Ready", ready: "True ComponentsReady: Every Managed component is Ready, and every Removed one is gone.",
+		"a Platform whose components are all Ready is Ready": {
+			spec:     spec{app("web", "db"), database("db")},
+			children: []child{{app("web", "db"), ready}, {database("db"), ready}},
+			writes:   []string{updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Managed, "Ready", "Available")},
+			phase:    v1alpha1.PlatformReady, ready: "Ready=True ComponentsReady: Every Managed component is Ready, and every Removed one is gone.",
 		},
-		"writes what has changed, and is not Ready until that is seen": {
-			spec:   []v1alpha1.PlatformComponent{app("web")},
-			there:  []there{{v1alpha1.PlatformComponent{Name: "web", App: &v1alpha1.AppSpec{Image: "web:0"}}, "ready"}},
-			writes: []string{"patch apps shops/shop-web", status},
-			says:   []string{"web App Managed Available"}, phase: "Ready", ready: "True", // the fake server does not set generations
+		"a changed child is not Ready until it reports its status": {
+			spec:     spec{app("web")},
+			children: []child{{v1alpha1.PlatformComponent{Name: "web", App: &v1alpha1.AppSpec{Image: "web:0"}}, ready}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)},
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components.",
 		},
-		"does not start what needs something that was Ready, and has changed": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db")},
-			there:  []there{{database("db"), "old"}},
-			writes: []string{status},
-			says:   []string{"web App Managed Waiting WaitingForComponents", "db Database Managed Pending NotObserved"}, phase: "Deploying", ready: "False",
+		"a component waits for a dependency whose status is outdated": {
+			spec:     spec{app("web", "db"), database("db")},
+			children: []child{{database("db"), outdated}},
+			writes:   []string{updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False",
 		},
-		"says what a child says that has failed, and goes on with the rest": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db"), app("docs")},
-			there:  []there{{database("db"), "failed"}},
-			writes: []string{"create apps shops/shop-docs", status},
-			says:   []string{"web App Managed Waiting WaitingForComponents", "db Database Managed NotYet", "docs App Managed Pending NotObserved"},
-			phase:  "Failed", ready: "False ComponentsNotReady: Not ready: 3 of 3 components.",
+		"a Degraded child delays only the components that depend on it": {
+			spec:     spec{app("web", "db"), database("db"), app("docs")},
+			children: []child{{database("db"), degraded}},
+			writes:   []string{"create apps shops/shop-docs", updateStatus},
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Failed", "Unavailable"),
+				reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew),
+			},
+			phase: v1alpha1.PlatformFailed, ready: "Ready=False ComponentsNotReady: Not ready: 3 of 3 components.",
 		},
-		"removes what is Removed and what is off the list": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, app("web"))},
-			there:  []there{{app("web"), "ready"}, {database("db"), "ready"}},
-			writes: []string{"delete apps shops/shop-web", "delete databases shops/shop-db", status},
-			says:   []string{"web App Removed Removing Removing", "db Database Removed Removing Removing"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		"a Removed component and a component that is no longer in the spec are deleted": {
+			spec:     spec{removed(app("web"))},
+			children: []child{{app("web"), ready}, {database("db"), ready}},
+			writes:   []string{"delete apps shops/shop-web", "delete databases shops/shop-db", updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving)},
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+			later: []string{updateStatus},
 		},
-		"removes in the reverse order what is off the list": {
-			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
-			writes: []string{"delete apps shops/shop-web", status},
-			says:   []string{"db Database Removed Waiting NeededByComponents", "web App Removed Removing Removing"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		"components that are no longer in the spec are deleted in the reverse order of their dependencies": {
+			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
+			writes:   []string{"delete apps shops/shop-web", updateStatus},
+			status:   status{reported("db", "Database", v1alpha1.Removed, "Waiting", reasonHeld), reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+			later: []string{"delete databases shops/shop-db", updateStatus, updateStatus},
 		},
-		"keeps what is Removed as long as something Managed needs it": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), in(v1alpha1.Removed, database("db"))},
-			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
-			writes: []string{status},
-			says:   []string{"web App Managed Available", "db Database Removed Waiting NeededByComponents"}, phase: "Failed", // this does not resolve itself
-			ready: "False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: It stays until what depends on it is gone: web (which is Managed).",
+		"a Removed component stays while a Managed component depends on it": {
+			spec:     spec{app("web", "db"), removed(database("db"))},
+			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
+			writes:   []string{updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Removed, "Waiting", reasonHeld)},
+			phase:    v1alpha1.PlatformFailed, // a user has to change the spec
+			ready:    "Ready=False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: Waiting for the deletion of components that depend on this component: web (which is Managed).",
 		},
-		"is Ready when what is Removed is gone": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, app("web"))},
-			writes: []string{status}, says: []string{"web App Removed Removed"}, phase: "Ready", ready: "True",
+		"a Platform whose Removed component has no child is Ready": {
+			spec:   spec{removed(app("web"))},
+			writes: []string{updateStatus}, status: status{reported("web", "App", v1alpha1.Removed, "Removed", "")},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
-		"takes back what it has let go before it removes that": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, app("web"))},
-			there:  []there{{app("web"), "released"}},
-			writes: []string{"patch apps shops/shop-web", status}, says: []string{"web App Removed Removing Removing"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		"a released child gets its owner reference back before it is deleted": {
+			spec:     spec{removed(app("web"))},
+			children: []child{{app("web"), released}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+			later: []string{"delete apps shops/shop-web", updateStatus},
 		},
-		"leaves a copy that somebody has made of a child": {
-			spec:   []v1alpha1.PlatformComponent{app("web")},
-			there:  []there{{app("web"), "ready"}, {app("copy"), "copied"}},
-			writes: []string{status}, says: []string{"web App Managed Available"}, phase: "Ready", ready: "True",
+		"a copy of a child stays": {
+			spec:     spec{app("web")},
+			children: []child{{app("web"), ready}, {app("copy"), copied}},
+			writes:   []string{updateStatus}, status: status{reported("web", "App", v1alpha1.Managed, "Ready", "Available")},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
-		"waits for what is being deleted": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Removed, database("db"))},
-			there:  []there{{database("db"), "going"}},
-			writes: []string{status}, says: []string{"db Database Removed Removing Removing"}, phase: "Deploying",
-			ready: "False ComponentsNotReady: Not ready: 1 of 1 components. db is Removing: Database shop-db is being deleted. It says: db is not there yet.",
+		"a Removed component waits while its child is being deleted": {
+			spec:     spec{removed(database("db"))},
+			children: []child{{database("db"), deleting}},
+			writes:   []string{updateStatus}, status: status{reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving)},
+			phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components. db is Removing: Database shop-db is being deleted. Its condition Ready says: It is not available yet.",
 		},
-		"lets go what is Unmanaged": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web"))},
-			there:  []there{{app("web"), "pending"}},
-			writes: []string{"patch apps shops/shop-web", status}, says: []string{"web App Unmanaged NotYet"}, phase: "Ready", ready: "True",
+		"the child of an Unmanaged component is released": {
+			spec:     spec{unmanaged(app("web"))},
+			children: []child{{app("web"), pending}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable")},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
-		"writes nothing to what is Unmanaged": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web")), in(v1alpha1.Unmanaged, app("docs")), in(v1alpha1.Unmanaged, app("none"))},
-			there:  []there{{app("web"), "released"}, {app("docs"), "foreign"}},
-			writes: []string{status}, says: []string{"web App Unmanaged NotYet", "docs App Unmanaged NotYet", "none App Unmanaged Absent"}, phase: "Ready", ready: "True",
+		"an Unmanaged component whose child was released is not written": {
+			spec:     spec{unmanaged(app("web")), unmanaged(app("docs")), unmanaged(app("none"))},
+			children: []child{{app("web"), released}, {app("docs"), foreign}},
+			writes:   []string{updateStatus},
+			status: status{
+				reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"), reported("docs", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
+				reported("none", "App", v1alpha1.Unmanaged, "Absent", ""),
+			},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
-		"takes back what it has let go": {
-			spec:   []v1alpha1.PlatformComponent{app("web")},
-			there:  []there{{app("web"), "released"}},
-			writes: []string{"patch apps shops/shop-web", status}, says: []string{"web App Managed NotYet"}, phase: "Deploying", ready: "False",
+		"the released child of a Managed component is adopted again": {
+			spec:     spec{app("web")},
+			children: []child{{app("web"), released}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Managed, "Pending", "Unavailable")},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
 		},
-		"takes nothing that is somebody else's, and goes on with the rest": {
-			spec:   []v1alpha1.PlatformComponent{app("web"), database("db")},
-			there:  []there{{app("web"), "foreign"}},
-			writes: []string{"create databases shops/shop-db", status},
-			says:   []string{"web App Managed Waiting NameConflict", "db Database Managed Pending NotObserved"}, phase: "Failed",
-			ready: "False NameConflict: component web: the name is taken by App shops/shop-web, which belongs to nobody",
+		"an object of a user with the name of a child is not adopted": {
+			spec:     spec{app("web"), database("db")},
+			children: []child{{app("web"), foreign}},
+			writes:   []string{"create databases shops/shop-db", updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Waiting", "NameConflict"), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
+			phase:    v1alpha1.PlatformFailed, ready: "Ready=False NameConflict: component web: App shops/shop-web already exists and belongs to nobody",
 		},
-		"replaces one by another of its name once that is gone": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), outside("db")},
-			there:  []there{{database("db"), "ready"}, {app("web", "db"), "ready"}},
-			writes: []string{"delete databases shops/shop-db", status},
-			says:   []string{"web App Managed Available", "db ExternalDatabase Managed Waiting ReplacingComponent", "db Database Removed Removing Removing"}, phase: "Deploying", ready: "False",
+		"a component whose kind has changed waits for the deletion of its former child": {
+			spec:     spec{app("web", "db"), externalDatabase("db")},
+			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
+			writes:   []string{"delete databases shops/shop-db", updateStatus},
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "ExternalDatabase", v1alpha1.Managed, "Waiting", reasonReplacing),
+				reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
+			later: []string{"create externaldatabases shops/shop-db", updateStatus},
 		},
-		"notes a change of what a component needs": {
-			spec:   []v1alpha1.PlatformComponent{app("web"), database("db")},
-			there:  []there{{app("web", "db"), "ready"}, {database("db"), "ready"}},
-			writes: []string{"patch apps shops/shop-web", status}, says: []string{"web App Managed Available", "db Database Managed Available"}, phase: "Ready", ready: "True",
+		"a change of dependencies is recorded in the child": {
+			spec:     spec{app("web"), database("db")},
+			children: []child{{app("web", "db"), ready}, {database("db"), ready}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Managed, "Ready", "Available")},
+			phase:    v1alpha1.PlatformReady, ready: "Ready=True",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(c.spec...))
-			w.house()
-			for _, child := range c.there {
-				w.has(child.PlatformComponent, child.state)
+			f := newFixture(t, example(c.spec...), namespace())
+			for _, existing := range c.children {
+				f.addChild(existing.component, existing.state)
 			}
-			writes, _ := w.pass()
-			platform := w.platform()
-			controllertest.Equal(t, "writes", c.writes, writes)
-			controllertest.Equal(t, "components", c.says, says(platform))
-			controllertest.Equal(t, "phase", c.phase, platform.Status.Phase)
-			if ready := condition(platform, "Ready"); !strings.HasPrefix(ready, c.ready) {
-				t.Errorf("Ready is %s, and not %s", ready, c.ready)
+			controllertest.Equal(t, "writes", c.writes, f.Reconcile().Writes)
+			f.checkComponents(c.status...)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
+			controllertest.Equal(t, "writes of later reconciles", c.later, f.settle())
+		})
+	}
+}
+
+func TestFinalizePlatform(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     []v1alpha1.PlatformComponent
+		children []child
+		orphan   bool
+		writes   []string
+		status   []v1alpha1.PlatformComponentStatus // nil if the finalizer is removed
+		ready    string                             // how the condition begins
+	}{
+		"a child is deleted before its dependencies": {
+			spec:     []v1alpha1.PlatformComponent{app("web", "db"), database("db"), removed(app("old"))},
+			children: []child{{app("web", "db"), ready}, {database("db"), ready}, {app("old"), deleting}},
+			writes:   []string{"delete apps shops/shop-web", updateStatus},
+			status: []v1alpha1.PlatformComponentStatus{
+				reported("web", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Managed, "Waiting", reasonHeld),
+				reported("old", "App", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
+			ready: "Ready=False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +
+				"Its condition Ready says: It is not available yet; db is Waiting: Waiting for the deletion of components that depend on this component: web.",
+		},
+		"the child of an Unmanaged component is released": {
+			spec:     []v1alpha1.PlatformComponent{unmanaged(app("web")), unmanaged(app("docs"))},
+			children: []child{{app("web"), ready}, {app("docs"), released}},
+			writes:   []string{"patch apps shops/shop-web", "patch platforms shop"},
+		},
+		"the child of an Unmanaged component is released although the Platform does not control it": {
+			spec:     []v1alpha1.PlatformComponent{unmanaged(app("web"))},
+			children: []child{{app("web"), shared}},
+			writes:   []string{"patch apps shops/shop-web", "patch platforms shop"},
+		},
+		"the child of a component that is no longer in the spec is deleted": {
+			children: []child{{app("web"), ready}},
+			writes:   []string{"delete apps shops/shop-web", updateStatus},
+			status:   []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
+			ready:    "Ready=False RemovingComponents",
+		},
+		"objects that the Platform does not control stay": {
+			spec:     []v1alpha1.PlatformComponent{app("web"), app("docs"), removed(app("old"))},
+			children: []child{{app("web"), foreign}, {app("docs"), released}, {app("old"), released}},
+			writes:   []string{"patch platforms shop"},
+		},
+		"children that are to be orphaned are left to garbage collection": {
+			spec: []v1alpha1.PlatformComponent{app("web")}, children: []child{{app("web"), ready}}, orphan: true,
+			writes: []string{"patch platforms shop"},
+		},
+		"components in a cycle are deleted beside a component without a kind": {
+			spec:     []v1alpha1.PlatformComponent{app("a", "b"), app("b", "a"), {Name: "none"}},
+			children: []child{{app("a", "b"), ready}, {app("b", "a"), ready}},
+			writes:   []string{"delete apps shops/shop-a", "delete apps shops/shop-b", updateStatus},
+			status:   []v1alpha1.PlatformComponentStatus{reported("a", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("b", "App", v1alpha1.Managed, "Removing", reasonRemoving)},
+			ready:    "Ready=False RemovingComponents",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(c.spec...))
+			for _, existing := range c.children {
+				f.addChild(existing.component, existing.state)
 			}
-			if strings.Contains(strings.Join(writes, " "), "delete") {
-				return // the fake server deletes at once
+			f.delete()
+			if c.orphan {
+				f.Change(func(p *v1alpha1.Platform) { p.Finalizers = append(p.Finalizers, metav1.FinalizerOrphanDependents) })
 			}
-			if writes, _ = w.pass(); strings.Contains(strings.Join(writes, " "), status) {
-				t.Errorf("without a change the next pass wrote %v", writes)
+			controllertest.Equal(t, "writes", c.writes, f.Reconcile().Writes)
+			controllertest.Equal(t, "the Platform is gone", len(c.status) == 0 && !c.orphan, f.Object() == nil)
+			if len(c.status) > 0 {
+				f.checkComponents(c.status...)
+				controllertest.Equal(t, "phase", v1alpha1.PlatformDeleting, f.Object().Status.Phase)
+				f.checkCondition(c.ready)
 			}
 		})
 	}
 }
 
-func TestADeletion(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec    []v1alpha1.PlatformComponent
-		there   []there
-		orphan  bool
-		writes  []string
-		says    []string
-		message string
-	}{
-		"removes what nothing needs, and says for what it waits": {
-			spec:   []v1alpha1.PlatformComponent{app("web", "db"), database("db"), in(v1alpha1.Removed, app("old"))},
-			there:  []there{{app("web", "db"), "ready"}, {database("db"), "ready"}, {app("old"), "going"}},
-			writes: []string{"delete apps shops/shop-web", status},
-			says:   []string{"web App Managed Removing Removing", "db Database Managed Waiting NeededByComponents", "old App Removed Removing Removing"},
-			message: "False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +
-				"It says: old is not there yet; db is Waiting: It stays until what depends on it is gone: web.",
-		},
-		"lets go what is Unmanaged, and goes": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web")), in(v1alpha1.Unmanaged, app("let"))},
-			there:  []there{{app("web"), "ready"}, {app("let"), "released"}},
-			writes: []string{"patch apps shops/shop-web", "patch platforms shop"},
-		},
-		"lets go what is Unmanaged and bears its reference not as the one that controls it": {
-			spec:   []v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web"))},
-			there:  []there{{app("web"), "shared"}},
-			writes: []string{"patch apps shops/shop-web", "patch platforms shop"},
-		},
-		"removes what is off the list": {
-			there:  []there{{app("web"), "ready"}},
-			writes: []string{"delete apps shops/shop-web", status}, says: []string{"web App Removed Removing Removing"}, message: "False RemovingComponents",
-		},
-		"leaves what it does not control": {
-			spec:   []v1alpha1.PlatformComponent{app("web"), app("docs"), in(v1alpha1.Removed, app("old"))},
-			there:  []there{{app("web"), "foreign"}, {app("docs"), "released"}, {app("old"), "released"}},
-			writes: []string{"patch platforms shop"},
-		},
-		"leaves all to garbage collection that orphans it": {
-			spec: []v1alpha1.PlatformComponent{app("web")}, there: []there{{app("web"), "ready"}}, orphan: true,
-			writes: []string{"patch platforms shop"},
-		},
-		"removes what needs each other, and what has no kind does not stop it": {
-			spec:   []v1alpha1.PlatformComponent{app("a", "b"), app("b", "a"), {Name: "none"}},
-			there:  []there{{app("a", "b"), "ready"}, {app("b", "a"), "ready"}},
-			writes: []string{"delete apps shops/shop-a", "delete apps shops/shop-b", status},
-			says:   []string{"a App Managed Removing Removing", "b App Managed Removing Removing"}, message: "False RemovingComponents",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			platform := example(c.spec...)
-			w := newWorld(t, platform)
-			for _, child := range c.there {
-				w.has(child.PlatformComponent, child.state)
-			}
-			w.change(func(platform *v1alpha1.Platform) {
-				platform.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-				if c.orphan {
-					platform.Finalizers = append(platform.Finalizers, metav1.FinalizerOrphanDependents)
-				}
-			})
-			writes, _ := w.pass()
-			controllertest.Equal(t, "writes", c.writes, writes)
-			if len(c.says) == 0 {
-				return
-			}
-			platform = w.platform()
-			controllertest.Equal(t, "components", c.says, says(platform))
-			controllertest.Equal(t, "phase", v1alpha1.PlatformDeleting, platform.Status.Phase)
-			if ready := condition(platform, "Ready"); !strings.HasPrefix(ready, c.message) {
-				t.Errorf("Ready is %s, and not %s", ready, c.message)
-			}
-		})
-	}
-}
-
-func TestASpecThatCannotBeIsRefused(t *testing.T) {
+func TestReconcileRejectsInvalidSpec(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  []v1alpha1.PlatformComponent
 		ready string
 	}{
-		"a cycle":           {[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")}, "False DependencyCycle: components depend on each other in a cycle, so that none of them can be the first: a -> b -> c -> a;"},
-		"a name of nothing": {[]v1alpha1.PlatformComponent{app("a", "b")}, `False InvalidSpec: component "a" depends on unknown component "b"`},
-		"no kind":           {[]v1alpha1.PlatformComponent{{Name: "a"}}, `False InvalidSpec: component "a" has none of app, database, externalDatabase and at`},
+		"components depend on each other in a cycle":    {[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")}, "Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;"},
+		"a component depends on a component not listed": {[]v1alpha1.PlatformComponent{app("a", "b")}, `Ready=False InvalidSpec: component "a" depends on unknown component "b"`},
+		"a component has no kind":                       {[]v1alpha1.PlatformComponent{{Name: "a"}}, `Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(append(c.spec, app("fine"))...))
-			writes, err := w.pass()
-			controllertest.Equal(t, "writes", []string{status}, writes)
-			platform := w.platform()
-			if ready := condition(platform, "Ready"); !strings.HasPrefix(ready, c.ready) || !controller.Degrades(err) {
-				t.Errorf("Ready is %s, and not %s (%v)", ready, c.ready, err)
-			}
-			controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, platform.Status.Phase)
-			if condition(platform, "Stalled") == "" {
-				t.Error("it is not Stalled")
-			}
+			f := newFixture(t, example(append(c.spec, app("fine"))...))
+			r := f.Reconcile()
+			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+			controllertest.Equal(t, "the error degrades the Platform", true, controller.Degrades(r.Err))
+			controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
+			f.checkCondition("Stalled=True")
 		})
 	}
 }
 
-func TestTheNamespace(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right"))
+func TestReconcileNamespace(t *testing.T) {
+	created := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)}
+	waiting := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Waiting", reasonNamespace)}
 	for name, c := range map[string]struct {
-		going  bool
-		err    error
-		writes []string
-		says   []string
-		phase  v1alpha1.PlatformPhase
-		ready  string
+		// cached is the namespace in the cache. uncached is a namespace that only the API server has.
+		cached, uncached *corev1.Namespace
+		err              error
+		writes           []string
+		status           []v1alpha1.PlatformComponentStatus
+		phase            v1alpha1.PlatformPhase
+		ready            string
 	}{
-		"is made": {
-			writes: []string{"create namespaces shops", "create apps shops/shop-web", status},
-			says:   []string{"web App Managed Pending NotObserved"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		"a missing namespace is created": {
+			writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 		},
-		"may be there though the cache does not know": {
-			err:    apierrors.NewAlreadyExists(schema.GroupResource{Resource: "namespaces"}, "shops"),
-			writes: []string{"create namespaces shops", "create apps shops/shop-web", status},
-			says:   []string{"web App Managed Pending NotObserved"}, phase: "Deploying", ready: "False ComponentsNotReady",
+		"an existing namespace is used although the cache lacks it": {
+			uncached: namespace(), writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 		},
-		"may not be made": {
-			err: forbidden, writes: []string{"create namespaces shops", status}, says: []string{"web App Managed Waiting NamespaceMissing"}, phase: "Failed",
-			ready: `False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; create it yourself, or give the operator's account that right`,
+		"the creation of the namespace is forbidden": {
+			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right")),
+			writes: []string{"create namespaces shops", updateStatus}, status: waiting, phase: v1alpha1.PlatformFailed,
+			ready: `Ready=False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; create it yourself, or allow the service account of the operator to create it`,
 		},
-		"is being deleted": {
-			going: true, writes: []string{status}, says: []string{"web App Managed Waiting NamespaceMissing"}, phase: "Pending",
-			ready: "False NamespaceTerminating: Namespace shops is being deleted. It is not made again",
+		"the namespace is being deleted": {
+			cached: terminatingNamespace(), writes: []string{updateStatus}, status: waiting, phase: v1alpha1.PlatformPending,
+			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted, and the operator does not create it again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web")))
-			if c.going {
-				w.house(func(ns *metav1.PartialObjectMetadata) { ns.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+			f := newFixture(t, example(app("web")))
+			if c.cached != nil {
+				f.Store(c.cached)
+			}
+			f.Observe()
+			if c.uncached != nil {
+				f.Store(c.uncached)
 			}
 			if c.err != nil {
-				w.journal.FailNext("create", "namespaces", c.err)
+				f.Journal.FailNext("create", "namespaces", c.err)
 			}
-			writes, _ := w.pass()
-			controllertest.Equal(t, "writes", c.writes, writes)
-			platform := w.platform()
-			controllertest.Equal(t, "components", c.says, says(platform))
-			controllertest.Equal(t, "phase", c.phase, platform.Status.Phase)
-			if ready := condition(platform, "Ready"); !strings.HasPrefix(ready, c.ready) {
-				t.Errorf("Ready is %s, and not %s", ready, c.ready)
-			}
+			controllertest.Equal(t, "writes", c.writes, f.ReconcileAsCached().Writes)
+			f.checkComponents(c.status...)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
 		})
 	}
 }
 
-func TestErrorsOfAComponent(t *testing.T) {
-	apps := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "apps"}
-	terminating := apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("it goes"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+func TestComponentErrorSetsStatus(t *testing.T) {
+	apps := v1alpha1.Resource("apps")
 	for name, c := range map[string]struct {
-		err            error
-		reason, ready  string
-		phase          v1alpha1.PlatformPhase
-		statusNotYet   bool
-		degraded, made bool
+		err    error
+		reason string
+		phase  v1alpha1.PlatformPhase
+		ready  string // how the condition begins; empty if the status is not written
 	}{
-		"no right": {err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: "Forbidden", phase: "Failed",
-			ready: `False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; it is for whoever governs namespace shops to allow it`},
-		"a namespace that is being deleted, which the cache does not know": {err: terminating, reason: "NamespaceTerminating", phase: "Deploying", ready: "False NamespaceTerminating: Namespace shops is being deleted"},
-		"a namespace that is gone, which the cache does not know": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: "NamespaceMissing", phase: "Deploying",
-			ready: "False NamespaceMissing: Namespace shops was not found."},
-		"what the child's own rules refuse": {err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid", phase: "Failed", ready: "False Invalid: component web: creating App"},
-		"a server that is not well":         {err: apierrors.NewInternalError(fmt.Errorf("no")), reason: "InternalError", phase: "Deploying", ready: "False InternalError: component web: creating App"},
-		"a conflict says nothing":           {err: apierrors.NewConflict(apps, "shop-web", fmt.Errorf("no")), statusNotYet: true},
+		"the creation is forbidden": {
+			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: reasonForbidden, phase: v1alpha1.PlatformFailed,
+			ready: `Ready=False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; ask the administrator of namespace shops to grant the operator's service account the permission, or to change the quota or the admission policy that forbids the request`,
+		},
+		"the namespace is being deleted, which the cache has not observed": {
+			err: terminating(), reason: reasonTerminating, phase: v1alpha1.PlatformDeploying, ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted",
+		},
+		"the namespace was deleted, which the cache has not observed": {
+			err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: reasonNamespace, phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False NamespaceMissing: Namespace shops was not found.",
+		},
+		"the child is invalid": {
+			err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid", phase: v1alpha1.PlatformFailed,
+			ready: "Ready=False Invalid: component web: creating App",
+		},
+		"the API server has an internal error": {
+			err: apierrors.NewInternalError(fmt.Errorf("no")), reason: "InternalError", phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False InternalError: component web: creating App",
+		},
+		"a conflict leaves the status as it is": {err: apierrors.NewConflict(apps, "shop-web", fmt.Errorf("no"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web"), app("docs")))
-			w.house()
-			w.journal.FailNext("create", "apps", c.err)
-			writes, err := w.pass()
-			want := []string{"create apps shops/shop-web", "create apps shops/shop-docs", status}
-			if c.statusNotYet {
-				want = want[:2]
+			f := newFixture(t, example(app("web"), app("docs")), namespace())
+			f.Journal.FailNext("create", "apps", c.err)
+			before, r := f.Object(), f.Reconcile()
+			writes := []string{"create apps shops/shop-web", "create apps shops/shop-docs"}
+			if r.Err == nil {
+				t.Error("the reconcile returned no error")
 			}
-			controllertest.Equal(t, "writes", want, writes)
-			if err == nil {
-				t.Fatal("the pass ended without an error")
-			}
-			if c.statusNotYet {
+			if c.ready == "" {
+				controllertest.Equal(t, "writes", writes, r.Writes)
+				controllertest.Equal(t, "Platform", before, f.Object())
 				return
 			}
-			platform := w.platform()
-			controllertest.Equal(t, "components", []string{"web App Managed Waiting " + c.reason, "docs App Managed Pending NotObserved"}, says(platform))
-			controllertest.Equal(t, "phase", c.phase, platform.Status.Phase)
-			if ready := condition(platform, "Ready"); !strings.HasPrefix(ready, c.ready) {
-				t.Errorf("Ready is %s, and not %s", ready, c.ready)
-			}
+			controllertest.Equal(t, "writes", append(writes, updateStatus), r.Writes)
+			f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", c.reason), reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew))
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
 		})
 	}
+}
+
+// terminating returns the error of a creation in a namespace that is being deleted.
+func terminating() error {
+	err := apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("the namespace is being deleted"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
 }

@@ -41,22 +41,22 @@ type scope struct {
 	owner      children.Owner
 	components []*component
 	plan       *plan
-	// cycle names components that depend on each other. It is nil if there is no such cycle.
+	// cycle names the components in a dependency cycle. It is nil if there is no cycle.
 	cycle []string
-	// homeless is the error of the namespace, or nil.
+	// homeless is the error about the namespace, or nil.
 	homeless error
-	// ordered are the components, each after its dependencies.
+	// ordered are the components, each after its dependencies unless there is a cycle.
 	ordered []*component
 	// confirmedUntil is when the last successful confirm expires. unconfirmed is the error of a failed
-	// one.
+	// confirm.
 	confirmedUntil time.Time
 	unconfirmed    error
 	// live is the Platform that confirm last read from the API server.
 	live *v1alpha1.Platform
 }
 
-// newScope reads the observed state of all components and plans their order. Existing children are
-// changed or deleted only after confirm.
+// newScope reads the observed state of all components and sorts them. With the owner in the scope, package
+// children calls confirm before it changes or deletes an existing child.
 func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) (*scope, error) {
 	p := &scope{platform: platform, owner: children.Owner{Object: platform, Kind: groupVersionKind}}
 	p.owner.Confirm = func(ctx context.Context) error { return r.confirm(ctx, p) }
@@ -81,9 +81,9 @@ func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) 
 
 func keyOf(platform *v1alpha1.Platform) controller.Key { return controller.Key{Name: platform.Name} }
 
-// Reconcile implements controller.Reconciler. A component that fails delays only the components that
-// depend on it. The status lists a component before its child is created, so that no child is forgotten
-// if the process dies in between or the status write fails.
+// Reconcile implements controller.Reconciler. A component that fails delays only the components that wait
+// for it. The status lists a component before its child is created, so that no child is forgotten if the
+// process dies in between or the status write fails.
 func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if platform.Status.NamespaceUID == nil && platform.Status.ObservedGeneration == 0 {
 		platform.Status.NamespaceUID = ptr.To[types.UID]("")
@@ -115,7 +115,7 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 // announcedRetry is the delay before a Platform with newly listed components is reconciled again.
 const announcedRetry = time.Millisecond
 
-// announces decides the next step of each component, and reports whether one must be listed in the status
+// announces decides the next step of each component, and reports whether the status must list one of them
 // before its child is created.
 func (p *scope) announces() (any bool) {
 	for _, c := range p.components {
@@ -133,7 +133,7 @@ func (r *reconciler) check(p *scope) error {
 	}
 	for i := range p.platform.Spec.Components {
 		if spec := &p.platform.Spec.Components[i]; kindOf(spec) == "" {
-			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q has none of app, database, externalDatabase and at", spec.Name)))
+			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q has none of the fields app, database, externalDatabase and at; set one of them", spec.Name)))
 		}
 	}
 	for _, f := range p.plan.facts {
@@ -145,7 +145,7 @@ func (r *reconciler) check(p *scope) error {
 	}
 	if cycle := p.cycle; cycle != nil {
 		return controller.Terminal(controller.WithReason(reasonCycle, fmt.Errorf(
-			"components depend on each other in a cycle, so that none of them can be the first: %s; take one out of dependsOn of the one before it", strings.Join(append(cycle, cycle[0]), " -> "))))
+			"components depend on each other in a cycle: %s; remove one of these dependencies from dependsOn", strings.Join(append(cycle, cycle[0]), " -> "))))
 	}
 	return nil
 }
@@ -169,7 +169,8 @@ func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	return controller.Worst(errs...)
 }
 
-// do takes the step of a component, unless the API server has refused it recently.
+// do takes the step of a component. If the API server has refused the step recently, do returns that error
+// and sends no request.
 func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	if !c.step.verb.acts() {
 		return nil
@@ -181,7 +182,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	child, err := r.act(ctx, p, c)
 	switch {
 	case apierrors.IsNotFound(err) && c.step.verb == release:
-		child = nil // somebody else has deleted it
+		child = nil // another client has deleted it
 	case err != nil:
 		r.noteRefusal(p.platform, of, tries, err)
 		return err
@@ -204,7 +205,8 @@ func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controlle
 	if c.there {
 		return c.kind.update(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
 	}
-	// A child that is created from an outdated spec may outlive the Platform, and an At runs a command.
+	// Confirm the spec first: a child that is created from an outdated spec may outlive the Platform, and if it is an
+	// At, its command would run.
 	if err := r.confirm(ctx, p); err != nil {
 		return nil, err
 	}
@@ -217,9 +219,10 @@ const unconfirmedRetry = time.Second
 // confirmedFor is how long a successful confirm is valid.
 const confirmedFor = time.Second
 
-// confirm returns an error unless the API server has the Platform with the cached spec. It sends a
-// request at most once a second before children are created or changed, and one before each deletion and
-// before the creation of the namespace. After an error, every further call in the same reconcile fails.
+// confirm returns an error unless the API server has the Platform with the cached spec. Before children are
+// created or changed, it sends a request at most once a second in each reconcile. It always sends a request
+// before a deletion, and before the creation of the namespace. After an error, every further call in the
+// same reconcile fails.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if p.unconfirmed != nil || r.clock.Now().Before(p.confirmedUntil) {
 		return p.unconfirmed
@@ -236,7 +239,8 @@ func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	return p.unconfirmed
 }
 
-// sameSpec reports whether two versions of a Platform have the same desired state.
+// sameSpec reports whether two versions of a Platform have the same desired state, including whether it is
+// being deleted or paused.
 func sameSpec(a, b *v1alpha1.Platform) bool {
 	type asks struct {
 		uid                        types.UID

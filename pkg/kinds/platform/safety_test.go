@@ -5,294 +5,280 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-// reads returns how often a Platform was read from the server.
-func (w *world) reads() int { return controllertest.Reads(w.windlass.Actions(), "platforms") }
-
-func TestNothingIsDeletedByASpecThatIsNotTheNewest(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.Platform){
-		"it has changed":                     func(p *v1alpha1.Platform) { p.Generation = 2 },
-		"it is another":                      func(p *v1alpha1.Platform) { p.UID = "other-uid" },
-		"it is being deleted":                func(p *v1alpha1.Platform) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
-		"it is deleted without its children": func(p *v1alpha1.Platform) { p.Finalizers = append(p.Finalizers, metav1.FinalizerOrphanDependents) },
-		"it is paused":                       func(p *v1alpha1.Platform) { p.Annotations = map[string]string{controller.PausedAnnotation: "true"} },
-		"it is gone":                         nil,
+func TestReconcileDeletesNothingForOutdatedSpec(t *testing.T) {
+	for name, change := range map[string]func(fixture){
+		"the spec has changed": func(f fixture) {
+			f.Change(func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = v1alpha1.Managed })
+		},
+		"the Platform was replaced by another one of this name": func(f fixture) {
+			other := f.Object()
+			f.Remove(other)
+			other.UID = "other-uid"
+			f.Store(other)
+		},
+		"the Platform is being deleted": fixture.delete,
+		"the Platform is to be deleted without its children": func(f fixture) {
+			f.Change(func(p *v1alpha1.Platform) { p.Finalizers = append(p.Finalizers, metav1.FinalizerOrphanDependents) })
+		},
+		"the Platform is paused": func(f fixture) {
+			f.Change(func(p *v1alpha1.Platform) { p.Annotations = map[string]string{controller.PausedAnnotation: "true"} })
+		},
+		"the Platform was deleted": func(f fixture) { f.Remove(f.Object()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(in(v1alpha1.Removed, app("web")), in(v1alpha1.Removed, app("docs"))))
-			w.house()
-			w.has(app("web"), "ready")
-			w.has(app("docs"), "ready")
-			w.fill()
-			if change != nil {
-				w.change(change)
-			} else if err := w.windlass.Tracker().Delete(v1alpha1.SchemeGroupVersion.WithResource("platforms"), "", "shop"); err != nil {
-				t.Fatal(err)
-			}
-			writes, reads := len(w.journal.Writes()), w.reads()
-			_, err := w.pipeline.Sync(t.Context(), key)
-			controllertest.Equal(t, "writes", nil, w.journal.Writes()[writes:])
-			controllertest.Equal(t, "reads", 1, w.reads()-reads)
-			if err == nil || !strings.HasSuffix(err.Error(), "postponed by 1s") {
-				t.Errorf("the pass ended with %v", err)
+			f := newFixture(t, example(removed(app("web")), removed(app("docs"))), namespace())
+			f.addChild(app("web"), ready)
+			f.addChild(app("docs"), ready)
+			f.Observe()
+			change(f)
+			reads, r := f.platformReads(), f.ReconcileAsCached()
+			controllertest.Equal(t, "writes", nil, r.Writes)
+			controllertest.Equal(t, "reads", 1, f.platformReads()-reads)
+			if r.Err == nil || !strings.HasSuffix(r.Err.Error(), "postponed by 1s") {
+				t.Errorf("the reconcile returned %v", r.Err)
 			}
 		})
 	}
 }
 
-func TestACommandIsNotRunByASpecThatIsNotTheNewest(t *testing.T) {
-	w := newWorld(t, example(at("job"), app("web")))
-	w.house()
-	w.fill()
-	w.change(func(p *v1alpha1.Platform) { p.Generation = 2 })
-	before := len(w.journal.Writes())
-	_, _ = w.pipeline.Sync(t.Context(), key)
-	controllertest.Equal(t, "writes", nil, w.journal.Writes()[before:])
-	writes, err := w.pass()
-	if err != nil {
-		t.Fatal(err)
+func TestReconcileCreatesNoAtForOutdatedSpec(t *testing.T) {
+	f := newFixture(t, example(at("job"), app("web")), namespace())
+	f.Observe()
+	f.Change(func(p *v1alpha1.Platform) { p.Spec.Components[1].App.Image = "web:2" })
+	controllertest.Equal(t, "writes with an outdated cache", nil, f.ReconcileAsCached().Writes)
+	r := f.Reconcile()
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "writes of a pass that knows the newest", []string{"create ats shops/shop-job", "create apps shops/shop-web", status}, writes)
+	controllertest.Equal(t, "writes", []string{"create ats shops/shop-job", "create apps shops/shop-web", updateStatus}, r.Writes)
 }
 
-// TestWhatGoesDuringAPassIsNotMadeAgainByIt has an At that somebody deletes while an earlier component is
-// created. The reconcile has not confirmed that the At is still desired.
-func TestWhatGoesDuringAPassIsNotMadeAgainByIt(t *testing.T) {
-	w := newWorld(t, example(app("web"), at("job")))
-	w.house()
-	w.has(at("job"), "ready")
-	w.fill()
-	w.windlass.PrependReactor("create", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if err := w.cluster.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "9"); err != nil {
+// TestReconcileDoesNotRecreateAtDeletedMeanwhile has an At that a user deletes while the operator creates
+// an App in the same reconcile. A new At would run its command again.
+func TestReconcileDoesNotRecreateAtDeletedMeanwhile(t *testing.T) {
+	f := newFixture(t, example(app("web"), at("job")), namespace())
+	f.addChild(at("job"), ready)
+	f.Observe()
+	f.Windlass.PrependReactor("create", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.Remove(kindtest.Get[*cnatv1.At](f.Cluster, "shops", "shop-job"))
+		if err := f.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
 			t.Error(err)
 		}
 		return false, nil, nil
 	})
-	before := len(w.journal.Writes())
-	_, err := w.pipeline.Sync(t.Context(), key)
-	if err == nil || !controller.Quiet(err) {
-		t.Errorf("the pass ended with %v", err)
+	r := f.ReconcileAsCached()
+	if r.Err == nil || !controller.Quiet(r.Err) {
+		t.Errorf("the reconcile returned %v", r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web"}, w.journal.Writes()[before:])
+	controllertest.Equal(t, "writes", []string{"create apps shops/shop-web"}, r.Writes)
 }
 
-// TestNothingIsMadeAgainForAPlatformThatIsGone has an outdated cache, as a process that has just started
-// can have. Objects that it creates could outlive the Platform.
-func TestNothingIsMadeAgainForAPlatformThatIsGone(t *testing.T) {
+// TestReconcileCreatesNothingForDeletedPlatform has an outdated cache, as a process that has just started
+// can have. Objects that this process creates could outlive the Platform.
+func TestReconcileCreatesNothingForDeletedPlatform(t *testing.T) {
 	for name, c := range map[string]struct {
-		seen  bool
-		house bool
+		others []runtime.Object
+		change func(*v1alpha1.Platform)
 	}{
-		"a component":                     {seen: true, house: true},
-		"the namespace":                   {seen: true},
-		"a component that the status has": {house: true},
-		"the first namespace":             {},
+		"a reconciled Platform with a namespace gets no component":              {others: []runtime.Object{namespace()}, change: hadNamespaceOf("")},
+		"a reconciled Platform without a namespace gets no namespace":           {change: hadNamespaceOf("")},
+		"a Platform that was never reconciled gets no component in a namespace": {others: []runtime.Object{namespace()}},
+		"a Platform that was never reconciled gets no namespace":                {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web"), database("db")))
-			if c.house {
-				w.house()
+			f := newFixture(t, example(app("web"), database("db")), c.others...)
+			if c.change != nil {
+				f.Change(c.change)
 			}
-			if c.seen {
-				w.change(func(p *v1alpha1.Platform) {
-					p.Status.ObservedGeneration, p.Status.NamespaceUID = p.Generation, ptr.To[types.UID]("")
-				})
-			}
-			w.fill()
-			if err := w.windlass.Tracker().Delete(v1alpha1.SchemeGroupVersion.WithResource("platforms"), "", "shop"); err != nil {
-				t.Fatal(err)
-			}
-			before := w.reads()
-			_, err := w.pipeline.Sync(t.Context(), key)
-			writes := slices.DeleteFunc(w.journal.Writes(), func(write string) bool { return write == status })
+			f.Observe()
+			f.Remove(f.Object())
+			reads, r := f.platformReads(), f.ReconcileAsCached()
+			writes := slices.DeleteFunc(r.Writes, func(write string) bool { return write == updateStatus })
 			controllertest.Equal(t, "writes", nil, writes)
-			if err == nil {
-				t.Error("the pass ended well")
+			if r.Err == nil {
+				t.Error("the reconcile returned no error")
 			}
-			controllertest.Equal(t, "reads", 1, w.reads()-before)
+			controllertest.Equal(t, "reads", 1, f.platformReads()-reads)
 		})
 	}
 }
 
-func TestEachDeletionIsConfirmed(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Removed, app("web")), in(v1alpha1.Removed, app("docs"))))
-	w.house()
-	w.has(app("web"), "ready")
-	w.has(app("docs"), "ready")
-	w.fill()
-	before := w.reads()
-	if _, err := w.pipeline.Sync(t.Context(), key); err != nil {
-		t.Fatal(err)
+func TestReconcileConfirmsEachDeletion(t *testing.T) {
+	f := newFixture(t, example(removed(app("web")), removed(app("docs"))), namespace())
+	f.addChild(app("web"), ready)
+	f.addChild(app("docs"), ready)
+	if r := f.Reconcile(); r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "reads", 2, w.reads()-before)
+	controllertest.Equal(t, "reads", 2, f.platformReads())
 }
 
-func TestChangesAreConfirmedOnceASecond(t *testing.T) {
-	w := newWorld(t, example(app("web"), app("docs"), app("new")))
-	w.house()
-	for _, name := range []string{"web", "docs"} {
-		w.has(v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), App: &v1alpha1.AppSpec{Image: "old:1"}}, "ready")
+func TestReconcileConfirmsChangesOncePerSecond(t *testing.T) {
+	f := newFixture(t, example(app("web"), app("docs"), app("new")), namespace())
+	for _, name := range []v1alpha1.ComponentName{"web", "docs"} {
+		f.addChild(v1alpha1.PlatformComponent{Name: name, App: &v1alpha1.AppSpec{Image: "old:1"}}, ready)
 	}
-	w.fill()
-	before := w.reads()
-	if _, err := w.pipeline.Sync(t.Context(), key); err != nil {
-		t.Fatal(err)
+	r := f.Reconcile()
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "reads", 1, w.reads()-before)
+	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", "patch apps shops/shop-docs", "create apps shops/shop-new", updateStatus}, r.Writes)
+	controllertest.Equal(t, "reads", 1, f.platformReads())
 }
 
-func TestAChildIsDeletedOnceThoughTheCacheHasItStill(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
-	w.house()
-	w.has(app("web"), "ready")
-	deletions := 0
-	w.windlass.PrependReactor("delete", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		deletions++
-		return true, nil, nil // the cache gets no event
-	})
-	for range 3 {
-		if _, err := w.pass(); err != nil {
-			t.Fatal(err)
+func TestReconcileDeletesChildOnceWhileCacheIsBehind(t *testing.T) {
+	f := newFixture(t, example(removed(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	cached := f.app("web")
+	for _, writes := range [][]string{{"delete apps shops/shop-web", updateStatus}, nil, nil} {
+		f.Observe()
+		controllertest.Load(t, f.Own.Windlass().V1alpha1().Apps().Informer().GetStore(), cached)
+		r := f.ReconcileAsCached()
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
+		controllertest.Equal(t, "writes", writes, r.Writes)
+		f.checkComponents(reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving))
 	}
-	controllertest.Equal(t, "deletions", 1, deletions)
-	controllertest.Equal(t, "components", []string{"web App Removed Removing Removing"}, says(w.platform()))
 }
 
-// TestWhatCouldNotBeChangedIsNotReady has an App that depends on a Database. The Database is Ready in its
+// TestComponentIsNotReadyIfUpdateFails has an App that depends on a Database. The Database is Ready in its
 // former state, and could not be updated to its desired state.
-func TestWhatCouldNotBeChangedIsNotReady(t *testing.T) {
-	databases := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "databases"}
-	for name, err := range map[string]error{
-		"a conflict":    apierrors.NewConflict(databases, "shop-db", fmt.Errorf("changed")),
-		"a refusal":     apierrors.NewInvalid(schema.GroupKind{Kind: "Database"}, "shop-db", nil),
-		"another error": apierrors.NewInternalError(fmt.Errorf("no")),
+func TestComponentIsNotReadyIfUpdateFails(t *testing.T) {
+	const patch = "patch databases shops/shop-db"
+	for name, c := range map[string]struct {
+		err    error
+		writes []string
+	}{
+		"the Database has changed":             {apierrors.NewConflict(v1alpha1.Resource("databases"), "shop-db", fmt.Errorf("changed")), []string{patch}},
+		"the Database is invalid":              {apierrors.NewInvalid(schema.GroupKind{Kind: "Database"}, "shop-db", nil), []string{patch, updateStatus}},
+		"the API server has an internal error": {apierrors.NewInternalError(fmt.Errorf("no")), []string{patch, updateStatus}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web", "db"), database("db")))
-			w.house()
-			w.has(v1alpha1.PlatformComponent{Name: "db", Database: &v1alpha1.DatabaseSpec{Version: "16"}}, "ready")
-			w.journal.FailNext("patch", "databases", err)
-			writes, _ := w.pass()
-			controllertest.Equal(t, "the first write", "patch databases shops/shop-db", writes[0])
-			if strings.Contains(strings.Join(writes, " "), "create apps") {
-				t.Errorf("the App is started: %v", writes)
-			}
-			controllertest.Equal(t, "ready", 0, w.platform().Status.ReadyComponents)
+			f := newFixture(t, example(app("web", "db"), database("db")), namespace())
+			f.addChild(v1alpha1.PlatformComponent{Name: "db", Database: &v1alpha1.DatabaseSpec{Version: "16"}}, ready)
+			f.Journal.FailNext("patch", "databases", c.err)
+			controllertest.Equal(t, "writes", c.writes, f.Reconcile().Writes)
+			controllertest.Equal(t, "ready", 0, f.Object().Status.ReadyComponents)
 		})
 	}
 }
 
-// TestAConflictIsNotTold has one component with an outdated state, and one that fails.
-func TestAConflictIsNotTold(t *testing.T) {
-	w := newWorld(t, example(app("web"), app("docs")))
-	w.house()
-	w.has(v1alpha1.PlatformComponent{Name: "web", App: &v1alpha1.AppSpec{Image: "old:1"}}, "ready")
-	w.change(func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = v1alpha1.Removed })
-	w.has(app("docs"), "foreign")
-	w.fill()
-	w.change(func(p *v1alpha1.Platform) { p.Generation = 2 }) // so that the removal is postponed
-	if _, err := w.pipeline.Sync(t.Context(), key); err == nil {
-		t.Fatal("the pass ended well")
-	}
-	if ready := condition(w.platform(), "Ready"); strings.Contains(ready, "postponed") {
-		t.Errorf("Ready is %s", ready)
-	}
-}
-
-func TestWhatIsNotLetGoIsManaged(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Unmanaged, app("web"))))
-	w.house()
-	w.has(app("web"), "ready")
-	w.journal.FailNext("patch", "apps", apierrors.NewForbidden(schema.GroupResource{Resource: "apps"}, "shop-web", fmt.Errorf("no right")))
-	_, _ = w.pass()
-	controllertest.Equal(t, "components", []string{"web App Managed Waiting Forbidden"}, says(w.platform()))
-	writes, _ := w.pass()
-	controllertest.Equal(t, "writes of the next pass", nil, writes)
-	w.clock.SetTime(w.clock.Now().Add(forbiddenRetry))
-	_, _ = w.pass()
-	controllertest.Equal(t, "components", []string{"web App Unmanaged Available"}, says(w.platform()))
-}
-
-func TestAChildThatGoesBeforeItIsLetGoIsGone(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Unmanaged, app("web"))))
-	w.house()
-	w.has(app("web"), "ready")
-	w.journal.FailNext("patch", "apps", apierrors.NewNotFound(schema.GroupResource{Resource: "apps"}, "shop-web"))
-	if _, err := w.pass(); err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "components", []string{"web App Unmanaged Absent"}, says(w.platform()))
-}
-
-func TestADeletionSaysWhatAUserMustLookAt(t *testing.T) {
-	w := newWorld(t, example(database("db")))
-	w.has(database("db"), "going")
-	child, err := w.windlass.WindlassV1alpha1().Databases("shops").Get(t.Context(), "shop-db", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conditions.True(&child.Status.Conditions, conditions.Degraded, "LoginRefused", "")
-	if _, err := w.windlass.WindlassV1alpha1().Databases("shops").UpdateStatus(t.Context(), child, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.change(func(p *v1alpha1.Platform) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-	_, _ = w.pass()
-	if got := condition(w.platform(), "Degraded"); !strings.HasPrefix(got, "True ComponentDegraded: Look at db. Removing components: 1 left.") {
-		t.Errorf("Degraded is %s", got)
+// TestReadyConditionOmitsPostponedRemoval has a component that fails, and a component whose removal is
+// postponed.
+func TestReadyConditionOmitsPostponedRemoval(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(fixture)
+		stored bool
+	}{
+		"the cached spec is outdated, so that the API server refuses the status too": {
+			change: func(f fixture) { f.Change(func(p *v1alpha1.Platform) { p.Spec.Components[1].App.Image = "docs:2" }) },
+		},
+		"the child was deleted meanwhile": {change: func(f fixture) { f.Remove(f.app("web")) }, stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(removed(app("web")), app("docs")), namespace())
+			f.addChild(app("web"), ready)
+			f.addChild(app("docs"), foreign)
+			f.Observe()
+			c.change(f)
+			r := f.ReconcileAsCached()
+			if r.Err == nil {
+				t.Error("the reconcile returned no error")
+			}
+			sent, ok := f.Journal.Object(updateStatus).(*v1alpha1.Platform)
+			if !ok {
+				t.Fatalf("no status was sent; writes: %q", r.Writes)
+			}
+			text := strings.Join(controllertest.Conditions(sent), "\n")
+			if strings.Contains(text, "postponed") || !strings.Contains(text, "Ready=False NameConflict: component docs: ") {
+				t.Errorf("the conditions are:\n%s", text)
+			}
+			controllertest.Equal(t, "the status is stored", c.stored, f.Object().Status.ObservedGeneration > 0)
+		})
 	}
 }
 
-// TestTwoThatAreRefusedUnderOneName has a component whose kind has changed.
-func TestTwoThatAreRefusedUnderOneName(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
-	w.house()
-	w.has(app("web"), "ready")
-	w.has(database("web"), "ready")
+func TestComponentStaysManagedUntilReleaseSucceeds(t *testing.T) {
+	f := newFixture(t, example(unmanaged(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	f.Journal.FailNext("patch", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
+	f.Reconcile()
+	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Ready", reasonForbidden))
+	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
+	f.Clock.Step(forbiddenRetry)
+	controllertest.Equal(t, "writes of the retry", []string{"patch apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	f.checkComponents(reported("web", "App", v1alpha1.Unmanaged, "Ready", "Available"))
+}
+
+func TestReleaseReportsDeletedChildAsAbsent(t *testing.T) {
+	f := newFixture(t, example(unmanaged(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	f.Observe()
+	f.Remove(f.app("web"))
+	r := f.ReconcileAsCached()
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", updateStatus}, r.Writes)
+	f.checkComponents(reported("web", "App", v1alpha1.Unmanaged, "Absent", ""))
+}
+
+func TestFinalizeReportsDegradedComponent(t *testing.T) {
+	f := newFixture(t, example(database("db")))
+	f.addChild(database("db"), degraded, deleting)
+	f.delete()
+	f.Reconcile()
+	f.checkCondition("Degraded=True ComponentDegraded: Look at db. Removing components: 1 left.")
+}
+
+// TestReconcileDelaysRetryOfRefusedDeletionsOfSameName has a component whose kind has changed.
+func TestReconcileDelaysRetryOfRefusedDeletionsOfSameName(t *testing.T) {
+	f := newFixture(t, example(removed(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	f.addChild(database("web"), ready)
 	for _, resource := range []string{"apps", "databases"} {
-		w.journal.FailNext("delete", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop-web", fmt.Errorf("no right")))
+		f.Journal.FailNext("delete", resource, apierrors.NewForbidden(v1alpha1.Resource(resource), "shop-web", fmt.Errorf("no right")))
 	}
-	writes, _ := w.pass()
-	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", "delete databases shops/shop-web", status}, writes)
-	writes, _ = w.pass()
-	controllertest.Equal(t, "writes of the next pass", nil, writes)
+	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", "delete databases shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
 }
 
-func TestThePlatformSaysWhatIsWrongWithItsNamespaceAlone(t *testing.T) {
-	w := newWorld(t, example())
-	w.house(func(ns *metav1.PartialObjectMetadata) { ns.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-	_, _ = w.pass()
-	if got := condition(w.platform(), "Progressing"); !strings.HasPrefix(got, "True ComponentsNotReady: Not ready.") {
-		t.Errorf("Progressing is %s", got)
-	}
-	if got := condition(w.platform(), "Ready"); !strings.HasPrefix(got, "False NamespaceTerminating") {
-		t.Errorf("Ready is %s", got)
-	}
+func TestEmptyPlatformReportsTerminatingNamespace(t *testing.T) {
+	f := newFixture(t, example(), terminatingNamespace())
+	f.Reconcile()
+	f.checkCondition("Progressing=True ComponentsNotReady: Not ready.")
+	f.checkCondition("Ready=False NamespaceTerminating")
 }
 
-func TestTheEndOfANamespaceIsNotWaitedForTwice(t *testing.T) {
-	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "apps"}, "shop-web", fmt.Errorf("it goes"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	w := newWorld(t, example(app("web")))
-	w.house()
-	w.journal.FailNext("create", "apps", terminating)
-	_, _ = w.pass()
-	writes, _ := w.pass()
-	controllertest.Equal(t, "the first write of the next pass", "create apps shops/shop-web", writes[0])
+func TestTerminatingNamespaceDoesNotDelayRetry(t *testing.T) {
+	f := newFixture(t, example(app("web")), namespace())
+	f.Journal.FailNext("create", "apps", terminating())
+	f.Reconcile()
+	controllertest.Equal(t, "writes of the retry", []string{"create apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+}
+
+// TestRemovalOfChildDeletedMeanwhileIsPostponed has a cache that lacks the deletion of a child by a user.
+func TestRemovalOfChildDeletedMeanwhileIsPostponed(t *testing.T) {
+	f := newFixture(t, example(removed(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	f.Observe()
+	f.Remove(f.app("web"))
+	r := f.ReconcileAsCached()
+	controllertest.ErrorContains(t, "postponed by 5s", r.Err)
+	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web"}, r.Writes)
 }

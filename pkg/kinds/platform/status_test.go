@@ -7,153 +7,147 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestStalled checks when a Platform is Stalled, because nothing happens until somebody changes
-// something, and when it is only Degraded, because other components make progress.
+// TestStalled checks when a Platform is Stalled, because a user has to change something, and when it is
+// only Degraded, because other components make progress.
 func TestStalled(t *testing.T) {
-	removedDB := in(v1alpha1.Removed, database("db"))
+	type spec = []v1alpha1.PlatformComponent
 	for name, c := range map[string]struct {
-		spec              []v1alpha1.PlatformComponent
-		there             []there
+		spec              spec
+		children          []child
 		degraded, stalled bool
 	}{
-		"one that starts":                              {spec: []v1alpha1.PlatformComponent{app("web")}},
-		"one that has failed, and goes on":             {[]v1alpha1.PlatformComponent{app("web")}, []there{{app("web"), "failed"}}, true, false},
-		"one that is Stalled":                          {[]v1alpha1.PlatformComponent{app("web")}, []there{{app("web"), "stalled"}}, true, true},
-		"one that is Stalled beside one that starts":   {[]v1alpha1.PlatformComponent{app("web"), app("docs")}, []there{{app("web"), "stalled"}}, true, false},
-		"one that is Stalled and one that needs it":    {[]v1alpha1.PlatformComponent{app("web"), app("docs", "web")}, []there{{app("web"), "stalled"}}, true, true},
-		"one that was Stalled before it was changed":   {[]v1alpha1.PlatformComponent{app("web")}, []there{{app("web"), "old"}}, false, false},
-		"somebody else's that is Stalled":              {[]v1alpha1.PlatformComponent{in(v1alpha1.Unmanaged, app("web"))}, []there{{app("web"), "stalled"}}, false, false},
-		"a name that is taken":                         {[]v1alpha1.PlatformComponent{app("web")}, []there{{app("web"), "foreign"}}, true, true},
-		"a name that is taken, beside one that starts": {[]v1alpha1.PlatformComponent{app("web"), app("docs")}, []there{{app("web"), "foreign"}}, true, false},
-		"one that needs what is Removed":               {[]v1alpha1.PlatformComponent{app("web", "db"), removedDB}, nil, true, true},
-		"one that needs what is being removed":         {[]v1alpha1.PlatformComponent{app("web", "db"), removedDB}, []there{{database("db"), "going"}}, false, false},
-		"one that is Removed, and needed":              {[]v1alpha1.PlatformComponent{app("web", "db"), removedDB}, []there{{database("db"), "ready"}, {app("web", "db"), "ready"}}, true, true},
-		"one that waits for what is Unmanaged":         {[]v1alpha1.PlatformComponent{app("web", "db"), in(v1alpha1.Unmanaged, database("db"))}, nil, false, false},
+		"a new component makes progress":                                  {spec: spec{app("web")}},
+		"a child is Degraded and makes progress":                          {spec{app("web")}, []child{{app("web"), degraded}}, true, false},
+		"a child is Stalled":                                              {spec{app("web")}, []child{{app("web"), stalled}}, true, true},
+		"a child is Stalled beside a new component":                       {spec{app("web"), app("docs")}, []child{{app("web"), stalled}}, true, false},
+		"a child is Stalled and another component depends on it":          {spec{app("web"), app("docs", "web")}, []child{{app("web"), stalled}}, true, true},
+		"the status of a child is outdated":                               {spec{app("web")}, []child{{app("web"), outdated}}, false, false},
+		"the child of an Unmanaged component is Stalled":                  {spec{unmanaged(app("web"))}, []child{{app("web"), stalled}}, false, false},
+		"an object of a user has the name of a child":                     {spec{app("web")}, []child{{app("web"), foreign}}, true, true},
+		"an object of a user has that name beside a new component":        {spec{app("web"), app("docs")}, []child{{app("web"), foreign}}, true, false},
+		"a component depends on a Removed component":                      {spec{app("web", "db"), removed(database("db"))}, nil, true, true},
+		"a component depends on a component that is being deleted":        {spec{app("web", "db"), removed(database("db"))}, []child{{database("db"), deleting}}, false, false},
+		"a Managed child depends on a Removed component":                  {spec{app("web", "db"), removed(database("db"))}, []child{{database("db"), ready}, {app("web", "db"), ready}}, true, true},
+		"a component depends on an Unmanaged component without an object": {spec{app("web", "db"), unmanaged(database("db"))}, nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(c.spec...))
-			w.house()
-			for _, child := range c.there {
-				w.has(child.PlatformComponent, child.state)
+			f := newFixture(t, example(c.spec...), namespace())
+			for _, existing := range c.children {
+				f.addChild(existing.component, existing.state)
 			}
-			_, _ = w.pass()
-			platform := w.platform()
-			is := func(kind string) bool { return strings.HasPrefix(condition(platform, kind), "True") }
-			controllertest.Equal(t, "Degraded", c.degraded, is("Degraded"))
-			controllertest.Equal(t, "Stalled", c.stalled, is("Stalled"))
-			if is("Stalled") && is("Progressing") {
-				t.Error("it is Stalled and Progressing")
+			f.Reconcile()
+			status := f.Object().Status
+			controllertest.Equal(t, "Degraded", c.degraded, conditions.IsTrue(status.Conditions, conditions.Degraded))
+			controllertest.Equal(t, "Stalled", c.stalled, conditions.IsTrue(status.Conditions, conditions.Stalled))
+			if c.stalled && conditions.IsTrue(status.Conditions, conditions.Progressing) {
+				t.Error("the Platform is Stalled and Progressing")
 			}
-			controllertest.Equal(t, "phase", c.degraded, platform.Status.Phase == v1alpha1.PlatformFailed)
+			controllertest.Equal(t, "the phase is Failed", c.degraded, status.Phase == v1alpha1.PlatformFailed)
 		})
 	}
 }
 
-func TestARefusalIsNotAskedForAgainAtOnce(t *testing.T) {
+func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil)
 	forbidden := apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right"))
 	for name, c := range map[string]struct {
 		err    error
-		then   func(w *world)
-		repeat bool
+		after  time.Duration
+		change func(*v1alpha1.Platform)
+		retry  bool
 	}{
-		"nothing has happened":                               {err: invalid},
-		"nor with one that is forbidden":                     {err: forbidden},
-		"a moment later":                                     {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) }},
-		"a while later":                                      {err: invalid, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(6 * time.Minute)) }, repeat: true},
-		"a while later, where it was forbidden":              {err: forbidden, then: func(w *world) { w.clock.SetTime(w.clock.Now().Add(31 * time.Second)) }, repeat: true},
-		"the Platform has changed":                           {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Generation = 2 }) }, repeat: true},
-		"an error of the server is none":                     {err: apierrors.NewInternalError(fmt.Errorf("no")), repeat: true},
-		"its labels, which are its children's, have changed": {err: invalid, then: func(w *world) { w.change(func(p *v1alpha1.Platform) { p.Labels = map[string]string{"team": "a"} }) }, repeat: true},
+		"an invalid child is not retried at once":                    {err: invalid},
+		"a forbidden creation is not retried at once":                {err: forbidden},
+		"an invalid child is not retried after a minute":             {err: invalid, after: time.Minute},
+		"an invalid child is retried after 6 minutes":                {err: invalid, after: 6 * time.Minute, retry: true},
+		"a forbidden creation is retried after 31 seconds":           {err: forbidden, after: 31 * time.Second, retry: true},
+		"an invalid child is retried if the spec changes":            {err: invalid, change: func(p *v1alpha1.Platform) { p.Spec.Components[0].App.Image = "web:2" }, retry: true},
+		"an internal error of the API server is retried":             {err: apierrors.NewInternalError(fmt.Errorf("no")), retry: true},
+		"an invalid child is retried if the inherited labels change": {err: invalid, change: func(p *v1alpha1.Platform) { p.Labels = map[string]string{"team": "a"} }, retry: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, example(app("web")))
-			w.house()
-			w.journal.FailNext("create", "apps", c.err)
-			_, first := w.pass()
-			if c.then != nil {
-				c.then(w)
+			f := newFixture(t, example(app("web")), namespace())
+			f.Journal.FailNext("create", "apps", c.err)
+			first := f.Reconcile()
+			f.Clock.Step(c.after)
+			if c.change != nil {
+				f.Change(c.change)
 			}
-			writes, again := w.pass()
-			controllertest.Equal(t, "asked again", c.repeat, len(writes) > 0 && writes[0] == "create apps shops/shop-web")
-			if !c.repeat && (again == nil || again.Error() != first.Error()) {
-				t.Errorf("the second pass ended with %v", again)
+			r := f.Reconcile()
+			if c.retry {
+				controllertest.Equal(t, "writes", []string{"create apps shops/shop-web", updateStatus}, r.Writes)
+				controllertest.ErrorContains(t, "", r.Err)
+				return
+			}
+			controllertest.Equal(t, "writes", nil, r.Writes)
+			if r.Err == nil || first.Err == nil || r.Err.Error() != first.Err.Error() {
+				t.Errorf("the first reconcile returned %v, and the second one %v", first.Err, r.Err)
 			}
 		})
 	}
 }
 
-func TestARemovalThatIsRefusedIsNotAskedForAgainAtOnce(t *testing.T) {
-	w := newWorld(t, example(in(v1alpha1.Removed, app("web"))))
-	w.house()
-	w.has(app("web"), "ready")
-	w.journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
-	writes, _ := w.pass()
-	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", status}, writes)
-	writes, _ = w.pass()
-	controllertest.Equal(t, "writes of the next pass", nil, writes)
-	w.clock.SetTime(w.clock.Now().Add(forbiddenRetry))
-	writes, _ = w.pass()
-	controllertest.Equal(t, "the first write after a while", "delete apps shops/shop-web", writes[0])
+func TestReconcileDelaysRetryOfRefusedDeletion(t *testing.T) {
+	f := newFixture(t, example(removed(app("web"))), namespace())
+	f.addChild(app("web"), ready)
+	f.Journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
+	writes := []string{"delete apps shops/shop-web", updateStatus}
+	controllertest.Equal(t, "writes", writes, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
+	f.Clock.Step(forbiddenRetry)
+	controllertest.Equal(t, "writes of the retry", writes, f.Reconcile().Writes)
 }
 
-func TestAllIsSaidOfASpecThatIsRefused(t *testing.T) {
-	w := newWorld(t, example(app("a", "b"), app("b", "a"), app("c"), in(v1alpha1.Removed, app("d")), in(v1alpha1.Unmanaged, app("e")), in(v1alpha1.Removed, app("f"))))
-	w.house()
-	for name, state := range map[string]string{"a": "ready", "c": "failed", "e": "released", "f": "ready"} {
-		w.has(app(name), state)
+func TestStatusListsAllComponentsOfInvalidSpec(t *testing.T) {
+	f := newFixture(t, example(app("a", "b"), app("b", "a"), app("c"), removed(app("d")), unmanaged(app("e")), removed(app("f"))), namespace())
+	for name, state := range map[string]childState{"a": ready, "c": degraded, "e": released, "f": ready} {
+		f.addChild(app(name), state)
 	}
-	writes, _ := w.pass()
-	controllertest.Equal(t, "writes", []string{status}, writes)
-	controllertest.Equal(t, "components", []string{
-		"a App Managed Available", "b App Managed Waiting InvalidSpec", "c App Managed NotYet", "d App Removed Removed", "e App Unmanaged NotYet", "f App Removed Waiting InvalidSpec",
-	}, says(w.platform()))
-	controllertest.Equal(t, "ready", []int32{3, 1}, []int32{w.platform().Status.ManagedComponents, w.platform().Status.ReadyComponents})
+	controllertest.Equal(t, "writes", []string{updateStatus}, f.Reconcile().Writes)
+	f.checkComponents(
+		reported("a", "App", v1alpha1.Managed, "Ready", "Available"), reported("b", "App", v1alpha1.Managed, "Waiting", reasonInvalid),
+		reported("c", "App", v1alpha1.Managed, "Failed", "Unavailable"), reported("d", "App", v1alpha1.Removed, "Removed", ""),
+		reported("e", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"), reported("f", "App", v1alpha1.Removed, "Waiting", reasonInvalid),
+	)
+	status := f.Object().Status
+	controllertest.Equal(t, "Managed and Ready components", []int32{3, 1}, []int32{status.ManagedComponents, status.ReadyComponents})
 }
 
-func TestAMessageFindsRoom(t *testing.T) {
-	w := newWorld(t, example(app("a"), app("b"), app("c"), app("d"), app("e"), app("f"), app("g")))
-	w.house()
-	long := v1alpha1.PlatformComponent{Name: "a", App: &v1alpha1.AppSpec{}}
-	w.has(long, "pending")
-	child, err := w.windlass.WindlassV1alpha1().Apps("shops").Get(t.Context(), "shop-a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	child.Status.Conditions[0].Message = strings.Repeat("é", 5000)
-	if _, err := w.windlass.WindlassV1alpha1().Apps("shops").UpdateStatus(t.Context(), child, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = w.pass()
-	message := w.platform().Status.Components[0].Message
+func TestStatusTruncatesLongMessages(t *testing.T) {
+	f := newFixture(t, example(app("a"), app("b"), app("c"), app("d"), app("e"), app("f"), app("g")), namespace())
+	f.addChild(app("a"), func(child controller.Object) {
+		conditions.Find(*child.StatusConditions(), conditions.Ready).Message = strings.Repeat("é", 5000)
+	})
+	f.Reconcile()
+	message := f.Object().Status.Components[0].Message
 	if len(message) > maxMessage || !strings.HasSuffix(message, "é...") {
 		t.Errorf("the message has %d bytes: %s", len(message), message)
 	}
-	if ready := condition(w.platform(), "Ready"); !strings.HasSuffix(ready, "; and 2 more.") {
-		t.Errorf("Ready is %s", ready)
+	if r := conditions.Find(f.Object().Status.Conditions, conditions.Ready); r == nil || !strings.HasSuffix(r.Message, "; and 2 more.") {
+		t.Errorf("Ready is %v", r)
 	}
 }
 
-func TestWhatIsUnmanagedIsLetGoThoughTheCacheIsBehind(t *testing.T) {
-	platform := example(in(v1alpha1.Unmanaged, app("web")), in(v1alpha1.Unmanaged, app("none")))
-	w := newWorld(t, platform)
-	platform.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	if err := w.windlass.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource("platforms"), platform, ""); err != nil {
+func TestFinalizeReleasesUnmanagedChildMissingFromCache(t *testing.T) {
+	f := newFixture(t, example(unmanaged(app("web")), unmanaged(app("none"))))
+	f.addChild(app("web"), ready)
+	f.delete()
+	f.Observe()
+	if err := f.Own.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, "999"); err != nil {
 		t.Fatal(err)
 	}
-	w.fill()
-	w.has(app("web"), "ready") // the cache has not observed it
-	before := len(w.journal.Writes())
-	_, err := w.pipeline.Sync(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
+	r := f.ReconcileAsCached()
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", "patch platforms shop"}, w.journal.Writes()[before:])
+	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", "patch platforms shop"}, r.Writes)
+	controllertest.Equal(t, "owner references", nil, f.app("web").OwnerReferences)
 }

@@ -17,10 +17,10 @@ const (
 	managedBy      = "windlass"
 )
 
-// ours reports whether Windlass created the Secret.
+// ours reports whether the Secret has the label of Windlass.
 func ours(secret *corev1.Secret) bool { return secret.Labels[managedByLabel] == managedBy }
 
-// newSecret returns the Secret with data.
+// newSecret returns the Secret to create.
 func (o *Options) newSecret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,7 @@ func (o *Options) newSecret(data map[string][]byte) *corev1.Secret {
 	}
 }
 
-// withData returns a copy of the Secret with some of its data changed. The copy keeps the resource version as
+// withData returns a copy of the Secret with the values in update. The copy keeps the resource version, which is
 // the precondition of the write.
 func withData(secret *corev1.Secret, update map[string][]byte) *corev1.Secret {
 	secret = secret.DeepCopy()
@@ -44,13 +44,13 @@ func withData(secret *corev1.Secret, update map[string][]byte) *corev1.Secret {
 	return secret
 }
 
-// clientConfig returns the configuration with which the API server calls the webhook of a
-// CustomResourceDefinition. It fails if a webhook does not convert its objects.
+// clientConfig returns the configuration with which the API server calls the conversion webhook. It fails if the
+// CustomResourceDefinition has no conversion webhook.
 func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv1.WebhookClientConfig, error) {
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil {
 		return apiextensionsv1.WebhookClientConfig{}, fmt.Errorf(
-			"the CustomResourceDefinition %s is not converted by a webhook: apply the one that comes with this version", crd.Name)
+			"CustomResourceDefinition %s has no conversion webhook: apply the manifest of this version of the operator", crd.Name)
 	}
 	if conversion.Webhook.ClientConfig == nil {
 		return apiextensionsv1.WebhookClientConfig{}, nil
@@ -58,7 +58,8 @@ func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv
 	return *conversion.Webhook.ClientConfig, nil
 }
 
-// patch returns the changes that a clientConfig needs, or nil if it needs none.
+// patch returns a merge patch that sets the bundle and the address of this installation in config. It returns
+// nil if config has both.
 func (o *Options) patch(config apiextensionsv1.WebhookClientConfig, bundle []byte) map[string]any {
 	patch := map[string]any{}
 	if !bytes.Equal(config.CABundle, bundle) {
@@ -90,8 +91,8 @@ func (o *Options) isService(service *apiextensionsv1.ServiceReference) bool {
 		service.Path != nil && *service.Path == Path
 }
 
-// mergePatch returns the patch to send. Its preconditions are the UID and the resource version of the
-// CustomResourceDefinition.
+// mergePatch returns a merge patch of the CustomResourceDefinition that applies clientConfig. Its preconditions
+// are the UID and the resource version of the CustomResourceDefinition.
 func mergePatch(crd *apiextensionsv1.CustomResourceDefinition, clientConfig map[string]any) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion},

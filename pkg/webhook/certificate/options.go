@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/cnat"
 )
 
-// Path is the path of the webhook's URL.
+// Path is the path at which the webhook serves.
 const Path = "/convert"
 
 // Defaults of Options.
@@ -33,22 +33,22 @@ type Options struct {
 	// ServiceName is the name of the Service through which the API server calls the webhook. Defaults to
 	// DefaultServiceName.
 	ServiceName string
-	// URL is the URL that the API server calls instead of a Service if the controller runs out of cluster:
-	// https://HOST[:PORT]. If it has no path, Path is added. The certificate is issued for the host, which
-	// is a DNS name or an IP address.
+	// URL is the URL that the API server calls, instead of the Service, if the controller runs outside of the
+	// cluster. It has the form https://HOST[:PORT][/PATH]. PATH defaults to Path. The certificate is issued
+	// for HOST, which is a DNS name or an IP address.
 	URL string
 	// CRDName is the name of the CustomResourceDefinition whose objects the webhook converts. Defaults to
 	// DefaultCRDName.
 	CRDName string
 
-	// ServingLifetime and AuthorityLifetime are the lifetimes of the serving certificate and of the CA. Each
-	// is renewed after two thirds of its lifetime. They default to DefaultServingLifetime and
+	// ServingLifetime and AuthorityLifetime are the lifetimes of the serving certificate and of the CA, which
+	// are renewed after two thirds of their lifetimes. They default to DefaultServingLifetime and
 	// DefaultAuthorityLifetime.
 	ServingLifetime   time.Duration
 	AuthorityLifetime time.Duration
-	// Settle is how long the renewal of a CA waits, twice, until all API servers and all replicas of the
-	// controller have observed the previous step. It should be longer than a Service keeps Pods on an
-	// unreachable node. Defaults to DefaultSettle.
+	// Settle is how long the renewal of a CA waits after two of its steps, so that all API servers and all
+	// replicas of the controller observe the step. It should be longer than the time for which a Service
+	// keeps Pods on an unreachable node. Defaults to DefaultSettle.
 	Settle time.Duration
 
 	// Clock defaults to the real clock.
@@ -58,7 +58,7 @@ type Options struct {
 // complete fills in the defaults. It returns an error if the options are invalid.
 func (o *Options) complete() error {
 	if o.Namespace == "" {
-		return errors.New("the webhook's certificate needs a namespace for its Secret")
+		return errors.New("the namespace of the webhook certificate is required")
 	}
 	setDefault(&o.SecretName, DefaultSecretName)
 	setDefault(&o.ServiceName, DefaultServiceName)
@@ -67,7 +67,7 @@ func (o *Options) complete() error {
 	setDefault(&o.AuthorityLifetime, DefaultAuthorityLifetime)
 	setDefault(&o.Settle, DefaultSettle)
 	if o.ServingLifetime < 0 || o.AuthorityLifetime < 0 || o.Settle < 0 {
-		return fmt.Errorf("lifetimes of certificates cannot be negative: serving %s, CA %s, settle %s",
+		return fmt.Errorf("no duration may be negative: ServingLifetime %s, AuthorityLifetime %s, Settle %s",
 			o.ServingLifetime, o.AuthorityLifetime, o.Settle)
 	}
 	if o.Clock == nil {
@@ -77,7 +77,7 @@ func (o *Options) complete() error {
 }
 
 // completeURL adds Path to a URL without a path. It returns an error for a URL that the API server would
-// refuse as well: see ValidateWebhookURL in k8s.io/apiserver/pkg/util/webhook.
+// reject: see ValidateWebhookURL in k8s.io/apiserver/pkg/util/webhook.
 func (o *Options) completeURL() error {
 	if o.URL == "" {
 		return nil
@@ -85,11 +85,11 @@ func (o *Options) completeURL() error {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the webhook's URL: %w", err)
+		return fmt.Errorf("parsing the URL of the webhook: %w", err)
 	case u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("the webhook's URL %q is not https://HOST[:PORT]", o.URL)
+		return fmt.Errorf("the URL of the webhook must have the form https://HOST[:PORT][/PATH], not %q", o.URL)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("the webhook's URL %q may not have a user, a query or a fragment", o.URL)
+		return fmt.Errorf("the URL of the webhook must not have a user, a query or a fragment: %q", o.URL)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = Path

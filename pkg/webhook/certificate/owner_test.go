@@ -10,7 +10,8 @@ import (
 // elsewhere configures a second installation.
 var elsewhere = Options{Namespace: "elsewhere"}
 
-// wantForeign checks that a replica is not ready because another installation converts, and sends no request.
+// wantForeign checks that a replica is not ready because another installation serves the webhook, and that it
+// sends no request.
 func (h *house) wantForeign(r *replica) {
 	h.t.Helper()
 	if err := r.Ready(); !errors.Is(err, ErrForeign) {
@@ -19,7 +20,7 @@ func (h *house) wantForeign(r *replica) {
 	h.wantIdle(r)
 }
 
-func TestOnlyAnInstallationThatLeadsTakesTheConversionOver(t *testing.T) {
+func TestOnlyLeadingInstallationTakesOverConversion(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.replica(Options{}), h.replica(elsewhere)
 	h.want(first.rest(), "Secret: CA 1; certificate 1 by CA 1", "CRD: CA 1")
@@ -44,7 +45,7 @@ func TestOnlyAnInstallationThatLeadsTakesTheConversionOver(t *testing.T) {
 	}
 }
 
-func TestInstallationsDoNotTakeTheConversionFromEachOtherInTurn(t *testing.T) {
+func TestInstallationsDoNotFightOverConversion(t *testing.T) {
 	for name, leads := range map[string]bool{"while the second one leads": true, "while none leads": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
@@ -63,7 +64,7 @@ func TestInstallationsDoNotTakeTheConversionFromEachOtherInTurn(t *testing.T) {
 			for range 5 {
 				writes += len(first.rest()) + len(second.rest())
 			}
-			if writes > 3 { // the first writes the Secret and the definition, the second writes the definition
+			if writes > 3 { // the first writes its Secret and the definition, and the second writes the definition
 				t.Errorf("they wrote %d times", writes)
 			}
 			h.wantIdle(first)
@@ -76,7 +77,7 @@ func TestInstallationsDoNotTakeTheConversionFromEachOtherInTurn(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatIsAppliedAnewIsPutRightByTheInstallationWhoseCAItKeeps(t *testing.T) {
+func TestInstallationRepairsReappliedDefinitionWithItsCA(t *testing.T) {
 	h := newHouse(t)
 	r := h.replica(elsewhere)
 	r.rest()

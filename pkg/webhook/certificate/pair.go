@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// backdate is the offset of NotBefore from the creation of a certificate, for machines whose clocks are
-// behind ours. kubeadm uses the same offset (CertificateBackdate in
-// k8s.io/kubernetes/cmd/kubeadm/app/constants).
+// backdate is the time from NotBefore to the creation of a certificate, for machines whose clocks are behind.
+// kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
 // Types of PEM blocks.
@@ -44,8 +43,8 @@ func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
 	}, nil)
 }
 
-// issue creates a serving certificate for hosts, which are DNS names or IP addresses. It expires no later
-// than the CA.
+// issue creates a serving certificate for hosts, which are DNS names or IP addresses. The certificate expires no
+// later than the CA.
 func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pair, error) {
 	end := now.Add(lifetime)
 	if p.certificate.NotAfter.Before(end) {
@@ -69,22 +68,22 @@ func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pa
 	return sign(template, p)
 }
 
-// sign creates a key and a certificate for it. Without a CA, the certificate is self-signed.
+// sign creates a key and a certificate for it. If ca is nil, the certificate is self-signed.
 func sign(template *x509.Certificate, ca *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	if ca == nil {
 		ca = &pair{certificate: template, key: key}
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key.Public(), ca.key)
 	if err != nil {
-		return nil, fmt.Errorf("making certificate %s: %w", template.Subject, err)
+		return nil, fmt.Errorf("creating certificate %s: %w", template.Subject, err)
 	}
 	certificate, err := x509.ParseCertificate(raw)
 	if err != nil {
-		return nil, fmt.Errorf("reading certificate %s: %w", template.Subject, err)
+		return nil, fmt.Errorf("parsing certificate %s: %w", template.Subject, err)
 	}
 	return &pair{certificate: certificate, key: key}, nil
 }
@@ -107,7 +106,7 @@ func encodeBundle(certificates []*x509.Certificate) []byte {
 	return bundle
 }
 
-// parseBundle returns the CAs in a PEM bundle that have not expired, each once. It skips blocks that it
+// parseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it
 // cannot decode.
 func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 	var authorities []*x509.Certificate
@@ -133,7 +132,7 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	if key, ok := key.(*ecdsa.PrivateKey); ok {
 		return key, nil
 	}
-	return nil, fmt.Errorf("key is a %T, not ECDSA", key)
+	return nil, fmt.Errorf("the key has type %T, not ECDSA", key)
 }
 
 // issuedAt returns when Windlass created a certificate.

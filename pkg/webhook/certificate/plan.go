@@ -11,15 +11,15 @@ import (
 
 // view is the state from which plan chooses the step.
 type view struct {
-	secret    *corev1.Secret // nil if it does not exist
+	secret    *corev1.Secret // nil if the Secret does not exist
 	crd       *apiextensionsv1.CustomResourceDefinition
 	announced announcement
 	leads     bool // whether this installation leads in this cluster
 	now       time.Time
 }
 
-// recheck is the longest time between two reconciles, since the clock may be set in the meantime. A reconcile
-// from the caches needs no request.
+// recheck is the longest time between two reconciles. It is much shorter than a lifetime, because somebody may
+// set the clock. A reconcile that finds nothing to write sends no request.
 const recheck = time.Hour
 
 // announcement records since when this replica has observed the signing CA in the CustomResourceDefinition.
@@ -42,15 +42,15 @@ type step struct {
 	patch map[string]any
 	// next is the time of the next reconcile if there is nothing to write.
 	next time.Time
-	// foreign reports that nothing is written because another installation converts.
+	// foreign is true if nothing is written because another installation serves the webhook.
 	foreign bool
 }
 
 // writes reports whether there is anything to write.
 func (s step) writes() bool { return s.create != nil || s.update != nil || s.patch != nil }
 
-// plan chooses the next step. Each case relies on the cases before it. For example, a certificate in an
-// existing Secret is only renewed by a CA that is already in the CustomResourceDefinition.
+// plan chooses the next step. Each case relies on the cases before it. For example, only a CA that is already in
+// the CustomResourceDefinition signs the new certificate of an existing Secret.
 func (o *Options) plan(v view) (step, error) {
 	config, err := clientConfig(v.crd)
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *Options) plan(v view) (step, error) {
 	}
 	trusted := parseBundle(config.CABundle, v.now)
 	if v.secret != nil && !ours(v.secret) {
-		return step{}, fmt.Errorf("a Secret %s/%s exists that is not Windlass's (it has no label %s=%s): delete it, or rename it",
+		return step{}, fmt.Errorf("the existing Secret %s/%s does not belong to Windlass, because it has no label %s=%s: delete it",
 			v.secret.Namespace, v.secret.Name, managedByLabel, managedBy)
 	}
 	var c content
@@ -81,14 +81,14 @@ func (o *Options) plan(v view) (step, error) {
 	patch := o.patch(config, encodeBundle(c.bundle))
 	switch {
 	case patch["caBundle"] != nil:
-		return step{what: "Put the CA into the CustomResourceDefinition", patch: patch}, nil
+		return step{what: "Wrote the CA into the CustomResourceDefinition", patch: patch}, nil
 	case reached(due.serving, v.now):
 		return o.renewServing(c, v.now)
 	case patch != nil: // after the certificate is valid for the new address
-		return step{what: "Put the webhook's address into the CustomResourceDefinition", patch: patch}, nil
+		return step{what: "Wrote the address of the webhook into the CustomResourceDefinition", patch: patch}, nil
 	case reached(due.cleanup, v.now):
 		return step{
-			what:   "Dropped CAs that nothing is signed by any more",
+			what:   "Removed CAs that did not sign the serving certificate",
 			update: map[string][]byte{bundleKey: encodeBundle([]*x509.Certificate{c.signer.certificate})},
 		}, nil
 	}
@@ -110,7 +110,7 @@ func (o *Options) due(c content, v view) deadlines {
 		// No working certificate has to be preserved.
 		return deadlines{serving: v.now}
 	case !c.signed():
-		// A CA is being renewed. The old certificate stays until the API servers know the new CA.
+		// A CA is being renewed. The old certificate stays until the API servers trust the new CA.
 		if !c.signer.certificate.Equal(v.announced.ca) {
 			return deadlines{}
 		}
@@ -128,7 +128,7 @@ func (o *Options) due(c content, v view) deadlines {
 
 func reached(deadline, now time.Time) bool { return !deadline.IsZero() && !deadline.After(now) }
 
-// next returns the earliest deadline, but no later than after recheck.
+// next returns the earliest deadline, or now plus recheck if that is earlier.
 func (d deadlines) next(now time.Time) time.Time {
 	earliest := now.Add(recheck)
 	for _, t := range []time.Time{d.authority, d.serving, d.cleanup} {

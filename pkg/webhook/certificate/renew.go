@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// create creates a CA and a serving certificate. The CAs that the API servers trust now stay in the bundle
-// for a while: replicas may still serve the certificate of a Secret that was deleted.
+// create returns the step that creates the Secret with a new CA and a new serving certificate. The CAs that the
+// API servers trust now stay in the bundle for a while: replicas may still serve with the certificate of a Secret
+// that was deleted.
 func (o *Options) create(trusted []*x509.Certificate, now time.Time) (step, error) {
 	s, err := o.renewAuthority(content{}, trusted, now)
 	if err != nil {
@@ -21,10 +22,11 @@ func (o *Options) create(trusted []*x509.Certificate, now time.Time) (step, erro
 		return step{}, err
 	}
 	maps.Copy(s.update, serving.update)
-	return step{what: "Made a CA and a serving certificate", create: s.update}, nil
+	return step{what: "Created a CA and a serving certificate", create: s.update}, nil
 }
 
-// renewAuthority creates a new CA and puts it first in the bundle. The CA has not signed anything yet.
+// renewAuthority returns the step that adds a new CA to the Secret, first in the bundle. The serving certificate
+// stays the same.
 func (o *Options) renewAuthority(c content, trusted []*x509.Certificate, now time.Time) (step, error) {
 	ca, err := newAuthority(now, o.AuthorityLifetime)
 	if err != nil {
@@ -41,13 +43,14 @@ func (o *Options) renewAuthority(c content, trusted []*x509.Certificate, now tim
 		}
 	}
 	return step{
-		what:   "Made a new CA",
+		what:   "Created a new CA",
 		update: map[string][]byte{bundleKey: encodeBundle(bundle), authorityKeyKey: key},
 	}, nil
 }
 
-// renewServing creates a new serving certificate. If the current certificate is not yet due for renewal, the
-// new one keeps its hosts, since replicas with other options might need them.
+// renewServing returns the step that replaces the serving certificate. If the current certificate is not due for
+// renewal yet, the new certificate is also valid for the current hosts, because replicas with other options may
+// need them.
 func (o *Options) renewServing(c content, now time.Time) (step, error) {
 	hosts := o.hosts()
 	if c.serving != nil && now.Before(renewAt(c.serving.Leaf)) {
@@ -66,7 +69,7 @@ func (o *Options) renewServing(c content, now time.Time) (step, error) {
 		return step{}, err
 	}
 	return step{
-		what:   "Made a new serving certificate",
+		what:   "Created a new serving certificate",
 		update: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	}, nil
 }

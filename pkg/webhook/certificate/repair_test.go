@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/webhook/internal/webhooktest"
 )
 
-func TestASecretThatIsNotOursIsNeverTouched(t *testing.T) {
+func TestForeignSecretIsNotChanged(t *testing.T) {
 	h := newHouse(t)
 	foreign := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DefaultSecretName, Labels: map[string]string{"app": "other"}},
@@ -24,7 +24,7 @@ func TestASecretThatIsNotOursIsNeverTouched(t *testing.T) {
 	r := h.replica(Options{})
 	for range 3 {
 		err := r.pass()
-		if err == nil || !strings.Contains(err.Error(), "windlass-system/windlass-webhook-certificate exists that is not Windlass's") {
+		if err == nil || !strings.Contains(err.Error(), "Secret windlass-system/windlass-webhook-certificate does not belong to Windlass") {
 			t.Errorf("got error %v", err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestASecretThatIsNotOursIsNeverTouched(t *testing.T) {
 	h.want(r.rest(), "Secret: CA 1; certificate 1 by CA 1", "CRD: CA 1")
 }
 
-func TestWhatIsWrongInOurSecretIsMadeAnew(t *testing.T) {
+func TestReconcileRepairsSecret(t *testing.T) {
 	other := func(h *house) map[string][]byte { return newSecretOf(h, h.replica(Options{})).Data }
 	tests := []struct {
 		name  string
@@ -88,7 +88,7 @@ func TestWhatIsWrongInOurSecretIsMadeAnew(t *testing.T) {
 			want:  []string{"Secret: CA 2, CA 1; certificate 1 by CA 1", "CRD: CA 2, CA 1"},
 		},
 		{
-			name:  "a CA is followed by what is none: what can be read counts",
+			name:  "invalid CA after a valid one is ignored",
 			spoil: func(_ *house, data map[string][]byte) { data["ca.crt"] = append(data["ca.crt"], data["tls.crt"]...) },
 			want:  nil,
 		},
@@ -98,12 +98,12 @@ func TestWhatIsWrongInOurSecretIsMadeAnew(t *testing.T) {
 			h := newHouse(t)
 			r := h.replica(Options{})
 			r.rest()
-			h.describe(h.secret()) // gives the first CA and certificate their names
+			h.describe(h.secret()) // names the first CA and the first certificate
 			secret := h.secret()
 			tt.spoil(h, secret.Data)
 			h.api.Put(secret)
 			h.want(r.rest(), tt.want...)
-			for range 2 { // a renewal that has begun completes
+			for range 2 { // complete a renewal that has begun
 				h.wantServed(r, r.served())
 				h.clock.Step(DefaultSettle)
 				r.rest()
@@ -118,7 +118,7 @@ func TestWhatIsWrongInOurSecretIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatHasExpiredIsMadeAnew(t *testing.T) {
+func TestReconcileReplacesExpiredCertificates(t *testing.T) {
 	h := newHouse(t)
 	r := h.replica(Options{})
 	r.rest()
@@ -135,7 +135,7 @@ func TestWhatHasExpiredIsMadeAnew(t *testing.T) {
 	h.wantServed(r, "certificate 3")
 }
 
-func TestTheCustomResourceDefinitionIsPutRight(t *testing.T) {
+func TestReconcileRepairsCustomResourceDefinition(t *testing.T) {
 	url, port := "https://example.com:9443/convert", int32(8443)
 	service := func(c *apiextensionsv1.WebhookClientConfig) *apiextensionsv1.ServiceReference { return c.Service }
 	tests := []struct {
@@ -224,12 +224,12 @@ func TestTheCustomResourceDefinitionIsPutRight(t *testing.T) {
 	}
 }
 
-func TestACustomResourceDefinitionThatCannotBeServedIsAnError(t *testing.T) {
+func TestReconcileRejectsUnsuitableCustomResourceDefinition(t *testing.T) {
 	h := newHouse(t)
 	crd := h.api.Definition()
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	h.api.Put(crd)
-	if err := h.replica(Options{}).pass(); err == nil || !strings.Contains(err.Error(), "is not converted by a webhook") {
+	if err := h.replica(Options{}).pass(); err == nil || !strings.Contains(err.Error(), "has no conversion webhook") {
 		t.Errorf("conversion None: %v", err)
 	}
 	if err := h.replica(Options{CRDName: "others.example.com"}).pass(); err == nil || !strings.Contains(err.Error(), "others.example.com") {
@@ -238,7 +238,7 @@ func TestACustomResourceDefinitionThatCannotBeServedIsAnError(t *testing.T) {
 	h.want(h.written())
 }
 
-func TestACertificateIsMadeForTheHostOfTheURL(t *testing.T) {
+func TestCertificateIsIssuedForHostOfURL(t *testing.T) {
 	for url, host := range map[string]string{
 		"https://example.com":          "example.com",
 		"https://localhost:9443/":      "localhost",
@@ -258,7 +258,7 @@ func TestACertificateIsMadeForTheHostOfTheURL(t *testing.T) {
 	}
 }
 
-func TestReplicasWithOtherHostsShareACertificate(t *testing.T) {
+func TestReplicasWithDifferentHostsShareCertificate(t *testing.T) {
 	h := newHouse(t)
 	inside, outside := h.replica(Options{}), h.replica(Options{URL: "https://192.0.2.1:9443"})
 	inside.rest()
@@ -276,15 +276,15 @@ func TestReplicasWithOtherHostsShareACertificate(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, options := range map[string]Options{
-		"needs a namespace":                 {},
-		"is not https":                      {Namespace: namespace, URL: "http://example.com"},
-		"is not https://HOST":               {Namespace: namespace, URL: "https://"},
-		"invalid":                           {Namespace: namespace, URL: "https://a b"},
-		"may not have a user":               {Namespace: namespace, URL: "https://u@example.com"},
-		"may not have a user, a query":      {Namespace: namespace, URL: "https://example.com?a=b"},
-		"lifetimes of certificates cannot ": {Namespace: namespace, Settle: -time.Second},
+		"the namespace of the webhook certificate is required": {},
+		"must have the form https":                             {Namespace: namespace, URL: "http://example.com"},
+		"must have the form https://HOST":                      {Namespace: namespace, URL: "https://"},
+		"invalid":                                              {Namespace: namespace, URL: "https://a b"},
+		"must not have a user":                                 {Namespace: namespace, URL: "https://u@example.com"},
+		"must not have a user, a query":                        {Namespace: namespace, URL: "https://example.com?a=b"},
+		"no duration may be negative: ":                        {Namespace: namespace, Settle: -time.Second},
 	} {
 		if _, err := New(nil, nil, options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", options, err, want)

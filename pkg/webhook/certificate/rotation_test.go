@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-func TestTheFirstStartMakesEverything(t *testing.T) {
+func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
 	h := newHouse(t)
 	r := h.replica(Options{})
 	if r.Ready() == nil {
@@ -38,7 +38,7 @@ func TestTheFirstStartMakesEverything(t *testing.T) {
 	}
 }
 
-func TestASecondReplicaTakesWhatIsThere(t *testing.T) {
+func TestSecondReplicaUsesExistingCertificate(t *testing.T) {
 	h := newHouse(t)
 	h.replica(Options{}).rest()
 	r := h.replica(Options{})
@@ -46,7 +46,7 @@ func TestASecondReplicaTakesWhatIsThere(t *testing.T) {
 	h.wantServed(r, "certificate 1")
 }
 
-func TestTheServingCertificateIsRenewedAfterTwoThirdsByTheSameCA(t *testing.T) {
+func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.replica(Options{}), h.replica(Options{})
 	first.rest()
@@ -60,7 +60,7 @@ func TestTheServingCertificateIsRenewedAfterTwoThirdsByTheSameCA(t *testing.T) {
 	h.wantServed(second, "certificate 2")
 }
 
-func TestTheCAIsRenewedInAnOrderThatBreaksNothing(t *testing.T) {
+func TestCARenewalKeepsServedCertificateTrusted(t *testing.T) {
 	h := newHouse(t)
 	options := Options{AuthorityLifetime: 30 * day, ServingLifetime: 90 * day}
 	first, second := h.replica(options), h.replica(options)
@@ -95,7 +95,7 @@ func TestTheCAIsRenewedInAnOrderThatBreaksNothing(t *testing.T) {
 	h.wantIdle(first)
 }
 
-func TestAReplicaThatStartsDuringARenewalWaitsAnew(t *testing.T) {
+func TestReplicaStartedDuringRenewalWaitsFullSettleTime(t *testing.T) {
 	h := newHouse(t)
 	options := Options{AuthorityLifetime: 30 * day}
 	h.replica(options).rest()
@@ -109,7 +109,7 @@ func TestAReplicaThatStartsDuringARenewalWaitsAnew(t *testing.T) {
 	h.want(r.rest(), "Secret: CA 2, CA 1; certificate 2 by CA 2")
 }
 
-func TestACertificateIsServedOnlyWhenTheAPIServerTrustsIt(t *testing.T) {
+func TestCertificateIsServedOnlyOnceAPIServerTrustsIt(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.replica(Options{}), h.replica(Options{})
 	if err := first.pass(); err != nil {
@@ -126,7 +126,7 @@ func TestACertificateIsServedOnlyWhenTheAPIServerTrustsIt(t *testing.T) {
 	h.wantServed(second, "certificate 1")
 }
 
-func TestADeletedSecretIsMadeAnewWhileTheOldCertificateStaysTrusted(t *testing.T) {
+func TestRecreatedSecretKeepsOldCertificateTrusted(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.replica(Options{}), h.replica(Options{})
 	first.rest()
@@ -143,7 +143,7 @@ func TestADeletedSecretIsMadeAnewWhileTheOldCertificateStaysTrusted(t *testing.T
 	h.wantServed(second, "certificate 2")
 }
 
-func TestWhoeverIsLateLooksAgain(t *testing.T) {
+func TestConcurrentWriteReturnsConflict(t *testing.T) {
 	h := newHouse(t)
 	options := Options{AuthorityLifetime: 30 * day}
 	first, second := h.replica(options), h.replica(options)
@@ -175,7 +175,7 @@ func newSecretOf(h *house, r *replica) *corev1.Secret {
 	return r.options.newSecret(step.create)
 }
 
-func TestAReplicaThatIsBehindDoesNotTakeANewCAAwayAgain(t *testing.T) {
+func TestReplicaWithOutdatedCacheKeepsNewCA(t *testing.T) {
 	h := newHouse(t)
 	options := Options{AuthorityLifetime: 30 * day}
 	first, second := h.replica(options), h.replica(options)
@@ -196,7 +196,7 @@ func TestAReplicaThatIsBehindDoesNotTakeANewCAAwayAgain(t *testing.T) {
 	h.want(h.written())
 }
 
-func TestThereIsAnEndToWritesIfSomebodyKeepsUndoingThem(t *testing.T) {
+func TestWritesAreLimitedWhileOtherClientRevertsThem(t *testing.T) {
 	h := newHouse(t)
 	r := h.replica(Options{})
 	r.rest()

@@ -25,8 +25,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Limits of writes, in case another client keeps undoing them. A renewal of everything takes fewer writes
-// than the burst.
+// Limits of writes, in case another client keeps reverting them. A renewal of the CA and the certificate takes
+// fewer than writesAtOnce writes.
 const (
 	writesPerSecond = 1
 	writesAtOnce    = 10
@@ -51,12 +51,12 @@ type Source struct {
 	crds          crdlisters.CustomResourceDefinitionLister
 
 	writes    flowcontrol.PassiveRateLimiter
-	announced announcement // only the worker uses it
+	announced announcement // accessed only by the worker
 	serving   atomic.Pointer[tls.Certificate]
 
 	leads     atomic.Bool
-	led       chan struct{}          // has an item after leads has become true
-	elsewhere atomic.Pointer[string] // the host of another installation that converts, or nil
+	led       chan struct{}          // has an item once leads is true, until Run receives the item
+	elsewhere atomic.Pointer[string] // the host of another installation that serves the webhook, or nil
 }
 
 // New returns a Source that has no certificate until it runs. It fails if the options are invalid.
@@ -68,7 +68,7 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	s.writes = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesAtOnce, options.Clock)
 	s.kubeInformers = informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithNamespace(options.Namespace),
-		// The cache does not hold a Secret of this name without our label.
+		// The cache does not hold a Secret of this name that lacks the label of Windlass.
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.SecretName).String()
 			o.LabelSelector = managedByLabel + "=" + managedBy
@@ -100,11 +100,11 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if certificate := s.serving.Load(); certificate != nil {
 		return certificate, nil
 	}
-	return nil, errors.New("there is no serving certificate yet that the API server trusts")
+	return nil, errors.New("the API server does not trust a serving certificate yet")
 }
 
-// Ready returns an error while there is no valid serving certificate. It returns ErrForeign while another
-// installation converts.
+// Ready returns an error while there is no valid serving certificate. While another installation serves the
+// webhook, the error wraps ErrForeign.
 func (s *Source) Ready() error {
 	if err := s.elsewhereError(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Source) Ready() error {
 		return err
 	}
 	if end := certificate.Leaf.NotAfter; s.options.Clock.Now().After(end) {
-		return fmt.Errorf("the serving certificate has expired at %s", end.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the serving certificate expired at %s", end.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (s *Source) watch(queue workqueue.TypedInterface[string]) error {
 	} {
 		handler := cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 		if _, err := informer.AddEventHandler(handler); err != nil {
-			return fmt.Errorf("watching the webhook's certificate: %w", err)
+			return fmt.Errorf("adding an event handler for the webhook certificate: %w", err)
 		}
 	}
 	return nil
@@ -184,9 +184,9 @@ func (s *Source) work(ctx context.Context, queue workqueue.TypedRateLimitingInte
 	case ctx.Err() != nil:
 		return true
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		klog.FromContext(ctx).V(2).Info("Another replica was faster; looking again", "err", err)
+		klog.FromContext(ctx).V(2).Info("Another replica has written first; retrying", "err", err)
 	default:
-		klog.FromContext(ctx).Error(err, "The webhook's certificate is not in order")
+		klog.FromContext(ctx).Error(err, "Reconciling the webhook certificate failed")
 	}
 	queue.AddRateLimited(key)
 	return true

@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// sync takes at most one step. The watch event of its write queues the next reconcile. It returns the time
-// to wait before a reconcile without an event.
+// sync takes at most one step. The event of the write queues the next reconcile. sync returns the time to wait
+// before the next reconcile if there is no event.
 func (s *Source) sync(ctx context.Context) (time.Duration, error) {
 	v, err := s.cached()
 	if err != nil {
@@ -35,11 +35,11 @@ func (s *Source) sync(ctx context.Context) (time.Duration, error) {
 func (s *Source) cached() (view, error) {
 	crd, err := s.crds.Get(s.options.CRDName)
 	if err != nil {
-		return view{}, fmt.Errorf("looking for CustomResourceDefinition %s: %w", s.options.CRDName, err)
+		return view{}, fmt.Errorf("reading CustomResourceDefinition %s from the cache: %w", s.options.CRDName, err)
 	}
 	secret, err := s.secrets.Secrets(s.options.Namespace).Get(s.options.SecretName)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return view{}, fmt.Errorf("looking for Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
+		return view{}, fmt.Errorf("reading Secret %s/%s from the cache: %w", s.options.Namespace, s.options.SecretName, err)
 	}
 	v := view{secret: secret, crd: crd, leads: s.leads.Load(), now: s.options.Clock.Now()}
 	s.announced = s.announced.follow(v)
@@ -47,7 +47,8 @@ func (s *Source) cached() (view, error) {
 	return v, nil
 }
 
-// follow returns the announcement that follows from a and v.
+// follow returns the announcement for v. It is empty if the CustomResourceDefinition does not have the signing
+// CA. It is the same as before if the signing CA is the same, and begins now if the signing CA is another one.
 func (a announcement) follow(v view) announcement {
 	config, err := clientConfig(v.crd)
 	if err != nil || v.secret == nil {
@@ -76,7 +77,7 @@ func (s *Source) serve(ctx context.Context, v view) {
 	}
 	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {
 		s.serving.Store(serving)
-		klog.FromContext(ctx).Info("Serving with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter)
+		klog.FromContext(ctx).Info("Serving conversions with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter)
 	}
 }
 
@@ -91,7 +92,7 @@ func (s *Source) write(ctx context.Context) error {
 		return err
 	}
 	if !s.writes.TryAccept() {
-		return fmt.Errorf("waiting a while: somebody else keeps changing Secret %s/%s or CustomResourceDefinition %s",
+		return fmt.Errorf("too many writes: another client keeps changing Secret %s/%s or CustomResourceDefinition %s",
 			s.options.Namespace, s.options.SecretName, s.options.CRDName)
 	}
 	if err := s.apply(ctx, v, step); err != nil {
@@ -101,9 +102,9 @@ func (s *Source) write(ctx context.Context) error {
 	return nil
 }
 
-// live reads the state from the API server. It reads the CustomResourceDefinition before the Secret, since a
-// new CA is written to the Secret first. So a CA that only the CustomResourceDefinition has was removed from
-// the Secret.
+// live reads the state from the API server. It reads the CustomResourceDefinition before the Secret, because a
+// new CA is written to the Secret first. A CA that only the CustomResourceDefinition has is therefore not a new
+// CA: it was removed from the Secret.
 func (s *Source) live(ctx context.Context) (view, error) {
 	crd, err := s.crd.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, s.options.CRDName, metav1.GetOptions{})
 	if err != nil {

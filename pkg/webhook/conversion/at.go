@@ -1,7 +1,6 @@
 package conversion
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,11 +8,11 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// errTooLarge refuses a conversion to v1 that would lose fields, since the annotation could not carry them.
-var errTooLarge = errors.New("its v1 fields do not fit into an annotation: it can be read as v1alpha1, but changed or deleted only as v1")
+// errTooLarge is the error of a conversion to v1 that would lose fields, because the annotation does not have them.
+var errTooLarge = fmt.Errorf("the annotation %s could not hold the fields of v1: change or delete the object as v1", Annotation)
 
-// renamed maps the phases of each version to the phases of the other. It is its own inverse, so that a round
-// trip keeps every phase, even a phase that its version does not define.
+// renamed maps the phases of each version to the phases of the other version. It is its own inverse, so a round
+// trip keeps every phase, even a phase that the version of the At does not define.
 var renamed = map[string]string{
 	cnatv1alpha1.PhasePending: string(cnatv1.AtPending),
 	cnatv1alpha1.PhaseRunning: string(cnatv1.AtRunning),
@@ -26,7 +25,7 @@ var renamed = map[string]string{
 // at is an At of either version.
 type at struct {
 	whole       object
-	readable    bool // whether its fields have the types of v1
+	readable    bool // whether Go clients can decode the At as v1
 	metadata    object
 	annotations map[string]string
 	spec        object // nil if absent

@@ -50,12 +50,12 @@ func Convert(raw []byte, desired string) ([]byte, error) {
 func parse(raw []byte) (a *at, version string, err error) {
 	a = &at{}
 	if json.Unmarshal(raw, &a.whole) != nil || a.whole == nil {
-		return nil, "", errors.New("it is not a JSON object")
+		return nil, "", errors.New("the object is not a JSON object")
 	}
 	if version, err = field[string](a.whole, "apiVersion"); err != nil {
 		return nil, "", err
 	}
-	if err := checkVersion(version); err != nil {
+	if err := checkVersion("apiVersion", version); err != nil {
 		return nil, "", err
 	}
 	if name, err := field[string](a.whole, "kind"); err != nil || name != kind {
@@ -65,7 +65,7 @@ func parse(raw []byte) (a *at, version string, err error) {
 		return nil, "", err
 	}
 	if a.metadata == nil {
-		return nil, "", errors.New("it has no metadata")
+		return nil, "", errors.New("the object has no metadata")
 	}
 	if a.annotations, err = field[map[string]string](a.metadata, "annotations"); err != nil {
 		return nil, "", fmt.Errorf("metadata.%w", err)
@@ -79,7 +79,7 @@ func parse(raw []byte) (a *at, version string, err error) {
 	return a, version, nil
 }
 
-// encode returns an At as JSON. Of the metadata, it changes only the annotations.
+// encode returns the At as JSON with an apiVersion. Of the metadata, it changes only the annotations.
 func (a *at) encode(version string) ([]byte, error) {
 	if err := a.encodeAnnotations(); err != nil {
 		return nil, err
@@ -113,16 +113,13 @@ func (a *at) encodeAnnotations() error {
 
 // CheckDesired returns an error unless Convert can convert to version.
 func CheckDesired(version string) error {
-	if err := checkVersion(version); err != nil {
-		return fmt.Errorf("desired %w", err)
-	}
-	return nil
+	return checkVersion("desiredAPIVersion", version)
 }
 
-// checkVersion returns an error unless version is an apiVersion of At.
-func checkVersion(version string) error {
+// checkVersion returns an error unless version is an apiVersion of At. name is the field that has this value.
+func checkVersion(name, version string) error {
 	if !slices.Contains([]string{versionV1, versionV1alpha1}, version) {
-		return fmt.Errorf("apiVersion %q is neither %s nor %s", version, versionV1, versionV1alpha1)
+		return fmt.Errorf("%s %q is neither %s nor %s", name, version, versionV1, versionV1alpha1)
 	}
 	return nil
 }

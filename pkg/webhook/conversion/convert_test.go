@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// foreign lists values of the annotation that the conversion does not write, though some are similar.
+// foreign lists values of the annotation that the conversion never writes. Some are similar to its own values.
 var foreign = []string{
 	"", "not JSON", "null", "[]", "{}", `"spec"`, `{"spec":{}}`, `{"spec":[]}`, `{"status":7}`,
 	`{"spec":{"image":"a"}} and more`,
@@ -133,7 +133,7 @@ func TestConvertBothWays(t *testing.T) {
 	}
 }
 
-func TestForeignAnnotationsStayAndCarryNothing(t *testing.T) {
+func TestConvertKeepsForeignAnnotations(t *testing.T) {
 	for _, text := range foreign {
 		t.Run(text, func(t *testing.T) {
 			before := document("v1alpha1", carrying(text), `{"command":"ls"}`, `{}`)
@@ -144,7 +144,7 @@ func TestForeignAnnotationsStayAndCarryNothing(t *testing.T) {
 	}
 }
 
-func TestWhatWasEditedWins(t *testing.T) {
+func TestConvertPrefersEditedFields(t *testing.T) {
 	annotation := carrying(`{"spec":{"args":["x"],"command":["echo"],"image":"busybox"}}`)
 	tests := []struct {
 		name         string
@@ -185,7 +185,7 @@ func TestWhatWasEditedWins(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIntoAnAnnotationCanBeReadButNotWritten(t *testing.T) {
+func TestConvertOfTooLargeAtIsReadOnly(t *testing.T) {
 	large := fmt.Sprintf(`{"command":["/bin/sh","-c","ls"],"env":[{"name":"A","value":%q}]}`, strings.Repeat("a", 256<<10))
 	old := mustConvert(t, document("v1", "", large, ""), versionV1alpha1)
 	checkJSON(t, document("v1alpha1", carrying(`{"tooLarge":true}`), `{"command":"ls"}`, ""), old)
@@ -194,7 +194,7 @@ func TestWhatDoesNotFitIntoAnAnnotationCanBeReadButNotWritten(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenBackCanBeRead(t *testing.T) {
+func TestConvertOfUnstorableAtIsReadOnly(t *testing.T) {
 	for name, at := range map[string]struct{ annotations, spec, old string }{
 		"a field of another type":                   {"", `{"command":["/bin/sh","-c","ls"],"image":5}`, `{"command":"ls"}`},
 		"a quantity that Go does not take":          {"", `{"command":["/bin/sh","-c","ls"],"resources":{"limits":{"cpu":"1e5.5"}}}`, `{"command":"ls"}`},
@@ -211,7 +211,7 @@ func TestWhatCannotBeWrittenBackCanBeRead(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationBringsNoQuantityThatCannotBeRead(t *testing.T) {
+func TestConvertIgnoresInvalidQuantityInAnnotation(t *testing.T) {
 	for _, quantity := range []string{"1e5.5", "1e-100000000"} {
 		text := carrying(fmt.Sprintf(`{"spec":{"resources":{"limits":{"cpu":%q}}}}`, quantity))
 		got := mustConvert(t, document("v1alpha1", text, `{"command":"ls"}`, ""), versionV1)
@@ -219,26 +219,26 @@ func TestAnAnnotationBringsNoQuantityThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestConvertLeavesAnAtOfTheDesiredVersionAlone(t *testing.T) {
+func TestConvertKeepsAtOfDesiredVersion(t *testing.T) {
 	raw := document("v1", carrying(`{"spec":{"image":"busybox"}}`), `{ "command": "not even a list" }`, "")
 	if got := mustConvert(t, raw, versionV1); string(got) != string(raw) {
 		t.Errorf("got %s, want %s", got, raw)
 	}
 }
 
-func TestConvertRefuses(t *testing.T) {
+func TestConvertRejectsInvalidInput(t *testing.T) {
 	at := document("v1alpha1", "", `{}`, "")
 	tests := []struct {
 		name, raw, desired, want string
 	}{
-		{"nothing", ``, versionV1, "it is not a JSON object"},
-		{"null", `null`, versionV1, "it is not a JSON object"},
-		{"a list", `[]`, versionV1, "it is not a JSON object"},
+		{"nothing", ``, versionV1, "the object is not a JSON object"},
+		{"null", `null`, versionV1, "the object is not a JSON object"},
+		{"a list", `[]`, versionV1, "the object is not a JSON object"},
 		{"an empty object", `{}`, versionV1, `apiVersion "" is neither`},
 		{"an unknown version", `{"apiVersion":"cnat.programming-kubernetes.info/v2","kind":"At"}`, versionV1, "v2"},
-		{"an unknown desired version", string(at), "cnat.programming-kubernetes.info/v2", "desired apiVersion"},
+		{"an unknown desired version", string(at), "cnat.programming-kubernetes.info/v2", "desiredAPIVersion"},
 		{"another kind", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"AtList"}`, versionV1alpha1, `kind "AtList" is not At`},
-		{"no metadata", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At"}`, versionV1alpha1, "it has no metadata"},
+		{"no metadata", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At"}`, versionV1alpha1, "the object has no metadata"},
 		{"annotations that are no strings", string(document("v1", `"a":1`, `{}`, "")), versionV1alpha1, "metadata.annotations"},
 		{"a spec that is no object", string(document("v1", "", `[]`, "")), versionV1alpha1, "spec"},
 		{"a status that is no object", string(document("v1", "", `{}`, `"x"`)), versionV1alpha1, "status"},

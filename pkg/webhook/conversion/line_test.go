@@ -35,7 +35,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-func TestAShellTakesAQuotedLineApartIntoTheSameWords(t *testing.T) {
+func TestShellParsesQuotedLineIntoSameWords(t *testing.T) {
 	for _, tt := range quoted {
 		t.Run(tt.name, func(t *testing.T) {
 			out, err := exec.Command("/bin/sh", "-c", "set -- "+quote(tt.words)+"\n"+`for word; do printf '%s\0' "$word"; done`).Output()

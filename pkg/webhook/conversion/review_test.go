@@ -4,13 +4,13 @@ import (
 	"testing"
 )
 
-func TestAnObjectThatCannotBeConvertedIsNamed(t *testing.T) {
+func TestConvertAtErrorNamesObject(t *testing.T) {
 	for name, tt := range map[string]struct {
 		raw  []byte
 		want string
 	}{
 		"by its name":                    {document("v1alpha1", "", `{"command":5}`, ""), "objects[1] (At b/a): json: cannot unmarshal number into Go struct field AtSpec.spec.command of type string"},
-		"by its place if it has no name": {nil, "objects[1]: it is not a JSON object"},
+		"by its place if it has no name": {nil, "objects[1]: the object is not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := ConvertAt(1, tt.raw, versionV1); err == nil || err.Error() != tt.want {
@@ -20,8 +20,8 @@ func TestAnObjectThatCannotBeConvertedIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnUnknownVersionIsRefusedEvenWithoutObjects(t *testing.T) {
-	const want = `desired apiVersion "v2" is neither cnat.programming-kubernetes.info/v1 nor cnat.programming-kubernetes.info/v1alpha1`
+func TestCheckDesiredRejectsUnknownVersion(t *testing.T) {
+	const want = `desiredAPIVersion "v2" is neither cnat.programming-kubernetes.info/v1 nor cnat.programming-kubernetes.info/v1alpha1`
 	if err := CheckDesired("v2"); err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// port is the port of memcached, and the ID of the user that its image runs as.
+// port is the port of memcached, and the ID of the user in its image.
 const port = 11211
 
 // selectorOf returns the labels of the Pods. They never change: the selector of a Deployment is immutable.

@@ -26,11 +26,11 @@ import (
 type scope struct {
 	children.Owner
 	memcached  *v1alpha1.Memcached
-	arguments  string             // in the ConfigMap that argumentsFrom names
-	deployment *appsv1.Deployment // after it was applied
+	arguments  string             // from the ConfigMap that argumentsFrom names
+	deployment *appsv1.Deployment // nil until the Deployment was applied
 }
 
-// Declare declares Memcached to the engine.
+// Declare returns the declaration of Memcached.
 func Declare(c cluster.Cluster, client versioned.Interface, own externalversions.SharedInformerFactory) (kind controller.Kind[*v1alpha1.Memcached], err error) {
 	memcacheds := own.Cache().V1alpha1().Memcacheds().Informer()
 	configMaps, err := references.NewConfigMaps(c, memcacheds, configMapsOf, argumentsIn)
@@ -59,7 +59,7 @@ func Declare(c cluster.Cluster, client versioned.Interface, own externalversions
 	}.Declare(), nil
 }
 
-// configMapsOf returns the names of the ConfigMaps that a Memcached names.
+// configMapsOf returns the names of the ConfigMaps that a Memcached refers to.
 func configMapsOf(m *v1alpha1.Memcached) []string {
 	if m.Spec.ArgumentsFrom == nil {
 		return nil

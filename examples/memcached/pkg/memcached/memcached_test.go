@@ -32,7 +32,7 @@ const (
 	updateStatus     = "update memcacheds/status default/sessions"
 )
 
-// example is a Memcached with the defaults of the CRD.
+// example returns a Memcached as the API server stores it.
 func example() *v1alpha1.Memcached {
 	return &v1alpha1.Memcached{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sessions", UID: "memcached-uid", ResourceVersion: "1", Generation: 1},
@@ -40,7 +40,7 @@ func example() *v1alpha1.Memcached {
 	}
 }
 
-// withArguments is an example that names the ConfigMap tuning.
+// withArguments returns an example that names the ConfigMap tuning.
 func withArguments() *v1alpha1.Memcached {
 	m := example()
 	m.Spec.ArgumentsFrom = &corev1.LocalObjectReference{Name: "tuning"}
@@ -64,8 +64,8 @@ func TestReconcile(t *testing.T) {
 	for name, test := range map[string]struct {
 		memcached *v1alpha1.Memcached
 		configMap *corev1.ConfigMap
-		// deployed is the Memcached for which an earlier reconcile created the children. change then changed
-		// the Deployment.
+		// deployed is the Memcached for which an earlier reconcile created the children. After that reconcile,
+		// change changes the Deployment.
 		deployed *v1alpha1.Memcached
 		change   func(*appsv1.Deployment)
 
@@ -164,7 +164,7 @@ func newFixture(t *testing.T, configMap *corev1.ConfigMap) *fixture {
 	return f
 }
 
-// reconcile reconciles a Memcached once. It returns the stored Memcached after that, and the writes.
+// reconcile reconciles a Memcached once. It returns the stored Memcached and the writes of the reconcile.
 func (f *fixture) reconcile(t *testing.T, m *v1alpha1.Memcached) (*v1alpha1.Memcached, []string) {
 	t.Helper()
 	client := fake.NewSimpleClientset(m)
@@ -176,7 +176,7 @@ func (f *fixture) reconcile(t *testing.T, m *v1alpha1.Memcached) (*v1alpha1.Memc
 	}
 	journal := controllertest.NewJournal(f.kube, client)
 	runtime := controller.Runtime{Events: &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now())}
-	// The conditions say what the error was.
+	// The conditions contain the error.
 	_, _ = controllertest.Reconcile(t, kind, runtime, controller.Key{Namespace: m.Namespace, Name: m.Name}, c, own)
 	m, err = client.CacheV1alpha1().Memcacheds(m.Namespace).Get(t.Context(), m.Name, metav1.GetOptions{})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package v1 is the stored version of the cnat API: At runs a command at a
+// Package v1 is the stored version of the cnat API, which has one kind: At runs a command at a given
 // time.
 //
 // +k8s:deepcopy-gen=package

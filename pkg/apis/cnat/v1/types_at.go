@@ -5,38 +5,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AtPhase is where an At stands. It only ever goes forward.
+// AtPhase is the phase of an At. It only moves forward.
 //
 // +kubebuilder:validation:Enum=Pending;Running;Done
 type AtPhase string
 
 // Phases of an At.
 const (
-	// AtPending: the command waits for its time.
+	// AtPending means that the command waits for its scheduled time.
 	AtPending AtPhase = "Pending"
-	// AtRunning: the time has come, and the Pod is made or about to be.
+	// AtRunning means that the scheduled time has come: the Pod exists, or is about to be created.
 	AtRunning AtPhase = "Running"
-	// AtDone: the command has ended, or will never be started.
+	// AtDone means that the command has ended, or will not be started.
 	AtDone AtPhase = "Done"
 )
 
-// Conditions that an At has beside Ready, Progressing, Degraded and Stalled.
-// They are those of a Job, so that `kubectl wait --for=condition=Complete`
-// does what a user of Jobs expects.
+// Conditions of an At in addition to Ready, Progressing, Degraded and Stalled. A Job has the same
+// conditions, so that `kubectl wait --for=condition=Complete` works as for a Job.
 const (
-	// AtComplete is True when the command ended with exit code 0.
+	// AtComplete is True if the command ended with exit code 0.
 	AtComplete = "Complete"
-	// AtFailed is True when the command failed for good, or was never started.
+	// AtFailed is True if the command failed and is not retried, or if it was not started.
 	AtFailed = "Failed"
 )
 
-// AtSpec says what to run and when. Once the At is Running, a change of the
-// command does not run it again.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the At is
+// Running, a change of the command does not run it again.
 type AtSpec struct {
-	// schedule is the instant at which the command shall run, in RFC 3339 with
-	// any offset: 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. An instant
-	// in the past means now. A change takes effect at once as long as the At is
-	// Pending.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset:
+	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
+	// runs at once. A change takes effect at once while the At is Pending, and has no effect
+	// afterwards.
 	//
 	// +required
 	// +kubebuilder:validation:Format=date-time
@@ -44,8 +43,8 @@ type AtSpec struct {
 	// +kubebuilder:validation:Pattern=`^(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	Schedule string `json:"schedule"`
 
-	// command is the entry point of the container. It is not run in a shell:
-	// for a shell line write ["/bin/sh", "-c", "echo Hello"].
+	// command is the entry point of the container. It does not run in a shell. For a command line of
+	// a shell, use ["/bin/sh", "-c", "echo Hello"].
 	//
 	// +required
 	// +kubebuilder:validation:MinItems=1
@@ -54,7 +53,7 @@ type AtSpec struct {
 	// +listType=atomic
 	Command []string `json:"command"`
 
-	// args are the arguments of the command.
+	// args are the arguments of the entry point.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -62,14 +61,14 @@ type AtSpec struct {
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 
-	// image is the container image that holds the command. Defaults to the one
-	// that the controller's --at-image flag names, which is a small busybox.
+	// image is the container image of the command. Defaults to the image in the operator's flag
+	// --at-image, which is a small busybox image unless the flag is set.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
-	// env are environment variables for the command.
+	// env are environment variables of the container.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -77,21 +76,21 @@ type AtSpec struct {
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// envFrom are ConfigMaps and Secrets all of whose keys become environment
-	// variables.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
+	// container.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// resources are the container's requests and limits.
+	// resources are the resource requests and limits of the container.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// imagePullSecrets name Secrets in the same namespace with which the image
-	// is pulled.
+	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
+	// image.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -99,80 +98,80 @@ type AtSpec struct {
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// serviceAccountName is the account the Pod runs as. Defaults to the
-	// namespace's default account, whose token is then not mounted; a command that
-	// needs it names the account: default.
+	// serviceAccountName is the name of the ServiceAccount of the Pod. If it is unset, the Pod uses
+	// the default ServiceAccount of the namespace, but does not mount its token. To mount that token,
+	// set the field to default.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// restricted runs the command as namespaces demand that enforce the Pod Security
-	// standard "restricted": as user 65534, not as root, without capabilities and
-	// without a way to get any. Defaults to false: the image decides.
+	// restricted specifies whether the Pod complies with the Pod Security Standard "restricted". If it
+	// is true, the command runs as user 65534, which is not root, without capabilities and without
+	// privilege escalation. Defaults to false: the operator sets no security context.
 	//
 	// +optional
 	Restricted *bool `json:"restricted,omitempty"`
 
-	// startingDeadlineSeconds is how late the command may start, in seconds
-	// after the schedule. Past it the command is not started: the At is Done and
-	// Failed with reason DeadlineExceeded. Without it there is no limit. The same
-	// field of a CronJob means the same.
+	// startingDeadlineSeconds is the deadline for the start of the command, in seconds after the
+	// scheduled time. If the deadline has passed, the command is not started, and the At is Done with
+	// the condition Failed and reason DeadlineExceeded. If the field is unset, there is no deadline. It
+	// has the same meaning as in a CronJob.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds is how long the command may take, retries included,
-	// in seconds after startTime. Past it the Pod is deleted, and the At is Done
-	// and Failed with reason DeadlineExceeded. Without it there is no limit. The
-	// same field of a Job means the same.
+	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
+	// after status.startTime. When the deadline has passed, the operator deletes the Pod, and the At is
+	// Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is no
+	// deadline. It has the same meaning as in a Job.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// backoffLimit is how many times a failed command is tried again, after 10 s,
-	// 20 s, 40 s and so on up to 6 min, as for a Job. Defaults to 0: unlike a
-	// Job, an At does not run a command twice unless told so.
+	// backoffLimit is the number of retries of a failed command. The operator waits 10 s before the
+	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. Defaults to 0: unlike a Job, an
+	// At does not run a command twice unless this field allows it.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// ttlSecondsAfterFinished is when the At, with its Pod, is deleted, in
-	// seconds after completionTime. Without it the At stays. The same field of a
-	// Job means the same.
+	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
+	// status.completionTime. If it is unset, they are not deleted. It has the same meaning as in a Job.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// suspend holds a Pending At back until it is taken away again. It has no
-	// effect on a command that has started. The same field of a CronJob means
-	// the same.
+	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
+	// even after the scheduled time. It has no effect on an At that is Running. Defaults to false. It
+	// has the same meaning as in a CronJob.
 	//
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 }
 
-// AtStatus is what was last seen of the command.
+// AtStatus is the observed state of an At.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'Pending' || (oldSelf.phase == 'Running' && self.phase == 'Done')))",message="phase only goes forward: Pending, Running, Done; to run the command again, delete the At and create it anew"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'Pending' || (oldSelf.phase == 'Running' && self.phase == 'Done')))",message="phase only goes forward: Pending, Running, Done; to run the command again, delete the At and create it again"
 type AtStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Pending, Running or Done.
+	// phase is Pending (the command waits for its scheduled time), Running (the Pod exists, or is about
+	// to be created) or Done (the command has ended, or will not be started).
 	//
 	// +optional
 	Phase AtPhase `json:"phase,omitempty"`
 
-	// conditions are Ready (the command ended well), Progressing, Degraded,
-	// Stalled (only while True), and at the end Complete or Failed.
+	// conditions are Ready (the command succeeded), Progressing, Degraded, Stalled (present only while
+	// it is True) and, once the At is Done, Complete or Failed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -180,40 +179,42 @@ type AtStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// scheduledTime is the schedule as an instant in UTC.
+	// scheduledTime is the scheduled time in UTC, in whole seconds. It does not change once the At is
+	// Running.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
-	// startTime is when the At became Running.
+	// startTime is the time at which the At became Running.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the At became Done.
+	// completionTime is the time at which the command ended or, if a deadline passed, the time at which
+	// the At became Done.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// podName is the Pod that runs the command.
+	// podName is the name of the Pod that runs the command.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
-	// failed counts the Pods that ended with a failure.
+	// failed is the number of Pods that failed.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int32 `json:"failed,omitempty"`
 
-	// exitCode is that of the last Pod's container, once it has ended.
+	// exitCode is the exit code of the container in the last Pod that ended.
 	//
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
-// At runs a command at a time.
+// At runs a command once, at a given time.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -227,8 +228,8 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Exit",type=integer,JSONPath=`.status.exitCode`
 // +kubebuilder:printcolumn:name="Pod",type=string,priority=1,JSONPath=`.status.podName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have 249 characters at most, since its Pod is called <name>-pod"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status may not be removed"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have at most 249 characters, because the Pod is called <name>-pod"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status must not be removed"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -239,11 +240,10 @@ type At struct {
 	Status AtStatus `json:"status,omitempty,omitzero"`
 }
 
-// StatusConditions points at the conditions, for the engine to set.
+// StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (a *At) StatusConditions() *[]metav1.Condition { return &a.Status.Conditions }
 
-// StatusObservedGeneration points at the observed generation, for the engine
-// to set.
+// StatusObservedGeneration returns a pointer to status.observedGeneration, which the engine sets.
 func (a *At) StatusObservedGeneration() *int64 { return &a.Status.ObservedGeneration }
 
 // AtList is a list of Ats.

@@ -6,18 +6,20 @@ import (
 
 // Phases of an At.
 const (
-	// PhasePending: the command waits for its time.
+	// PhasePending means that the command waits for its scheduled time.
 	PhasePending = "PENDING"
-	// PhaseRunning: the time has come, and the Pod is made or about to be.
+	// PhaseRunning means that the scheduled time has come: the Pod exists, or is about to be created.
 	PhaseRunning = "RUNNING"
-	// PhaseDone: the command has ended, or will never be started.
+	// PhaseDone means that the command has ended, or will not be started.
 	PhaseDone = "DONE"
 )
 
-// AtSpec says what to run and when.
+// AtSpec is the desired state of an At: the command, and the time at which it runs.
 type AtSpec struct {
-	// schedule is the instant at which the command shall run, in RFC 3339 with
-	// any offset: 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset:
+	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
+	// runs at once. A change takes effect at once while the At is PENDING, and has no effect
+	// afterwards.
 	//
 	// +required
 	// +kubebuilder:validation:Format=date-time
@@ -25,7 +27,7 @@ type AtSpec struct {
 	// +kubebuilder:validation:Pattern=`^(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	Schedule string `json:"schedule"`
 
-	// command is a line for /bin/sh.
+	// command is a command line, which /bin/sh runs.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -33,26 +35,26 @@ type AtSpec struct {
 	Command string `json:"command"`
 }
 
-// AtStatus is what was last seen of the command. Beside phase it has the fields of
-// v1's status, unchanged: of a write through this version the API server keeps the
-// stored status, but only what this version can say of it.
+// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1: after a
+// write as v1alpha1, the API server keeps only those fields of the stored status that this version has.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, delete the At and create it anew"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, delete the At and create it again"
 type AtStatus struct {
-	// phase is PENDING, RUNNING or DONE.
+	// phase is PENDING (the command waits for its scheduled time), RUNNING (the Pod exists, or is about
+	// to be created) or DONE (the command has ended, or will not be started).
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=PENDING;RUNNING;DONE
 	Phase string `json:"phase,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready (the command ended well), Progressing, Degraded,
-	// Stalled (only while True), and at the end Complete or Failed.
+	// conditions are Ready (the command succeeded), Progressing, Degraded, Stalled (present only while
+	// it is True) and, once the At is DONE, Complete or Failed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -60,40 +62,42 @@ type AtStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// scheduledTime is the schedule as an instant in UTC.
+	// scheduledTime is the scheduled time in UTC, in whole seconds. It does not change once the At is
+	// RUNNING.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
-	// startTime is when the At became Running.
+	// startTime is the time at which the At became RUNNING.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the At became Done.
+	// completionTime is the time at which the command ended or, if a deadline passed, the time at which
+	// the At became DONE.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// podName is the Pod that runs the command.
+	// podName is the name of the Pod that runs the command.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
-	// failed counts the Pods that ended with a failure.
+	// failed is the number of Pods that failed.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int32 `json:"failed,omitempty"`
 
-	// exitCode is that of the last Pod's container, once it has ended.
+	// exitCode is the exit code of the container in the last Pod that ended.
 	//
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
-// At runs a command at a time.
+// At runs a command once, at a given time.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -103,8 +107,8 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have 249 characters at most, since its Pod is called <name>-pod"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status may not be removed"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have at most 249 characters, because the Pod is called <name>-pod"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status must not be removed"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

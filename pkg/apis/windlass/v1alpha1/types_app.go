@@ -5,28 +5,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AppPhase is where an App stands.
+// AppPhase is the phase of an App.
 //
 // +kubebuilder:validation:Enum=Pending;Deploying;Ready;Failed
 type AppPhase string
 
 // Phases of an App.
 const (
-	// AppPending: something that the App needs is not there yet.
+	// AppPending means that an object that the App needs does not exist, or that the operator could not create
+	// or update the Deployment and retries.
 	AppPending AppPhase = "Pending"
-	// AppDeploying: its Pods are being made or replaced.
+	// AppDeploying means that Pods are being created or replaced, or that some are not available.
 	AppDeploying AppPhase = "Deploying"
-	// AppReady: the newest Pods are rolled out and available.
+	// AppReady means that the newest Pods are rolled out and available.
 	AppReady AppPhase = "Ready"
-	// AppFailed: a user must look at it; the condition Ready says why.
+	// AppFailed means that a user has to act. The condition Ready says why.
 	AppFailed AppPhase = "Failed"
 )
 
-// AppSpec says what to run and how it is reached.
+// AppSpec is the desired state of an App: the Pods, and the address at which clients reach them.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, since it aims at a share of that: set it, or resources.limits.cpu, from which Kubernetes takes it"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
 type AppSpec struct {
-	// image is the container image. It must run as a user other than root.
+	// image is the container image. It must not run as root. A change replaces the Pods.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -34,16 +35,16 @@ type AppSpec struct {
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 
-	// replicas is how many Pods run. 0 stops the App. Without effect while
-	// autoscaling is set. `kubectl scale` sets it.
+	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
+	// set. `kubectl scale` sets this field. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// port is the TCP port that the container listens on. The Service has port 80
-	// for it.
+	// port is the TCP port on which the container listens. Port 80 of the Service leads to it. A change
+	// replaces the Pods. Defaults to 8080.
 	//
 	// +optional
 	// +kubebuilder:default=8080
@@ -51,7 +52,8 @@ type AppSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// command is the entry point. Defaults to the image's.
+	// command is the entry point of the container. It does not run in a shell. A change replaces the
+	// Pods. Defaults to the entry point of the image.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -59,7 +61,8 @@ type AppSpec struct {
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
 
-	// args are the arguments of the entry point. Defaults to the image's.
+	// args are the arguments of the entry point. A change replaces the Pods. Defaults to the arguments
+	// in the image, if command is not set.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -67,9 +70,9 @@ type AppSpec struct {
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 
-	// env are environment variables. A Secret or ConfigMap that one names must
-	// be there before the App starts, unless it is optional; a change of its
-	// content replaces the Pods.
+	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to
+	// must exist before the App starts, unless the reference is optional. A change of its content
+	// replaces the Pods, and so does a change of this field.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -77,62 +80,66 @@ type AppSpec struct {
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// envFrom are ConfigMaps and Secrets all of whose keys become environment
-	// variables. What holds for those that env names holds for these.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
+	// container. They must exist before the App starts, unless the reference is optional. A change of
+	// their content replaces the Pods, and so does a change of this field.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// config are files, by name, that the container finds in /etc/app, with 524288
-	// characters in total at most. A change replaces the Pods.
+	// config are files by name, which are mounted in the directory /etc/app of the container. They have
+	// at most 524288 characters in total. A change replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[-._a-zA-Z0-9]+$') && name.size() <= 253 && name != '.' && !name.startsWith('..'))",message="the name of a file may have letters, digits, '-', '_' and '.', 253 characters at most, and not begin with '..'"
-	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 524288",message="the files of config may have 524288 characters in total: put larger ones into the image or on a volume"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[-._a-zA-Z0-9]+$') && name.size() <= 253 && name != '.' && !name.startsWith('..'))",message="the name of a file may have at most 253 characters: letters, digits, '-', '_' and '.'; it must not be '.' or begin with '..'"
+	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 524288",message="the files of config may have at most 524288 characters in total; put larger files into the image"
 	Config map[string]string `json:"config,omitempty"`
 
-	// ingress makes the App reachable from outside of the cluster.
+	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
+	// App has no Ingress.
 	//
 	// +optional
 	Ingress *AppIngress `json:"ingress,omitempty"`
 
-	// autoscaling lets the number of Pods follow their use of CPU. It needs
-	// resources.requests.cpu, or resources.limits.cpu, which then counts as the
-	// request.
+	// autoscaling adjusts the number of Pods to their CPU utilization, by a HorizontalPodAutoscaler. It
+	// requires resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it
+	// is unset, the number of Pods is replicas.
 	//
 	// +optional
 	Autoscaling *AppAutoscaling `json:"autoscaling,omitempty"`
 
-	// resources are the container's requests and limits.
+	// resources are the resource requests and limits of the container. A change replaces the Pods.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// probe asks each Pod whether it can serve. Without it a Pod serves as soon
-	// as its container runs.
+	// probe is the readiness probe of the Pods. If it is unset, a Pod gets traffic as soon as its
+	// container runs. A change replaces the Pods.
 	//
 	// +optional
 	Probe *AppProbe `json:"probe,omitempty"`
 
-	// databaseRef names a database of this namespace. The App waits for its
-	// connection Secret and finds it in the environment: DATABASE_URL, and
-	// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD.
+	// databaseRef is a reference to a database in the same namespace. The App waits for the connection
+	// Secret of the database, and gets its values in the environment variables DATABASE_URL, PGHOST,
+	// PGPORT, PGDATABASE, PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes
+	// precedence. A change of the values replaces the Pods, and so does a change of this field.
 	//
 	// +optional
 	DatabaseRef *DatabaseReference `json:"databaseRef,omitempty"`
 
-	// serviceAccountName is the account that the Pods run as. Defaults to the
-	// namespace's default account.
+	// serviceAccountName is the name of the ServiceAccount of the Pods. If it is unset, the Pods use the
+	// default ServiceAccount of the namespace, but do not mount its token. To mount that token, set the
+	// field to default. A change replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// imagePullSecrets name Secrets in the same namespace with which the image
-	// is pulled.
+	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
+	// image. A change of this field replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -142,45 +149,45 @@ type AppSpec struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 }
 
-// AppIngress is how the App is reached from outside.
+// AppIngress configures the Ingress of an App.
 type AppIngress struct {
-	// host is the DNS name, with a wildcard as its first label at most.
+	// host is the DNS name at which clients reach the App. Its first label can be a wildcard, as in
+	// *.example.com.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Host string `json:"host"`
 
-	// path is the prefix of the paths that lead here.
+	// path is the prefix of the URL paths that lead to the App. Defaults to /.
 	//
 	// +optional
 	// +kubebuilder:default=/
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
-	// +kubebuilder:validation:XValidation:rule="!self.contains('//') && !self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="path may not have empty segments, '.' or '..'"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('//') && !self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="path must not have an empty segment, or a segment '.' or '..'"
 	Path string `json:"path,omitempty"`
 
-	// className is the IngressClass. Defaults to the cluster's when the Ingress is
-	// made; when it is taken out later, the Ingress keeps the one it has.
+	// className is the name of the IngressClass. Defaults to the default IngressClass of the cluster when
+	// the Ingress is created. If the field is removed later, the Ingress keeps its class.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ClassName *string `json:"className,omitempty"`
 
-	// tlsSecretName is the Secret with the certificate for host. It may come
-	// later, as from a certificate controller. Without it the App is reached
-	// without TLS.
+	// tlsSecretName is the name of the Secret with the TLS certificate for host. The Secret can be created
+	// later, for example by a certificate controller. If the field is unset, the Ingress has no TLS.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
-// AppProbe asks by HTTP.
+// AppProbe is a readiness probe by HTTP.
 type AppProbe struct {
-	// path is what is asked for, on spec.port. An answer from 200 to 399 means
-	// that the Pod can serve.
+	// path is the path of the HTTP request to spec.port. A Pod gets traffic while the status code of the
+	// response is from 200 to 399.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
@@ -188,58 +195,47 @@ type AppProbe struct {
 	Path string `json:"path"`
 }
 
-// AppStatus is what was last seen of the App.
+// AppStatus is the observed state of an App. The condition Ready is True if the newest Pods are rolled out
+// and available.
 type AppStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	//
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ConditionedStatus `json:",inline"`
 
-	// phase is Pending, Deploying, Ready or Failed.
+	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
+	// update the Deployment and retries), Deploying (Pods are being created or replaced, or some are not
+	// available), Ready (the newest Pods are rolled out and available) or Failed (a user has to act).
 	//
 	// +optional
 	Phase AppPhase `json:"phase,omitempty"`
 
-	// conditions are Ready (the newest Pods are rolled out and available),
-	// Progressing, Degraded, and Stalled (only while True).
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=64
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// replicas is the number of Pods. While Pods are being replaced it is brought
-	// up to date when the phase or a reason changes.
+	// replicas is the number of Pods. During a rollout, it is updated only when the status or the reason
+	// of the condition Ready changes.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of Pods that can serve, brought up to date with
-	// replicas.
+	// readyReplicas is the number of ready Pods. It is updated together with replicas.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// selector selects the Pods, for the scale subresource.
+	// selector is the label selector of the Pods, for the scale subresource.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
-	// url is where the App is reached: from outside if it has an ingress, else in
-	// the cluster.
+	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
+	// which only clients in the cluster reach.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 }
 
-// App is a service: Pods, the address that they are reached at, and what they
-// need to run.
+// App is a service: Pods that run an image, an address at which clients reach them, and the objects that
+// the Pods need.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -253,7 +249,7 @@ type AppStatus struct {
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one of a Service: 63 characters at most, lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be valid for a Service: at most 63 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
 type App struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -264,11 +260,10 @@ type App struct {
 	Status AppStatus `json:"status,omitempty,omitzero"`
 }
 
-// StatusConditions points at the conditions, for the engine to set.
+// StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (a *App) StatusConditions() *[]metav1.Condition { return &a.Status.Conditions }
 
-// StatusObservedGeneration points at the observed generation, for the engine to
-// set.
+// StatusObservedGeneration returns a pointer to status.observedGeneration, which the engine sets.
 func (a *App) StatusObservedGeneration() *int64 { return &a.Status.ObservedGeneration }
 
 // AppList is a list of Apps.

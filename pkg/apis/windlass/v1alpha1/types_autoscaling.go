@@ -1,24 +1,24 @@
 package v1alpha1
 
-// AppAutoscaling bounds the number of Pods.
+// AppAutoscaling configures the HorizontalPodAutoscaler of an App.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",message="autoscaling.minReplicas may not be above autoscaling.maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",message="autoscaling.minReplicas must not be greater than autoscaling.maxReplicas"
 type AppAutoscaling struct {
-	// minReplicas is the lowest number of Pods.
+	// minReplicas is the lower limit for the number of Pods. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is the highest number of Pods.
+	// maxReplicas is the upper limit for the number of Pods. It must not be less than minReplicas.
 	//
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	MaxReplicas int32 `json:"maxReplicas"`
 
-	// targetCPUUtilizationPercentage is the use of CPU to aim at, in percent of
-	// resources.requests.cpu.
+	// targetCPUUtilizationPercentage is the target for the average CPU utilization of all Pods, as a
+	// percentage of resources.requests.cpu. Defaults to 80.
 	//
 	// +optional
 	// +kubebuilder:default=80

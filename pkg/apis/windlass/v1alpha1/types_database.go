@@ -6,111 +6,113 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DatabasePhase is where a Database stands.
+// DatabasePhase is the phase of a Database.
 //
 // +kubebuilder:validation:Enum=Pending;Deploying;Ready;Failed
 type DatabasePhase string
 
 // Phases of a Database.
 const (
-	// DatabasePending: something that the Database needs is not there yet.
+	// DatabasePending means that the operator could not create all objects yet, and retries.
 	DatabasePending DatabasePhase = "Pending"
-	// DatabaseDeploying: PostgreSQL is being started, for the first time or anew.
+	// DatabaseDeploying means that PostgreSQL is starting, for the first time or again.
 	DatabaseDeploying DatabasePhase = "Deploying"
-	// DatabaseReady: PostgreSQL takes connections with what the Secret says.
+	// DatabaseReady means that PostgreSQL accepts connections with the values in the Secret.
 	DatabaseReady DatabasePhase = "Ready"
-	// DatabaseFailed: a user must look at it; the condition Ready says why.
+	// DatabaseFailed means that a user has to act. The condition Ready says why.
 	DatabaseFailed DatabasePhase = "Failed"
 )
 
-// DeletionPolicy is what becomes of data when the object that keeps it is deleted.
+// DeletionPolicy specifies what happens to the data when its Database or ExternalDatabase is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
 // Deletion policies.
 const (
-	// DeletionRetain leaves the data.
+	// DeletionRetain keeps the data.
 	DeletionRetain DeletionPolicy = "Retain"
 	// DeletionDelete deletes the data.
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
-// DatabaseSpec says which PostgreSQL to run, and on what.
+// DatabaseSpec is the desired state of a Database: the PostgreSQL server, and the volume for its data.
 type DatabaseSpec struct {
-	// version is PostgreSQL's major version. It cannot be changed: PostgreSQL does not
-	// read the data of another major version.
+	// version is the major version of PostgreSQL. It cannot be changed, because PostgreSQL does not read
+	// the data of another major version.
 	//
 	// +required
 	// +kubebuilder:validation:Enum="14";"15";"16";"17";"18"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="version cannot be changed, since PostgreSQL does not read the data of another major version: make another Database of the new version, and copy the data with pg_dump and psql"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="version cannot be changed, because PostgreSQL does not read the data of another major version; create another Database of the new version, and copy the data with pg_dump and psql"
 	Version string `json:"version"`
 
-	// image is the container image, to run a minor version of your choice or from
-	// another registry. It must be of the major version, have a shell and PostgreSQL's
-	// programs in PATH, and know a user 999, as Docker's official Debian images do.
-	// Defaults to postgres:<version>.
+	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another
+	// registry. The image must have the major version in the field version, the programs of PostgreSQL
+	// in PATH, a shell, and a user with the ID 999, like the official Debian images of Docker. A change
+	// restarts PostgreSQL. Defaults to postgres:<version>. The operator's flag
+	// --postgresql-image sets another name in place of postgres.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^\S*$`
 	Image string `json:"image,omitempty"`
 
-	// storage is the volume that holds the data.
+	// storage is the volume for the data.
 	//
 	// +required
 	Storage DatabaseStorage `json:"storage"`
 
-	// databaseName is the database that the owner finds there. Another name makes
-	// another database beside the first, which stays as it is.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
+	// creates a database with the new name, and the former database stays as it is. A change restarts
+	// PostgreSQL. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have 63 bytes at most, no control characters, and not be postgres, template0 or template1"
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have at most 63 bytes and no control characters, and must not be postgres, template0 or template1"
 	DatabaseName string `json:"databaseName,omitempty"`
 
-	// owner is the role that owns the database and connects to it. Another name makes
-	// another role, to which all goes over that former owners own in the database;
-	// they can no longer log in.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
+	// If it is changed, the operator creates a role with the new name, which gets everything that former
+	// owners own in the database. Former owners can no longer log in. A change restarts PostgreSQL.
+	// Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have 63 bytes at most, no control characters, not begin with pg_, and not be postgres, public or none"
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have at most 63 bytes and no control characters, must not begin with pg_, and must not be postgres, public or none"
 	Owner string `json:"owner,omitempty"`
 
-	// ownerAttributes are what the owner may do beyond its own database. CreateDB and
-	// CreateRole together let ExternalDatabases be kept on this server, with this one's
-	// Secret. On versions 14 and 15 a role with CreateRole can give itself every right
-	// but a superuser's, and run programs in the container. A change restarts
-	// PostgreSQL.
+	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
+	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
+	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
+	// rights of a superuser, and run programs in the container. A change restarts PostgreSQL. Defaults
+	// to none.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	OwnerAttributes []OwnerAttribute `json:"ownerAttributes,omitempty"`
 
-	// parameters are settings of the server (https://www.postgresql.org/docs/current/runtime-config.html),
-	// with names in lower case. A change restarts PostgreSQL.
+	// parameters are settings of the server, by their names in lower case
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change restarts PostgreSQL.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)*$'))",message="the name of a parameter has lower-case letters, digits, '_' and '.', and begins with a letter"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name in ['config_file', 'data_directory', 'external_pid_file', 'hba_file', 'ident_file', 'listen_addresses', 'port', 'unix_socket_directories'])",message="config_file, data_directory, external_pid_file, hba_file, ident_file, listen_addresses, port and unix_socket_directories are not yours to set: the operator does"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)*$'))",message="the name of a parameter may have at most 63 characters: lower-case letters, digits, '_' and '.'; each part between dots must begin with a letter"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name in ['config_file', 'data_directory', 'external_pid_file', 'hba_file', 'ident_file', 'listen_addresses', 'port', 'unix_socket_directories'])",message="config_file, data_directory, external_pid_file, hba_file, ident_file, listen_addresses, port and unix_socket_directories cannot be set, because the operator controls them"
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 
-	// resources are the requests and limits of the container. A change restarts
-	// PostgreSQL.
+	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// deletionPolicy is what becomes of the volume when the Database is deleted:
-	// Retain leaves it, for a Database that is later made under the same name; Delete
-	// deletes it. What it says at the last moment counts.
+	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
+	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
+	// and its data. The field can still be changed while the Database is being deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Retain
@@ -125,31 +127,31 @@ type OwnerAttribute string
 
 // Attributes of a role.
 const (
-	// OwnerCreateDB lets the owner make databases.
+	// OwnerCreateDB allows the owner to create databases.
 	OwnerCreateDB OwnerAttribute = "CreateDB"
-	// OwnerCreateRole lets the owner make roles.
+	// OwnerCreateRole allows the owner to create roles.
 	OwnerCreateRole OwnerAttribute = "CreateRole"
 )
 
-// ParameterValue is the value of one of PostgreSQL's settings, as the command line
-// takes it.
+// ParameterValue is the value of a setting of PostgreSQL, as on the command line of the server.
 //
 // +kubebuilder:validation:MaxLength=4096
 // +kubebuilder:validation:Pattern=`^[^\x00-\x1f\x7f]*$`
 type ParameterValue string
 
-// DatabaseStorage is a volume.
+// DatabaseStorage is the volume of a Database.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName cannot be changed, since a volume stays in its class: make another Database of that class, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName cannot be changed, because a volume stays in its storage class; create another Database of that class, and copy the data with pg_dump and psql"
 type DatabaseStorage struct {
-	// size is how much the volume holds, at least. It may grow if the class allows
-	// that, and never shrinks.
+	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to
+	// grow. It cannot be reduced below the size of the volume.
 	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[+]?[0-9.]*[1-9]')",message="storage.size must be above 0"
 	Size resource.Quantity `json:"size"`
 
-	// storageClassName is the StorageClass of the volume. Defaults to the cluster's.
+	// storageClassName is the name of the StorageClass of the volume. It cannot be changed. Defaults to
+	// the default StorageClass of the cluster.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -157,51 +159,41 @@ type DatabaseStorage struct {
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 
-// DatabaseStatus is what was last seen of the Database.
+// DatabaseStatus is the observed state of a Database. The condition Ready is True if PostgreSQL accepts
+// connections with the values in the Secret.
 type DatabaseStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	//
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ConditionedStatus `json:",inline"`
 
-	// phase is Pending, Deploying, Ready or Failed.
+	// phase is Pending (the operator could not create all objects yet, and retries), Deploying
+	// (PostgreSQL is starting), Ready (PostgreSQL accepts connections) or Failed (a user has to act).
 	//
 	// +optional
 	Phase DatabasePhase `json:"phase,omitempty"`
 
-	// conditions are Ready (PostgreSQL takes connections with what the Secret says),
-	// Progressing, Degraded, and Stalled (only while True).
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=64
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// binding names the Secret to connect with, as the Service Binding
-	// specification has it (https://servicebinding.io).
+	// binding is a reference to the connection Secret, as the Service Binding specification defines it
+	// (https://servicebinding.io).
 	//
 	// +optional
 	Binding *SecretBinding `json:"binding,omitempty"`
 
-	// storage is the size that the volume has. spec.storage.size may be set back to it
-	// while the volume has not grown, or cannot.
+	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
+	// grow, spec.storage.size can be set back to this size.
 	//
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 }
 
-// SecretBinding names a Secret in the same namespace.
+// SecretBinding is a reference to a Secret in the same namespace.
 type SecretBinding struct {
-	// name is the Secret's.
+	// name is the name of the Secret.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// Database is a PostgreSQL server with one database, and the Secret to connect with.
+// Database is a PostgreSQL server on a volume, with one database, the role that owns it, and a Secret to
+// connect with.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -215,8 +207,8 @@ type SecretBinding struct {
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one of a Service and of a StatefulSet: 52 characters at most, lower-case letters, digits and '-', beginning with a letter"
-// +kubebuilder:validation:XValidation:rule="string(self.spec.storage.size) == string(oldSelf.spec.storage.size) || [self.spec.storage.size, oldSelf.spec.storage.size].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",message="storage.size cannot shrink, since a volume does not: make another Database with less storage, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be valid for a Service and a StatefulSet: at most 52 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
+// +kubebuilder:validation:XValidation:rule="string(self.spec.storage.size) == string(oldSelf.spec.storage.size) || [self.spec.storage.size, oldSelf.spec.storage.size].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",message="storage.size cannot shrink, because a volume never shrinks; create another Database with less storage, and copy the data with pg_dump and psql"
 type Database struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -227,11 +219,10 @@ type Database struct {
 	Status DatabaseStatus `json:"status,omitempty,omitzero"`
 }
 
-// StatusConditions points at the conditions, for the engine to set.
+// StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (d *Database) StatusConditions() *[]metav1.Condition { return &d.Status.Conditions }
 
-// StatusObservedGeneration points at the observed generation, for the engine to
-// set.
+// StatusObservedGeneration returns a pointer to status.observedGeneration, which the engine sets.
 func (d *Database) StatusObservedGeneration() *int64 { return &d.Status.ObservedGeneration }
 
 // DatabaseList is a list of Databases.

@@ -4,117 +4,110 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ExternalDatabasePhase is where an ExternalDatabase stands.
+// ExternalDatabasePhase is the phase of an ExternalDatabase.
 //
 // +kubebuilder:validation:Enum=Pending;Ready;Failed
 type ExternalDatabasePhase string
 
 // Phases of an ExternalDatabase.
 const (
-	// ExternalDatabasePending: the connection Secret or the server is not there yet, or
-	// not any more.
+	// ExternalDatabasePending means that the connection Secret or the server is not available.
 	ExternalDatabasePending ExternalDatabasePhase = "Pending"
-	// ExternalDatabaseReady: the owner can connect to the database with what the Secret
-	// says.
+	// ExternalDatabaseReady means that the owner can connect to the database with the values in the
+	// Secret of the ExternalDatabase.
 	ExternalDatabaseReady ExternalDatabasePhase = "Ready"
-	// ExternalDatabaseFailed: a user must look at it; the condition Ready says why.
+	// ExternalDatabaseFailed means that a user has to act. The condition Ready says why.
 	ExternalDatabaseFailed ExternalDatabasePhase = "Failed"
 )
 
-// ExternalDatabaseSpec says which role and database to keep on which server.
+// ExternalDatabaseSpec is the desired state of an ExternalDatabase: the role and the database, and the
+// server that has them.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",optionalOldSelf=true,message="owner must be said, since a role may not have the name of this database"
-// +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, since what it owns is not handed over: make another ExternalDatabase, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",optionalOldSelf=true,message="owner must be set, because a role cannot have the name of this database"
+// +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, because the operator does not hand over the objects of the former owner; create another ExternalDatabase, and copy the data with pg_dump and psql"
 type ExternalDatabaseSpec struct {
-	// connectionSecretRef names the Secret, in the same namespace, to reach the server
-	// with, as a role that may create roles and databases. It has the key uri, or the
-	// keys host, port (5432), username, password and dbname (postgres), and may have
-	// sslmode (verify-full by default) and ca (a certificate in PEM form).
+	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
+	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
+	// port (defaults to 5432), username, password, dbname (defaults to postgres), sslmode (defaults to
+	// verify-full) and ca (certificates in PEM form). It can have the key uri instead of host and
+	// username; values in uri take precedence over the other keys. A change of the Secret takes effect
+	// at once.
 	//
 	// +required
 	ConnectionSecretRef SecretReference `json:"connectionSecretRef"`
 
-	// databaseName is the database to keep on the server. It cannot be changed.
+	// databaseName is the name of the database on the server. It has at most 63 bytes. It cannot be
+	// changed.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName cannot be changed, since the database would stay behind: make another ExternalDatabase, and copy the data with pg_dump and psql"
-	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have 63 bytes at most, no control characters, and not be postgres, template0 or template1"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName cannot be changed, because the former database would stay on the server; create another ExternalDatabase, and copy the data with pg_dump and psql"
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have at most 63 bytes and no control characters, and must not be postgres, template0 or template1"
 	DatabaseName string `json:"databaseName"`
 
-	// owner is the role that owns the database and connects to it. It cannot be
-	// changed. Defaults to databaseName.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
+	// It cannot be changed. Defaults to databaseName.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have 63 bytes at most, no control characters, not begin with pg_, and not be postgres, public or none"
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have at most 63 bytes and no control characters, must not begin with pg_, and must not be postgres, public or none"
 	Owner string `json:"owner,omitempty"`
 
-	// extensions are made in the database if they are not there. One that is taken off
-	// the list stays, since its types may be in use.
+	// extensions are the PostgreSQL extensions that the database must have. The operator creates missing
+	// extensions. An extension that is removed from the list stays in the database, because its types
+	// may be in use. Defaults to none.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	Extensions []ExtensionName `json:"extensions,omitempty"`
 
-	// deletionPolicy is what becomes of role and database when the ExternalDatabase is
-	// deleted: Retain leaves both, without asking the server; Delete deletes them, and
-	// holds the ExternalDatabase until that is done. What it says at the last moment
-	// counts.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is
+	// deleted. Retain (the default) leaves both, without a connection to the server. Delete deletes
+	// both, and the ExternalDatabase stays until they are deleted. The field can still be changed while
+	// the ExternalDatabase is being deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// ExtensionName is the name of one of the server's extensions.
+// ExtensionName is the name of a PostgreSQL extension that the server has.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
 type ExtensionName string
 
-// ExternalDatabaseStatus is what was last seen of the ExternalDatabase.
+// ExternalDatabaseStatus is the observed state of an ExternalDatabase. The condition Ready is True if the
+// owner can connect with the values in the Secret that binding names.
 type ExternalDatabaseStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	//
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ConditionedStatus `json:",inline"`
 
-	// phase is Pending, Ready or Failed.
+	// phase is Pending (the connection Secret or the server is not available), Ready (the owner can
+	// connect) or Failed (a user has to act).
 	//
 	// +optional
 	Phase ExternalDatabasePhase `json:"phase,omitempty"`
 
-	// conditions are Ready (the owner can connect with what the Secret says),
-	// Progressing, Degraded, and Stalled (only while True).
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=64
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// binding names the Secret to connect with, as the Service Binding
-	// specification has it (https://servicebinding.io).
+	// binding is a reference to the Secret with which the owner connects, as the Service Binding
+	// specification defines it (https://servicebinding.io).
 	//
 	// +optional
 	Binding *SecretBinding `json:"binding,omitempty"`
 
-	// externalID tells the database from every other: the server's system identifier,
-	// a slash, and the database's OID there.
+	// externalID identifies the database: the system identifier of the server, a slash, and the OID of
+	// the database.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ExternalID string `json:"externalID,omitempty"`
 }
 
-// ExternalDatabase is a role and a database on a PostgreSQL server that runs
-// elsewhere, and the Secret to connect with.
+// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect
+// with.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -127,8 +120,8 @@ type ExternalDatabaseStatus struct {
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 241",optionalOldSelf=true,message="the name may have 241 characters at most, since that of its Secret has 12 more"
-// +kubebuilder:validation:XValidation:rule="self.spec.connectionSecretRef.name != self.metadata.name + '-credentials' || (oldSelf.hasValue() && oldSelf.value().spec.connectionSecretRef.name == self.spec.connectionSecretRef.name)",optionalOldSelf=true,message="connectionSecretRef must name another Secret than the one that is made for the owner, <name>-credentials"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 241",optionalOldSelf=true,message="the name may have at most 241 characters, because the Secret is called <name>-credentials"
+// +kubebuilder:validation:XValidation:rule="self.spec.connectionSecretRef.name != self.metadata.name + '-credentials' || (oldSelf.hasValue() && oldSelf.value().spec.connectionSecretRef.name == self.spec.connectionSecretRef.name)",optionalOldSelf=true,message="connectionSecretRef must not name <name>-credentials, because this is the Secret that the operator creates for the owner"
 type ExternalDatabase struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -139,7 +132,7 @@ type ExternalDatabase struct {
 	Status ExternalDatabaseStatus `json:"status,omitempty,omitzero"`
 }
 
-// Owner is the role's name: spec.owner, or else that of the database.
+// Owner returns the name of the owner: spec.owner or, if it is unset, spec.databaseName.
 func (d *ExternalDatabase) Owner() string {
 	if d.Spec.Owner == "" {
 		return d.Spec.DatabaseName
@@ -147,11 +140,10 @@ func (d *ExternalDatabase) Owner() string {
 	return d.Spec.Owner
 }
 
-// StatusConditions points at the conditions, for the engine to set.
+// StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (d *ExternalDatabase) StatusConditions() *[]metav1.Condition { return &d.Status.Conditions }
 
-// StatusObservedGeneration points at the observed generation, for the engine to
-// set.
+// StatusObservedGeneration returns a pointer to status.observedGeneration, which the engine sets.
 func (d *ExternalDatabase) StatusObservedGeneration() *int64 { return &d.Status.ObservedGeneration }
 
 // ExternalDatabaseList is a list of ExternalDatabases.

@@ -7,58 +7,58 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// ManagementState is what a Platform does with a component.
+// ManagementState specifies what a Platform does with the child of a component.
 //
 // +kubebuilder:validation:Enum=Managed;Removed;Unmanaged
 type ManagementState string
 
-// States of management.
+// Management states.
 const (
-	// Managed: the component's child is kept as it is written in the Platform.
+	// Managed means that the child is created, and kept in the desired state.
 	Managed ManagementState = "Managed"
-	// Removed: the child is deleted.
+	// Removed means that the child is deleted.
 	Removed ManagementState = "Removed"
-	// Unmanaged: the child is let go. Nothing is written to it, and it stays when the
+	// Unmanaged means that the child is released: the operator does not change it, and it stays when the
 	// Platform is deleted.
 	Unmanaged ManagementState = "Unmanaged"
 )
 
-// PlatformPhase is where a Platform stands.
+// PlatformPhase is the phase of a Platform.
 //
 // +kubebuilder:validation:Enum=Pending;Deploying;Ready;Failed;Deleting
 type PlatformPhase string
 
 // Phases of a Platform.
 const (
-	// PlatformPending: its namespace is not there yet, or is being deleted.
+	// PlatformPending means that the namespace could not be created yet, or is being deleted.
 	PlatformPending PlatformPhase = "Pending"
-	// PlatformDeploying: components are being started, changed or removed.
+	// PlatformDeploying means that components are being started, changed or removed.
 	PlatformDeploying PlatformPhase = "Deploying"
-	// PlatformReady: every Managed component is Ready, and every Removed one is gone.
+	// PlatformReady means that every Managed component is Ready, and every Removed component is deleted.
 	PlatformReady PlatformPhase = "Ready"
-	// PlatformFailed: a user must look at it; the condition Degraded says why.
+	// PlatformFailed means that a user has to act. The condition Degraded says why.
 	PlatformFailed PlatformPhase = "Failed"
-	// PlatformDeleting: its components are being removed, and then it goes.
+	// PlatformDeleting means that the components are being removed. Then the Platform is deleted.
 	PlatformDeleting PlatformPhase = "Deleting"
 )
 
-// PlatformSpec says which components there are, and where.
+// PlatformSpec is the desired state of a Platform: its components, and their namespace.
 type PlatformSpec struct {
-	// namespace is where the components are. It is made once if there is none, and never
-	// deleted. It cannot be changed. It must be neither one of Kubernetes' own, kube-*, nor
-	// that of the operator.
+	// namespace is the name of the namespace of the components. The operator creates the namespace once
+	// if it does not exist, and never deletes it. The name must not begin with kube-, and the namespace
+	// must not be one that the operator itself uses. The field cannot be changed.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace cannot be changed, since what is in the components would stay behind: make another Platform"
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kube-')",message="namespace must not begin with kube-: these are the namespaces of Kubernetes itself"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace cannot be changed, because the data of the components would stay in the former namespace; create another Platform"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kube-')",message="namespace must not begin with kube-, because these namespaces belong to Kubernetes"
 	Namespace string `json:"namespace"`
 
-	// components are what the Platform is made of. The child of each is called
-	// <platform>-<component>. One that is taken off the list is removed, unless it is
-	// Unmanaged.
+	// components are the components of the Platform. The child of a component is called
+	// <platform>-<component>. If a component is removed from the list, its child is deleted, unless the
+	// component is Unmanaged.
 	//
 	// +optional
 	// +listType=map
@@ -70,47 +70,49 @@ type PlatformSpec struct {
 
 // PlatformComponent is an App, a Database, an ExternalDatabase or an At.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.app), has(self.database), has(self.externalDatabase), has(self.at)].filter(there, there).size() == 1",message="a component is exactly one of app, database, externalDatabase and at"
+// +kubebuilder:validation:XValidation:rule="[has(self.app), has(self.database), has(self.externalDatabase), has(self.at)].filter(there, there).size() == 1",message="a component must have exactly one of app, database, externalDatabase and at"
 // +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || !(self.name in self.dependsOn)",message="a component cannot depend on itself"
-// +kubebuilder:validation:XValidation:rule="!has(self.at) || !has(self.at.ttlSecondsAfterFinished)",message="at.ttlSecondsAfterFinished may not be set in a component, since an At that is deleted would be made again, and run again"
+// +kubebuilder:validation:XValidation:rule="!has(self.at) || !has(self.at.ttlSecondsAfterFinished)",message="at.ttlSecondsAfterFinished must not be set in a component, because the operator would create the deleted At again, and its command would run again"
 type PlatformComponent struct {
-	// name is that of the component in this Platform.
+	// name is the name of the component. It is unique in the Platform.
 	//
 	// +required
 	Name ComponentName `json:"name"`
 
-	// managementState is Managed (the child is kept as it is written here), Removed
-	// (it is deleted) or Unmanaged (it is let go: nothing is written to it, it stays
-	// when the Platform is deleted, and Managed takes it back).
+	// managementState is Managed (the child is created, and kept in the desired state), Removed (the
+	// child is deleted) or Unmanaged (the child is released: the operator does not change it, and it
+	// stays when the Platform is deleted). If an Unmanaged component becomes Managed, the operator
+	// brings its child to the desired state again. Defaults to Managed.
 	//
 	// +optional
 	// +kubebuilder:default=Managed
 	ManagementState ManagementState `json:"managementState,omitempty"`
 
-	// dependsOn are the components that must be Ready before this one is started. They
-	// are removed after it.
+	// dependsOn are the names of the components that must be Ready before this component starts. They
+	// are removed after this component.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	DependsOn []ComponentName `json:"dependsOn,omitempty"`
 
-	// app makes the component an App.
+	// app is the spec of an App. It makes the component an App.
 	//
 	// +optional
 	App *AppSpec `json:"app,omitempty"`
 
-	// database makes the component a Database.
+	// database is the spec of a Database. It makes the component a Database.
 	//
 	// +optional
 	Database *DatabaseSpec `json:"database,omitempty"`
 
-	// externalDatabase makes the component an ExternalDatabase.
+	// externalDatabase is the spec of an ExternalDatabase. It makes the component an ExternalDatabase.
 	//
 	// +optional
 	ExternalDatabase *ExternalDatabaseSpec `json:"externalDatabase,omitempty"`
 
-	// at makes the component an At. It is Ready once its command has ended well.
+	// at is the spec of an At. It makes the component an At, which is Ready once its command has
+	// succeeded.
 	//
 	// +optional
 	At *cnatv1.AtSpec `json:"at,omitempty"`
@@ -123,51 +125,42 @@ type PlatformComponent struct {
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 type ComponentName string
 
-// PlatformStatus is what was last seen of the Platform.
+// PlatformStatus is the observed state of a Platform. The condition Ready is True if every Managed
+// component is Ready, and every Removed component is deleted.
 type PlatformStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	//
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ConditionedStatus `json:",inline"`
 
-	// phase is Pending, Deploying, Ready, Failed or Deleting.
+	// phase is Pending (the namespace could not be created yet, or is being deleted), Deploying
+	// (components are being started, changed or removed), Ready (every Managed component is Ready, and
+	// every Removed component is deleted), Failed (a user has to act) or Deleting (the Platform is being
+	// deleted).
 	//
 	// +optional
 	Phase PlatformPhase `json:"phase,omitempty"`
 
-	// conditions are Ready (every Managed component is Ready, and every Removed one is
-	// gone), Progressing, Degraded, and Stalled (only while True).
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=64
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
-	// namespaceUID is the UID of the namespace when it was last there, and empty as long as
-	// it was never there. A namespace that was there and is gone is not made again: what
-	// isolated it, such as labels, quotas, policies and role bindings, went with it.
+	// namespaceUID is the UID of the namespace that existed last. It is empty if the namespace has never
+	// existed. If the namespace is deleted, the operator does not create it again, because its labels,
+	// quotas, policies and role bindings, which isolated it, were deleted with it.
 	//
 	// +optional
 	NamespaceUID *types.UID `json:"namespaceUID,omitempty"`
 
-	// managedComponents is how many components are Managed.
+	// managedComponents is the number of Managed components.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ManagedComponents int32 `json:"managedComponents"`
 
-	// readyComponents is how many of those are Ready.
+	// readyComponents is the number of Managed components that are Ready.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadyComponents int32 `json:"readyComponents"`
 
-	// components are those of the spec, in its order, and after them those that are
-	// not in the spec any more, until they are gone. The child of a component is made only
-	// once the component is listed here, and what is listed neither here nor in the spec is
-	// none of the Platform's.
+	// components are the components of the spec, in the same order, followed by the components that were
+	// removed from the spec and whose children still exist. The operator lists a component here before
+	// it creates the child. An object belongs to the Platform only if its component is in the spec or in
+	// this list.
 	//
 	// +optional
 	// +listType=atomic
@@ -175,57 +168,58 @@ type PlatformStatus struct {
 	Components []PlatformComponentStatus `json:"components,omitempty"`
 }
 
-// PlatformComponentPhase is where a component stands.
+// PlatformComponentPhase is the phase of a component: the phase of its child, or Waiting, Removing,
+// Removed or Absent.
 type PlatformComponentPhase string
 
-// Phases that a component has beside those of its child.
+// Phases of a component in addition to the phases of its child.
 const (
-	// ComponentWaiting: it is not started until others are Ready, or not removed until
-	// others are gone.
+	// ComponentWaiting means that the component waits: it starts when its dependencies are Ready, and it
+	// is removed when the components that depend on it are deleted.
 	ComponentWaiting PlatformComponentPhase = "Waiting"
-	// ComponentRemoving: its child is being deleted.
+	// ComponentRemoving means that the child is being deleted.
 	ComponentRemoving PlatformComponentPhase = "Removing"
-	// ComponentRemoved: its child is gone.
+	// ComponentRemoved means that the component is Removed and has no child.
 	ComponentRemoved PlatformComponentPhase = "Removed"
-	// ComponentAbsent: it is Unmanaged, and there is no child.
+	// ComponentAbsent means that the component is Unmanaged and has no child.
 	ComponentAbsent PlatformComponentPhase = "Absent"
 )
 
-// PlatformComponentStatus is what was last seen of a component.
+// PlatformComponentStatus is the observed state of a component.
 type PlatformComponentStatus struct {
-	// name is that of the component.
+	// name is the name of the component.
 	Name ComponentName `json:"name"`
 
-	// kind is App, Database, ExternalDatabase or At.
+	// kind is the kind of the component: App, Database, ExternalDatabase or At.
 	Kind string `json:"kind"`
 
-	// managementState is that of the spec; Managed for one that is Unmanaged and not let
-	// go yet; Removed for one that is not in the spec any more.
+	// managementState is the managementState in the spec, with two exceptions: it is Managed while an
+	// Unmanaged component is not released yet, and Removed if the component is no longer in the spec.
 	ManagementState ManagementState `json:"managementState"`
 
-	// phase is Waiting, Removing, Removed, Absent or that of the child, which begins
-	// with Pending.
+	// phase is the phase of the child, or Waiting (for other components or the namespace), Removing (the
+	// child is being deleted), Removed (the component is Removed and has no child) or Absent (the
+	// component is Unmanaged and has no child).
 	//
 	// +optional
 	Phase PlatformComponentPhase `json:"phase,omitempty"`
 
-	// reason is that of the child's condition Ready or, where the component waits, of
-	// that.
+	// reason is the reason of the child's condition Ready, or the reason why the component waits.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 
-	// message is that of the child's condition Ready, or says for what the component
-	// waits.
+	// message is the message of the child's condition Ready, or says what the component waits for or
+	// which error occurred. It has at most 1024 bytes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
-// Platform is made of components, each an App, a Database, an ExternalDatabase or an
-// At, which start in the order in which they depend on each other.
+// Platform consists of components, which are Apps, Databases, ExternalDatabases and Ats. The operator
+// starts them in the order of their dependencies.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -240,8 +234,8 @@ type PlatformComponentStatus struct {
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.namespace`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 61 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be one with which that of a Service may begin: 61 characters at most, lower-case letters, digits and '-', beginning with a letter"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.components) || self.spec.components.all(c, self.metadata.name.size() + c.name.size() < (has(c.database) ? 52 : 63))",message="a component is called <platform>-<component>, which may have 63 characters at most, and 52 for a database"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 61 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,message="the name must be a valid beginning of the name of a Service: at most 61 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.components) || self.spec.components.all(c, self.metadata.name.size() + c.name.size() < (has(c.database) ? 52 : 63))",message="the name <platform>-<component> may have at most 63 characters, or at most 52 for a database"
 type Platform struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -252,10 +246,10 @@ type Platform struct {
 	Status PlatformStatus `json:"status,omitempty,omitzero"`
 }
 
-// StatusConditions points at the conditions, for the engine to set.
+// StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (p *Platform) StatusConditions() *[]metav1.Condition { return &p.Status.Conditions }
 
-// StatusObservedGeneration points at the observed generation, for the engine to set.
+// StatusObservedGeneration returns a pointer to status.observedGeneration, which the engine sets.
 func (p *Platform) StatusObservedGeneration() *int64 { return &p.Status.ObservedGeneration }
 
 // PlatformList is a list of Platforms.

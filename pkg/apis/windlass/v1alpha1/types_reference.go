@@ -1,15 +1,15 @@
 package v1alpha1
 
-// DatabaseReference names a database in the same namespace.
+// DatabaseReference is a reference to a Database or an ExternalDatabase in the same namespace.
 type DatabaseReference struct {
-	// kind is Database or ExternalDatabase.
+	// kind is the kind of the database: Database (the default) or ExternalDatabase.
 	//
 	// +optional
 	// +kubebuilder:default=Database
 	// +kubebuilder:validation:Enum=Database;ExternalDatabase
 	Kind string `json:"kind,omitempty"`
 
-	// name is the database's. Its connection Secret is called <name>-credentials.
+	// name is the name of the database. Its connection Secret is called <name>-credentials.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -17,9 +17,9 @@ type DatabaseReference struct {
 	Name string `json:"name"`
 }
 
-// SecretReference names a Secret in the same namespace.
+// SecretReference is a reference to a Secret in the same namespace.
 type SecretReference struct {
-	// name is the Secret's.
+	// name is the name of the Secret.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-func TestAPasswordIsOfItsOwn(t *testing.T) {
+func TestNewPasswordIsUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		password := credentials.NewPassword()
@@ -60,7 +60,7 @@ func pgpassFields(line string) []string {
 	return fields
 }
 
-func TestParseReadsWhatSecretWrites(t *testing.T) {
+func TestParseReadsGeneratedSecret(t *testing.T) {
 	password := credentials.NewPassword()
 	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{Username: "a b", Host: "2001:db8::1", Port: "6432", Database: "x/y", TLSMode: "require"}, password)
 	want := postgresql.Settings{Host: "2001:db8::1", Port: 6432, Username: "a b", Password: password, Database: "x/y", Mode: postgresql.Require}

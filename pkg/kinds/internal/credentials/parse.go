@@ -13,15 +13,15 @@ import (
 
 const defaultPort = "5432"
 
-// maxSetting and maxCA limit the value of a key, in bytes, because settings are kept in memory
-// as long as an object refers to their Secret. Large providers publish the certificates of all
-// their regions in 165 KiB.
+// maxSetting and maxCA limit the value of a key, in bytes, because settings are kept in memory as long as
+// an object refers to their Secret. Large providers publish a file of 165 KiB with the certificates of all
+// their regions.
 const maxSetting, maxCA = 4 << 10, 192 << 10
 
-// Parse reads the data of a connection Secret: either the key uri, or the keys host, port, username,
-// password and dbname. In both cases it also reads the keys sslmode, which can be a parameter of uri
-// instead, and ca. Unlike libpq, it reads no file and no environment variable. Its errors say what to
-// change, and do not contain the password.
+// Parse reads the data of a connection Secret: the keys host, port, username, password, dbname, sslmode and
+// ca, and the key uri. Values in uri take precedence over the other keys. If uri is set, Parse ignores host
+// and username. Unlike libpq, it reads no file and no environment variable. Its errors say what to change,
+// and do not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	if err := checkSizes(data); err != nil {
 		return postgresql.Settings{}, err
@@ -41,11 +41,11 @@ func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	}
 	for key, value := range values {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return postgresql.Settings{}, fmt.Errorf("%s has a control character, such as a line break at its end, or is not in UTF-8", key)
+			return postgresql.Settings{}, fmt.Errorf("%s contains a control character, such as a line break at its end, or is not valid UTF-8", key)
 		}
 	}
 	if values[KeyHost] == "" {
-		return postgresql.Settings{}, errors.New("it has neither uri nor host")
+		return postgresql.Settings{}, errors.New("neither uri nor host is set")
 	}
 	port, err := strconv.ParseUint(values[KeyPort], 10, 16)
 	if err != nil || port == 0 {
@@ -65,17 +65,17 @@ func checkSizes(data map[string][]byte) error {
 		}
 	}
 	if len(data[KeyCA]) > maxCA {
-		return fmt.Errorf("ca has more than %d KiB: leave the certificates of the server's own authority in it", maxCA>>10)
+		return fmt.Errorf("ca has more than %d KiB: keep only the certificates of the authority that signed the certificate of the server", maxCA>>10)
 	}
 	return nil
 }
 
 // readURI overwrites values with the parts of a URI.
 func readURI(text string, values map[string]string) error {
-	// The error of url.Parse contains the whole URI.
+	// The error of url.Parse contains the whole URI, so readURI does not return it.
 	uri, err := url.Parse(text)
 	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" || strings.Contains(text, "#") {
-		return errors.New("uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it")
+		return errors.New("uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX")
 	}
 	set := func(key, value string) {
 		if value != "" {
@@ -90,7 +90,7 @@ func readURI(text string, values map[string]string) error {
 	set(KeyDatabase, strings.TrimPrefix(uri.Path, "/"))
 	parameters, err := url.ParseQuery(uri.RawQuery)
 	if err != nil {
-		return errors.New("uri has parameters that cannot be read")
+		return errors.New("the query parameters of uri cannot be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX")
 	}
 	for name := range parameters {
 		switch name {
@@ -98,9 +98,9 @@ func readURI(text string, values map[string]string) error {
 			set(KeyTLSMode, parameters.Get(name))
 		case "application_name", "channel_binding", "connect_timeout": // the operator has its own values
 		default:
-			// The error does not name the parameter, which may be a part of a password that is not
-			// escaped.
-			return errors.New("uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert")
+			// The error does not quote the parameter, because it can be a part of a password with a question mark
+			// that is not escaped.
+			return errors.New("uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert")
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-const oneHost = "host must be one DNS name or address, not several, and not a socket"
+const oneHost = "host must be a single DNS name or IP address; lists of hosts and sockets are not supported"
 
 func TestParse(t *testing.T) {
 	host := func(more map[string]string) map[string]string {
@@ -41,36 +41,36 @@ func TestParse(t *testing.T) {
 		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "verify-ca"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.VerifyCA })},
 		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
 		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
-		"nothing":                    {err: "it has neither uri nor host"},
-		"no username":                {data: map[string]string{"host": "x"}, err: "it has no username"},
-		"another scheme":             {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
-		"a broken uri":               {data: map[string]string{"uri": "postgresql://admin:sec%ret@x"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
-		"libpq's words":              {data: map[string]string{"uri": "host=x password=secret"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
-		"a file":                     {data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
-		"a service":                  {data: map[string]string{"uri": "postgresql://a@x?service=x"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
-		"broken parameters":          {data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "uri has parameters that cannot be read"},
+		"nothing":                    {err: "neither uri nor host is set"},
+		"no username":                {data: map[string]string{"host": "x"}, err: "username is missing"},
+		"another scheme":             {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
+		"a broken uri":               {data: map[string]string{"uri": "postgresql://admin:sec%ret@x"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
+		"libpq's words":              {data: map[string]string{"uri": "host=x password=secret"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
+		"a file":                     {data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
+		"a service":                  {data: map[string]string{"uri": "postgresql://a@x?service=x"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
+		"broken parameters":          {data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "the query parameters of uri cannot be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX"},
 		"port 0":                     {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
 		"a port too high":            {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
-		"a line break":               {data: host(map[string]string{"password": "secret\n"}), err: "password has a control character, such as a line break at its end, or is not in UTF-8"},
-		"a NUL in a uri":             {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password has a control character, such as a line break at its end, or is not in UTF-8"},
-		"not in UTF-8":               {data: host(map[string]string{"username": "a\xff"}), err: "username has a control character, such as a line break at its end, or is not in UTF-8"},
+		"a line break":               {data: host(map[string]string{"password": "secret\n"}), err: "password contains a control character, such as a line break at its end, or is not valid UTF-8"},
+		"a NUL in a uri":             {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password contains a control character, such as a line break at its end, or is not valid UTF-8"},
+		"not in UTF-8":               {data: host(map[string]string{"username": "a\xff"}), err: "username contains a control character, such as a line break at its end, or is not valid UTF-8"},
 		"a zone":                     {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
 		"a zone in a uri":            {data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost},
 		"a host with a space":        {data: host(map[string]string{"host": "a b"}), err: oneHost},
-		"a password with a #":        {data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
-		"a password with a /":        {data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "it has no username"},
+		"a password with a #":        {data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
+		"a password with a /":        {data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "username is missing"},
 		"a socket":                   {data: host(map[string]string{"host": "/run"}), err: oneHost},
-		"a part of a password":       {data: map[string]string{"uri": "postgresql://a:12?secret@x"}, err: "uri has a parameter that is not known here: sslmode is, and the key ca beside uri takes the place of sslrootcert"},
-		"a socket in a uri":          {data: map[string]string{"uri": "postgresql://a@%2Frun"}, err: "uri must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in a part of it"},
+		"a part of a password":       {data: map[string]string{"uri": "postgresql://a:12?secret@x"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
+		"a socket in a uri":          {data: map[string]string{"uri": "postgresql://a@%2Frun"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
 		"an abstract socket":         {data: host(map[string]string{"host": "@run"}), err: oneHost},
 		"several hosts":              {data: host(map[string]string{"host": "a,b"}), err: oneHost},
 		"several hosts in a uri":     {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},
-		"a long database":            {data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname may have 63 bytes at most"},
+		"a long database":            {data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname must have at most 63 bytes"},
 		"a mode that may do without": {data: host(map[string]string{"sslmode": "prefer"}), err: "sslmode must be verify-full, verify-ca, require or disable"},
 		"a long password":            {data: host(map[string]string{"password": strings.Repeat("x", 4097)}), err: "password has more than 4096 bytes"},
 		"a long uri":                 {data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes"},
-		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: leave the certificates of the server's own authority in it"},
-		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca has no certificate in PEM form"},
+		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: keep only the certificates of the authority that signed the certificate of the server"},
+		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca contains no certificate in PEM form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := map[string][]byte{}

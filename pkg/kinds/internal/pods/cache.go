@@ -15,23 +15,23 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 )
 
-// ownDomains are the API groups of Windlass, with which the names of the annotations begin that kinds set
-// on their Pods.
+// ownDomains are the prefixes of the annotations that kinds set on their Pods: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// Watched returns the informer of Pods that all kinds share, whose cache holds the results of Trim. It
-// must be called before the informers are started.
+// Watched returns the informer of Pods that all kinds share, whose cache holds the results of Trim. Call
+// Watched before the informers are started.
 func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer, error) {
 	watched := factory.Core().V1().Pods()
 	if err := watched.Informer().SetTransform(Trim); err != nil {
-		return nil, fmt.Errorf("trimming the cache of Pods: %w", err)
+		return nil, fmt.Errorf("setting the transform of the cache of Pods: %w", err)
 	}
 	return watched, nil
 }
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// owner, some labels and annotations, its phase, and the states of its containers. It also keeps the
-// conditions Ready, PodScheduled and DisruptionTarget.
+// times, its controlling owner, some labels and annotations, its phase with reason and message, the states
+// of its containers, and the conditions Ready, PodScheduled and DisruptionTarget. It returns other objects
+// unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -65,8 +65,8 @@ func Trim(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// maxNames limits the cached labels and annotations of a Pod, each, and maxValue their values, in bytes.
-// Anyone can create a Pod that looks like one of the operator's.
+// maxNames limits the number of cached labels, and of cached annotations, of a Pod. maxValue limits their
+// values, in bytes. The limits are necessary because users can create Pods with the labels of the operator.
 const (
 	maxNames = 16
 	maxValue = 256

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-func TestTrimKeepsWhatKindsRead(t *testing.T) {
+func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes", "theirs": "long"}, Finalizers: []string{"theirs"},
@@ -49,7 +49,7 @@ func TestTrimKeepsWhatKindsRead(t *testing.T) {
 	controllertest.Equal(t, "trimmed twice", once, twice)
 }
 
-func TestTrimIsForPodsAlone(t *testing.T) {
+func TestTrimIgnoresOtherObjects(t *testing.T) {
 	secret := &corev1.Secret{}
 	if got, err := pods.Trim(secret); err != nil || got != any(secret) {
 		t.Errorf("an object that is no Pod became %v, %v", got, err)
@@ -80,7 +80,7 @@ func TestBlockedStart(t *testing.T) {
 	}
 }
 
-func TestRoundedLeavesWhatItIsGiven(t *testing.T) {
+func TestRoundedDoesNotChangeItsArgument(t *testing.T) {
 	given := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001")}}
 	got := pods.Rounded(given)
 	controllertest.Equal(t, "rounded", "101m", got.Requests.Cpu().String())

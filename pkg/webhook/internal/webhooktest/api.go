@@ -49,7 +49,7 @@ func NewAPI(t testing.TB) *API {
 	return a
 }
 
-// NewCRD returns the CustomResourceDefinition as it is right after it was applied.
+// NewCRD returns the CustomResourceDefinition of At as the manifest defines it, without a caBundle.
 func NewCRD() *apiextensionsv1.CustomResourceDefinition {
 	path, port := "/convert", int32(443)
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -199,7 +199,7 @@ func current(tracker clienttesting.ObjectTracker, resource schema.GroupVersionRe
 		return err
 	}
 	if accessor(old).GetResourceVersion() != version {
-		return apierrors.NewConflict(resource.GroupResource(), name, fmt.Errorf("the write is about version %q", version))
+		return apierrors.NewConflict(resource.GroupResource(), name, fmt.Errorf("the write has the outdated resource version %q", version))
 	}
 	return nil
 }
@@ -221,9 +221,9 @@ func (a *API) where(obj runtime.Object) (clienttesting.ObjectTracker, schema.Gro
 
 func accessor(obj runtime.Object) metav1.Object { return obj.(metav1.Object) }
 
-// check fails the test for an error that only a broken test can cause.
+// check fails the test if err is not nil. Only a broken test causes such an error.
 func (a *API) check(err error) {
 	if err != nil {
-		a.t.Errorf("the stand-in for the API server: %v", err)
+		a.t.Errorf("the fake API server failed: %v", err)
 	}
 }

@@ -9,61 +9,60 @@ import (
 // AtSpecApplyConfiguration represents a declarative configuration of the AtSpec type for use
 // with apply.
 //
-// AtSpec says what to run and when. Once the At is Running, a change of the
-// command does not run it again.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the At is
+// Running, a change of the command does not run it again.
 type AtSpecApplyConfiguration struct {
-	// schedule is the instant at which the command shall run, in RFC 3339 with
-	// any offset: 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. An instant
-	// in the past means now. A change takes effect at once as long as the At is
-	// Pending.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset:
+	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
+	// runs at once. A change takes effect at once while the At is Pending, and has no effect
+	// afterwards.
 	Schedule *string `json:"schedule,omitempty"`
-	// command is the entry point of the container. It is not run in a shell:
-	// for a shell line write ["/bin/sh", "-c", "echo Hello"].
+	// command is the entry point of the container. It does not run in a shell. For a command line of
+	// a shell, use ["/bin/sh", "-c", "echo Hello"].
 	Command []string `json:"command,omitempty"`
-	// args are the arguments of the command.
+	// args are the arguments of the entry point.
 	Args []string `json:"args,omitempty"`
-	// image is the container image that holds the command. Defaults to the one
-	// that the controller's --at-image flag names, which is a small busybox.
+	// image is the container image of the command. Defaults to the image in the operator's flag
+	// --at-image, which is a small busybox image unless the flag is set.
 	Image *string `json:"image,omitempty"`
-	// env are environment variables for the command.
+	// env are environment variables of the container.
 	Env []corev1.EnvVar `json:"env,omitempty"`
-	// envFrom are ConfigMaps and Secrets all of whose keys become environment
-	// variables.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
+	// container.
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
-	// resources are the container's requests and limits.
+	// resources are the resource requests and limits of the container.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// imagePullSecrets name Secrets in the same namespace with which the image
-	// is pulled.
+	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
+	// image.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// serviceAccountName is the account the Pod runs as. Defaults to the
-	// namespace's default account, whose token is then not mounted; a command that
-	// needs it names the account: default.
+	// serviceAccountName is the name of the ServiceAccount of the Pod. If it is unset, the Pod uses
+	// the default ServiceAccount of the namespace, but does not mount its token. To mount that token,
+	// set the field to default.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// restricted runs the command as namespaces demand that enforce the Pod Security
-	// standard "restricted": as user 65534, not as root, without capabilities and
-	// without a way to get any. Defaults to false: the image decides.
+	// restricted specifies whether the Pod complies with the Pod Security Standard "restricted". If it
+	// is true, the command runs as user 65534, which is not root, without capabilities and without
+	// privilege escalation. Defaults to false: the operator sets no security context.
 	Restricted *bool `json:"restricted,omitempty"`
-	// startingDeadlineSeconds is how late the command may start, in seconds
-	// after the schedule. Past it the command is not started: the At is Done and
-	// Failed with reason DeadlineExceeded. Without it there is no limit. The same
-	// field of a CronJob means the same.
+	// startingDeadlineSeconds is the deadline for the start of the command, in seconds after the
+	// scheduled time. If the deadline has passed, the command is not started, and the At is Done with
+	// the condition Failed and reason DeadlineExceeded. If the field is unset, there is no deadline. It
+	// has the same meaning as in a CronJob.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// activeDeadlineSeconds is how long the command may take, retries included,
-	// in seconds after startTime. Past it the Pod is deleted, and the At is Done
-	// and Failed with reason DeadlineExceeded. Without it there is no limit. The
-	// same field of a Job means the same.
+	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
+	// after status.startTime. When the deadline has passed, the operator deletes the Pod, and the At is
+	// Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is no
+	// deadline. It has the same meaning as in a Job.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
-	// backoffLimit is how many times a failed command is tried again, after 10 s,
-	// 20 s, 40 s and so on up to 6 min, as for a Job. Defaults to 0: unlike a
-	// Job, an At does not run a command twice unless told so.
+	// backoffLimit is the number of retries of a failed command. The operator waits 10 s before the
+	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. Defaults to 0: unlike a Job, an
+	// At does not run a command twice unless this field allows it.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
-	// ttlSecondsAfterFinished is when the At, with its Pod, is deleted, in
-	// seconds after completionTime. Without it the At stays. The same field of a
-	// Job means the same.
+	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
+	// status.completionTime. If it is unset, they are not deleted. It has the same meaning as in a Job.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// suspend holds a Pending At back until it is taken away again. It has no
-	// effect on a command that has started. The same field of a CronJob means
-	// the same.
+	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
+	// even after the scheduled time. It has no effect on an At that is Running. Defaults to false. It
+	// has the same meaning as in a CronJob.
 	Suspend *bool `json:"suspend,omitempty"`
 }
 

@@ -11,26 +11,29 @@ import (
 // AtStatusApplyConfiguration represents a declarative configuration of the AtStatus type for use
 // with apply.
 //
-// AtStatus is what was last seen of the command.
+// AtStatus is the observed state of an At.
 type AtStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Running or Done.
+	// phase is Pending (the command waits for its scheduled time), Running (the Pod exists, or is about
+	// to be created) or Done (the command has ended, or will not be started).
 	Phase *cnatv1.AtPhase `json:"phase,omitempty"`
-	// conditions are Ready (the command ended well), Progressing, Degraded,
-	// Stalled (only while True), and at the end Complete or Failed.
+	// conditions are Ready (the command succeeded), Progressing, Degraded, Stalled (present only while
+	// it is True) and, once the At is Done, Complete or Failed.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// scheduledTime is the schedule as an instant in UTC.
+	// scheduledTime is the scheduled time in UTC, in whole seconds. It does not change once the At is
+	// Running.
 	ScheduledTime *apismetav1.Time `json:"scheduledTime,omitempty"`
-	// startTime is when the At became Running.
+	// startTime is the time at which the At became Running.
 	StartTime *apismetav1.Time `json:"startTime,omitempty"`
-	// completionTime is when the At became Done.
+	// completionTime is the time at which the command ended or, if a deadline passed, the time at which
+	// the At became Done.
 	CompletionTime *apismetav1.Time `json:"completionTime,omitempty"`
-	// podName is the Pod that runs the command.
+	// podName is the name of the Pod that runs the command.
 	PodName *string `json:"podName,omitempty"`
-	// failed counts the Pods that ended with a failure.
+	// failed is the number of Pods that failed.
 	Failed *int32 `json:"failed,omitempty"`
-	// exitCode is that of the last Pod's container, once it has ended.
+	// exitCode is the exit code of the container in the last Pod that ended.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 

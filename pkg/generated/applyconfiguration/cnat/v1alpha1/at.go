@@ -11,7 +11,7 @@ import (
 // AtApplyConfiguration represents a declarative configuration of the At type for use
 // with apply.
 //
-// At runs a command at a time.
+// At runs a command once, at a given time.
 type AtApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

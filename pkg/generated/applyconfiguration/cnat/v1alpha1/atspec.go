@@ -5,12 +5,14 @@ package v1alpha1
 // AtSpecApplyConfiguration represents a declarative configuration of the AtSpec type for use
 // with apply.
 //
-// AtSpec says what to run and when.
+// AtSpec is the desired state of an At: the command, and the time at which it runs.
 type AtSpecApplyConfiguration struct {
-	// schedule is the instant at which the command shall run, in RFC 3339 with
-	// any offset: 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset:
+	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
+	// runs at once. A change takes effect at once while the At is PENDING, and has no effect
+	// afterwards.
 	Schedule *string `json:"schedule,omitempty"`
-	// command is a line for /bin/sh.
+	// command is a command line, which /bin/sh runs.
 	Command *string `json:"command,omitempty"`
 }
 

@@ -10,28 +10,30 @@ import (
 // AtStatusApplyConfiguration represents a declarative configuration of the AtStatus type for use
 // with apply.
 //
-// AtStatus is what was last seen of the command. Beside phase it has the fields of
-// v1's status, unchanged: of a write through this version the API server keeps the
-// stored status, but only what this version can say of it.
+// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1: after a
+// write as v1alpha1, the API server keeps only those fields of the stored status that this version has.
 type AtStatusApplyConfiguration struct {
-	// phase is PENDING, RUNNING or DONE.
+	// phase is PENDING (the command waits for its scheduled time), RUNNING (the Pod exists, or is about
+	// to be created) or DONE (the command has ended, or will not be started).
 	Phase *string `json:"phase,omitempty"`
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready (the command ended well), Progressing, Degraded,
-	// Stalled (only while True), and at the end Complete or Failed.
+	// conditions are Ready (the command succeeded), Progressing, Degraded, Stalled (present only while
+	// it is True) and, once the At is DONE, Complete or Failed.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// scheduledTime is the schedule as an instant in UTC.
+	// scheduledTime is the scheduled time in UTC, in whole seconds. It does not change once the At is
+	// RUNNING.
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
-	// startTime is when the At became Running.
+	// startTime is the time at which the At became RUNNING.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// completionTime is when the At became Done.
+	// completionTime is the time at which the command ended or, if a deadline passed, the time at which
+	// the At became DONE.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// podName is the Pod that runs the command.
+	// podName is the name of the Pod that runs the command.
 	PodName *string `json:"podName,omitempty"`
-	// failed counts the Pods that ended with a failure.
+	// failed is the number of Pods that failed.
 	Failed *int32 `json:"failed,omitempty"`
-	// exitCode is that of the last Pod's container, once it has ended.
+	// exitCode is the exit code of the container in the last Pod that ended.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 

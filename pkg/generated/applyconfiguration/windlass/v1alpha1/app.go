@@ -11,8 +11,8 @@ import (
 // AppApplyConfiguration represents a declarative configuration of the App type for use
 // with apply.
 //
-// App is a service: Pods, the address that they are reached at, and what they
-// need to run.
+// App is a service: Pods that run an image, an address at which clients reach them, and the objects that
+// the Pods need.
 type AppApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -5,14 +5,14 @@ package v1alpha1
 // AppAutoscalingApplyConfiguration represents a declarative configuration of the AppAutoscaling type for use
 // with apply.
 //
-// AppAutoscaling bounds the number of Pods.
+// AppAutoscaling configures the HorizontalPodAutoscaler of an App.
 type AppAutoscalingApplyConfiguration struct {
-	// minReplicas is the lowest number of Pods.
+	// minReplicas is the lower limit for the number of Pods. Defaults to 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// maxReplicas is the highest number of Pods.
+	// maxReplicas is the upper limit for the number of Pods. It must not be less than minReplicas.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// targetCPUUtilizationPercentage is the use of CPU to aim at, in percent of
-	// resources.requests.cpu.
+	// targetCPUUtilizationPercentage is the target for the average CPU utilization of all Pods, as a
+	// percentage of resources.requests.cpu. Defaults to 80.
 	TargetCPUUtilizationPercentage *int32 `json:"targetCPUUtilizationPercentage,omitempty"`
 }
 

@@ -5,18 +5,18 @@ package v1alpha1
 // AppIngressApplyConfiguration represents a declarative configuration of the AppIngress type for use
 // with apply.
 //
-// AppIngress is how the App is reached from outside.
+// AppIngress configures the Ingress of an App.
 type AppIngressApplyConfiguration struct {
-	// host is the DNS name, with a wildcard as its first label at most.
+	// host is the DNS name at which clients reach the App. Its first label can be a wildcard, as in
+	// *.example.com.
 	Host *string `json:"host,omitempty"`
-	// path is the prefix of the paths that lead here.
+	// path is the prefix of the URL paths that lead to the App. Defaults to /.
 	Path *string `json:"path,omitempty"`
-	// className is the IngressClass. Defaults to the cluster's when the Ingress is
-	// made; when it is taken out later, the Ingress keeps the one it has.
+	// className is the name of the IngressClass. Defaults to the default IngressClass of the cluster when
+	// the Ingress is created. If the field is removed later, the Ingress keeps its class.
 	ClassName *string `json:"className,omitempty"`
-	// tlsSecretName is the Secret with the certificate for host. It may come
-	// later, as from a certificate controller. Without it the App is reached
-	// without TLS.
+	// tlsSecretName is the name of the Secret with the TLS certificate for host. The Secret can be created
+	// later, for example by a certificate controller. If the field is unset, the Ingress has no TLS.
 	TLSSecretName *string `json:"tlsSecretName,omitempty"`
 }
 

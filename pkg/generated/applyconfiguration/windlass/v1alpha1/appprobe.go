@@ -5,10 +5,10 @@ package v1alpha1
 // AppProbeApplyConfiguration represents a declarative configuration of the AppProbe type for use
 // with apply.
 //
-// AppProbe asks by HTTP.
+// AppProbe is a readiness probe by HTTP.
 type AppProbeApplyConfiguration struct {
-	// path is what is asked for, on spec.port. An answer from 200 to 399 means
-	// that the Pod can serve.
+	// path is the path of the HTTP request to spec.port. A Pod gets traffic while the status code of the
+	// response is from 200 to 399.
 	Path *string `json:"path,omitempty"`
 }
 

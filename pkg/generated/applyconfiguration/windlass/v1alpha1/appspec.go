@@ -9,50 +9,56 @@ import (
 // AppSpecApplyConfiguration represents a declarative configuration of the AppSpec type for use
 // with apply.
 //
-// AppSpec says what to run and how it is reached.
+// AppSpec is the desired state of an App: the Pods, and the address at which clients reach them.
 type AppSpecApplyConfiguration struct {
-	// image is the container image. It must run as a user other than root.
+	// image is the container image. It must not run as root. A change replaces the Pods.
 	Image *string `json:"image,omitempty"`
-	// replicas is how many Pods run. 0 stops the App. Without effect while
-	// autoscaling is set. `kubectl scale` sets it.
+	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
+	// set. `kubectl scale` sets this field. Defaults to 1.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// port is the TCP port that the container listens on. The Service has port 80
-	// for it.
+	// port is the TCP port on which the container listens. Port 80 of the Service leads to it. A change
+	// replaces the Pods. Defaults to 8080.
 	Port *int32 `json:"port,omitempty"`
-	// command is the entry point. Defaults to the image's.
+	// command is the entry point of the container. It does not run in a shell. A change replaces the
+	// Pods. Defaults to the entry point of the image.
 	Command []string `json:"command,omitempty"`
-	// args are the arguments of the entry point. Defaults to the image's.
+	// args are the arguments of the entry point. A change replaces the Pods. Defaults to the arguments
+	// in the image, if command is not set.
 	Args []string `json:"args,omitempty"`
-	// env are environment variables. A Secret or ConfigMap that one names must
-	// be there before the App starts, unless it is optional; a change of its
-	// content replaces the Pods.
+	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to
+	// must exist before the App starts, unless the reference is optional. A change of its content
+	// replaces the Pods, and so does a change of this field.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// envFrom are ConfigMaps and Secrets all of whose keys become environment
-	// variables. What holds for those that env names holds for these.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
+	// container. They must exist before the App starts, unless the reference is optional. A change of
+	// their content replaces the Pods, and so does a change of this field.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
-	// config are files, by name, that the container finds in /etc/app, with 524288
-	// characters in total at most. A change replaces the Pods.
+	// config are files by name, which are mounted in the directory /etc/app of the container. They have
+	// at most 524288 characters in total. A change replaces the Pods.
 	Config map[string]string `json:"config,omitempty"`
-	// ingress makes the App reachable from outside of the cluster.
+	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
+	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
-	// autoscaling lets the number of Pods follow their use of CPU. It needs
-	// resources.requests.cpu, or resources.limits.cpu, which then counts as the
-	// request.
+	// autoscaling adjusts the number of Pods to their CPU utilization, by a HorizontalPodAutoscaler. It
+	// requires resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it
+	// is unset, the number of Pods is replicas.
 	Autoscaling *AppAutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
-	// resources are the container's requests and limits.
+	// resources are the resource requests and limits of the container. A change replaces the Pods.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// probe asks each Pod whether it can serve. Without it a Pod serves as soon
-	// as its container runs.
+	// probe is the readiness probe of the Pods. If it is unset, a Pod gets traffic as soon as its
+	// container runs. A change replaces the Pods.
 	Probe *AppProbeApplyConfiguration `json:"probe,omitempty"`
-	// databaseRef names a database of this namespace. The App waits for its
-	// connection Secret and finds it in the environment: DATABASE_URL, and
-	// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD.
+	// databaseRef is a reference to a database in the same namespace. The App waits for the connection
+	// Secret of the database, and gets its values in the environment variables DATABASE_URL, PGHOST,
+	// PGPORT, PGDATABASE, PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes
+	// precedence. A change of the values replaces the Pods, and so does a change of this field.
 	DatabaseRef *DatabaseReferenceApplyConfiguration `json:"databaseRef,omitempty"`
-	// serviceAccountName is the account that the Pods run as. Defaults to the
-	// namespace's default account.
+	// serviceAccountName is the name of the ServiceAccount of the Pods. If it is unset, the Pods use the
+	// default ServiceAccount of the namespace, but do not mount its token. To mount that token, set the
+	// field to default. A change replaces the Pods.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// imagePullSecrets name Secrets in the same namespace with which the image
-	// is pulled.
+	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
+	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 }
 

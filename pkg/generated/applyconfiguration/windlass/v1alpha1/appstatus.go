@@ -10,25 +10,23 @@ import (
 // AppStatusApplyConfiguration represents a declarative configuration of the AppStatus type for use
 // with apply.
 //
-// AppStatus is what was last seen of the App.
+// AppStatus is the observed state of an App. The condition Ready is True if the newest Pods are rolled out
+// and available.
 type AppStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Deploying, Ready or Failed.
+	ConditionedStatusApplyConfiguration `json:""`
+	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
+	// update the Deployment and retries), Deploying (Pods are being created or replaced, or some are not
+	// available), Ready (the newest Pods are rolled out and available) or Failed (a user has to act).
 	Phase *windlassv1alpha1.AppPhase `json:"phase,omitempty"`
-	// conditions are Ready (the newest Pods are rolled out and available),
-	// Progressing, Degraded, and Stalled (only while True).
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// replicas is the number of Pods. While Pods are being replaced it is brought
-	// up to date when the phase or a reason changes.
+	// replicas is the number of Pods. During a rollout, it is updated only when the status or the reason
+	// of the condition Ready changes.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// readyReplicas is the number of Pods that can serve, brought up to date with
-	// replicas.
+	// readyReplicas is the number of ready Pods. It is updated together with replicas.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// selector selects the Pods, for the scale subresource.
+	// selector is the label selector of the Pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
-	// url is where the App is reached: from outside if it has an ingress, else in
-	// the cluster.
+	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
+	// which only clients in the cluster reach.
 	URL *string `json:"url,omitempty"`
 }
 
@@ -42,15 +40,7 @@ func AppStatus() *AppStatusApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithObservedGeneration(value int64) *AppStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
-// WithPhase sets the Phase field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Phase field is set to the value of the last call.
-func (b *AppStatusApplyConfiguration) WithPhase(value windlassv1alpha1.AppPhase) *AppStatusApplyConfiguration {
-	b.Phase = &value
+	b.ConditionedStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 
@@ -62,8 +52,16 @@ func (b *AppStatusApplyConfiguration) WithConditions(values ...*v1.ConditionAppl
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
 		}
-		b.Conditions = append(b.Conditions, *values[i])
+		b.ConditionedStatusApplyConfiguration.Conditions = append(b.ConditionedStatusApplyConfiguration.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithPhase(value windlassv1alpha1.AppPhase) *AppStatusApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

@@ -5,11 +5,11 @@ package v1alpha1
 // DatabaseReferenceApplyConfiguration represents a declarative configuration of the DatabaseReference type for use
 // with apply.
 //
-// DatabaseReference names a database in the same namespace.
+// DatabaseReference is a reference to a Database or an ExternalDatabase in the same namespace.
 type DatabaseReferenceApplyConfiguration struct {
-	// kind is Database or ExternalDatabase.
+	// kind is the kind of the database: Database (the default) or ExternalDatabase.
 	Kind *string `json:"kind,omitempty"`
-	// name is the database's. Its connection Secret is called <name>-credentials.
+	// name is the name of the database. Its connection Secret is called <name>-credentials.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -10,40 +10,42 @@ import (
 // DatabaseSpecApplyConfiguration represents a declarative configuration of the DatabaseSpec type for use
 // with apply.
 //
-// DatabaseSpec says which PostgreSQL to run, and on what.
+// DatabaseSpec is the desired state of a Database: the PostgreSQL server, and the volume for its data.
 type DatabaseSpecApplyConfiguration struct {
-	// version is PostgreSQL's major version. It cannot be changed: PostgreSQL does not
-	// read the data of another major version.
+	// version is the major version of PostgreSQL. It cannot be changed, because PostgreSQL does not read
+	// the data of another major version.
 	Version *string `json:"version,omitempty"`
-	// image is the container image, to run a minor version of your choice or from
-	// another registry. It must be of the major version, have a shell and PostgreSQL's
-	// programs in PATH, and know a user 999, as Docker's official Debian images do.
-	// Defaults to postgres:<version>.
+	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another
+	// registry. The image must have the major version in the field version, the programs of PostgreSQL
+	// in PATH, a shell, and a user with the ID 999, like the official Debian images of Docker. A change
+	// restarts PostgreSQL. Defaults to postgres:<version>. The operator's flag
+	// --postgresql-image sets another name in place of postgres.
 	Image *string `json:"image,omitempty"`
-	// storage is the volume that holds the data.
+	// storage is the volume for the data.
 	Storage *DatabaseStorageApplyConfiguration `json:"storage,omitempty"`
-	// databaseName is the database that the owner finds there. Another name makes
-	// another database beside the first, which stays as it is.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
+	// creates a database with the new name, and the former database stays as it is. A change restarts
+	// PostgreSQL. Defaults to app.
 	DatabaseName *string `json:"databaseName,omitempty"`
-	// owner is the role that owns the database and connects to it. Another name makes
-	// another role, to which all goes over that former owners own in the database;
-	// they can no longer log in.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
+	// If it is changed, the operator creates a role with the new name, which gets everything that former
+	// owners own in the database. Former owners can no longer log in. A change restarts PostgreSQL.
+	// Defaults to app.
 	Owner *string `json:"owner,omitempty"`
-	// ownerAttributes are what the owner may do beyond its own database. CreateDB and
-	// CreateRole together let ExternalDatabases be kept on this server, with this one's
-	// Secret. On versions 14 and 15 a role with CreateRole can give itself every right
-	// but a superuser's, and run programs in the container. A change restarts
-	// PostgreSQL.
+	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
+	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
+	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
+	// rights of a superuser, and run programs in the container. A change restarts PostgreSQL. Defaults
+	// to none.
 	OwnerAttributes []windlassv1alpha1.OwnerAttribute `json:"ownerAttributes,omitempty"`
-	// parameters are settings of the server (https://www.postgresql.org/docs/current/runtime-config.html),
-	// with names in lower case. A change restarts PostgreSQL.
+	// parameters are settings of the server, by their names in lower case
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change restarts PostgreSQL.
 	Parameters map[string]windlassv1alpha1.ParameterValue `json:"parameters,omitempty"`
-	// resources are the requests and limits of the container. A change restarts
-	// PostgreSQL.
+	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// deletionPolicy is what becomes of the volume when the Database is deleted:
-	// Retain leaves it, for a Database that is later made under the same name; Delete
-	// deletes it. What it says at the last moment counts.
+	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
+	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
+	// and its data. The field can still be changed while the Database is being deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

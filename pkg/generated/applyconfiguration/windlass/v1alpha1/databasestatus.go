@@ -11,20 +11,18 @@ import (
 // DatabaseStatusApplyConfiguration represents a declarative configuration of the DatabaseStatus type for use
 // with apply.
 //
-// DatabaseStatus is what was last seen of the Database.
+// DatabaseStatus is the observed state of a Database. The condition Ready is True if PostgreSQL accepts
+// connections with the values in the Secret.
 type DatabaseStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Deploying, Ready or Failed.
+	ConditionedStatusApplyConfiguration `json:""`
+	// phase is Pending (the operator could not create all objects yet, and retries), Deploying
+	// (PostgreSQL is starting), Ready (PostgreSQL accepts connections) or Failed (a user has to act).
 	Phase *windlassv1alpha1.DatabasePhase `json:"phase,omitempty"`
-	// conditions are Ready (PostgreSQL takes connections with what the Secret says),
-	// Progressing, Degraded, and Stalled (only while True).
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// binding names the Secret to connect with, as the Service Binding
-	// specification has it (https://servicebinding.io).
+	// binding is a reference to the connection Secret, as the Service Binding specification defines it
+	// (https://servicebinding.io).
 	Binding *SecretBindingApplyConfiguration `json:"binding,omitempty"`
-	// storage is the size that the volume has. spec.storage.size may be set back to it
-	// while the volume has not grown, or cannot.
+	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
+	// grow, spec.storage.size can be set back to this size.
 	Storage *resource.Quantity `json:"storage,omitempty"`
 }
 
@@ -38,15 +36,7 @@ func DatabaseStatus() *DatabaseStatusApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *DatabaseStatusApplyConfiguration) WithObservedGeneration(value int64) *DatabaseStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
-// WithPhase sets the Phase field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Phase field is set to the value of the last call.
-func (b *DatabaseStatusApplyConfiguration) WithPhase(value windlassv1alpha1.DatabasePhase) *DatabaseStatusApplyConfiguration {
-	b.Phase = &value
+	b.ConditionedStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 
@@ -58,8 +48,16 @@ func (b *DatabaseStatusApplyConfiguration) WithConditions(values ...*v1.Conditio
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
 		}
-		b.Conditions = append(b.Conditions, *values[i])
+		b.ConditionedStatusApplyConfiguration.Conditions = append(b.ConditionedStatusApplyConfiguration.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *DatabaseStatusApplyConfiguration) WithPhase(value windlassv1alpha1.DatabasePhase) *DatabaseStatusApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

@@ -9,12 +9,13 @@ import (
 // DatabaseStorageApplyConfiguration represents a declarative configuration of the DatabaseStorage type for use
 // with apply.
 //
-// DatabaseStorage is a volume.
+// DatabaseStorage is the volume of a Database.
 type DatabaseStorageApplyConfiguration struct {
-	// size is how much the volume holds, at least. It may grow if the class allows
-	// that, and never shrinks.
+	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to
+	// grow. It cannot be reduced below the size of the volume.
 	Size *resource.Quantity `json:"size,omitempty"`
-	// storageClassName is the StorageClass of the volume. Defaults to the cluster's.
+	// storageClassName is the name of the StorageClass of the volume. It cannot be changed. Defaults to
+	// the default StorageClass of the cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

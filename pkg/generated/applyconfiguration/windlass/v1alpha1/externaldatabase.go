@@ -11,8 +11,8 @@ import (
 // ExternalDatabaseApplyConfiguration represents a declarative configuration of the ExternalDatabase type for use
 // with apply.
 //
-// ExternalDatabase is a role and a database on a PostgreSQL server that runs
-// elsewhere, and the Secret to connect with.
+// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect
+// with.
 type ExternalDatabaseApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -9,25 +9,30 @@ import (
 // ExternalDatabaseSpecApplyConfiguration represents a declarative configuration of the ExternalDatabaseSpec type for use
 // with apply.
 //
-// ExternalDatabaseSpec says which role and database to keep on which server.
+// ExternalDatabaseSpec is the desired state of an ExternalDatabase: the role and the database, and the
+// server that has them.
 type ExternalDatabaseSpecApplyConfiguration struct {
-	// connectionSecretRef names the Secret, in the same namespace, to reach the server
-	// with, as a role that may create roles and databases. It has the key uri, or the
-	// keys host, port (5432), username, password and dbname (postgres), and may have
-	// sslmode (verify-full by default) and ca (a certificate in PEM form).
+	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
+	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
+	// port (defaults to 5432), username, password, dbname (defaults to postgres), sslmode (defaults to
+	// verify-full) and ca (certificates in PEM form). It can have the key uri instead of host and
+	// username; values in uri take precedence over the other keys. A change of the Secret takes effect
+	// at once.
 	ConnectionSecretRef *SecretReferenceApplyConfiguration `json:"connectionSecretRef,omitempty"`
-	// databaseName is the database to keep on the server. It cannot be changed.
+	// databaseName is the name of the database on the server. It has at most 63 bytes. It cannot be
+	// changed.
 	DatabaseName *string `json:"databaseName,omitempty"`
-	// owner is the role that owns the database and connects to it. It cannot be
-	// changed. Defaults to databaseName.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
+	// It cannot be changed. Defaults to databaseName.
 	Owner *string `json:"owner,omitempty"`
-	// extensions are made in the database if they are not there. One that is taken off
-	// the list stays, since its types may be in use.
+	// extensions are the PostgreSQL extensions that the database must have. The operator creates missing
+	// extensions. An extension that is removed from the list stays in the database, because its types
+	// may be in use. Defaults to none.
 	Extensions []windlassv1alpha1.ExtensionName `json:"extensions,omitempty"`
-	// deletionPolicy is what becomes of role and database when the ExternalDatabase is
-	// deleted: Retain leaves both, without asking the server; Delete deletes them, and
-	// holds the ExternalDatabase until that is done. What it says at the last moment
-	// counts.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is
+	// deleted. Retain (the default) leaves both, without a connection to the server. Delete deletes
+	// both, and the ExternalDatabase stays until they are deleted. The field can still be changed while
+	// the ExternalDatabase is being deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

@@ -10,20 +10,18 @@ import (
 // ExternalDatabaseStatusApplyConfiguration represents a declarative configuration of the ExternalDatabaseStatus type for use
 // with apply.
 //
-// ExternalDatabaseStatus is what was last seen of the ExternalDatabase.
+// ExternalDatabaseStatus is the observed state of an ExternalDatabase. The condition Ready is True if the
+// owner can connect with the values in the Secret that binding names.
 type ExternalDatabaseStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Ready or Failed.
+	ConditionedStatusApplyConfiguration `json:""`
+	// phase is Pending (the connection Secret or the server is not available), Ready (the owner can
+	// connect) or Failed (a user has to act).
 	Phase *windlassv1alpha1.ExternalDatabasePhase `json:"phase,omitempty"`
-	// conditions are Ready (the owner can connect with what the Secret says),
-	// Progressing, Degraded, and Stalled (only while True).
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// binding names the Secret to connect with, as the Service Binding
-	// specification has it (https://servicebinding.io).
+	// binding is a reference to the Secret with which the owner connects, as the Service Binding
+	// specification defines it (https://servicebinding.io).
 	Binding *SecretBindingApplyConfiguration `json:"binding,omitempty"`
-	// externalID tells the database from every other: the server's system identifier,
-	// a slash, and the database's OID there.
+	// externalID identifies the database: the system identifier of the server, a slash, and the OID of
+	// the database.
 	ExternalID *string `json:"externalID,omitempty"`
 }
 
@@ -37,15 +35,7 @@ func ExternalDatabaseStatus() *ExternalDatabaseStatusApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *ExternalDatabaseStatusApplyConfiguration) WithObservedGeneration(value int64) *ExternalDatabaseStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
-// WithPhase sets the Phase field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Phase field is set to the value of the last call.
-func (b *ExternalDatabaseStatusApplyConfiguration) WithPhase(value windlassv1alpha1.ExternalDatabasePhase) *ExternalDatabaseStatusApplyConfiguration {
-	b.Phase = &value
+	b.ConditionedStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 
@@ -57,8 +47,16 @@ func (b *ExternalDatabaseStatusApplyConfiguration) WithConditions(values ...*v1.
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
 		}
-		b.Conditions = append(b.Conditions, *values[i])
+		b.ConditionedStatusApplyConfiguration.Conditions = append(b.ConditionedStatusApplyConfiguration.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *ExternalDatabaseStatusApplyConfiguration) WithPhase(value windlassv1alpha1.ExternalDatabasePhase) *ExternalDatabaseStatusApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

@@ -11,8 +11,8 @@ import (
 // PlatformApplyConfiguration represents a declarative configuration of the Platform type for use
 // with apply.
 //
-// Platform is made of components, each an App, a Database, an ExternalDatabase or an
-// At, which start in the order in which they depend on each other.
+// Platform consists of components, which are Apps, Databases, ExternalDatabases and Ats. The operator
+// starts them in the order of their dependencies.
 type PlatformApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -12,22 +12,24 @@ import (
 //
 // PlatformComponent is an App, a Database, an ExternalDatabase or an At.
 type PlatformComponentApplyConfiguration struct {
-	// name is that of the component in this Platform.
+	// name is the name of the component. It is unique in the Platform.
 	Name *windlassv1alpha1.ComponentName `json:"name,omitempty"`
-	// managementState is Managed (the child is kept as it is written here), Removed
-	// (it is deleted) or Unmanaged (it is let go: nothing is written to it, it stays
-	// when the Platform is deleted, and Managed takes it back).
+	// managementState is Managed (the child is created, and kept in the desired state), Removed (the
+	// child is deleted) or Unmanaged (the child is released: the operator does not change it, and it
+	// stays when the Platform is deleted). If an Unmanaged component becomes Managed, the operator
+	// brings its child to the desired state again. Defaults to Managed.
 	ManagementState *windlassv1alpha1.ManagementState `json:"managementState,omitempty"`
-	// dependsOn are the components that must be Ready before this one is started. They
-	// are removed after it.
+	// dependsOn are the names of the components that must be Ready before this component starts. They
+	// are removed after this component.
 	DependsOn []windlassv1alpha1.ComponentName `json:"dependsOn,omitempty"`
-	// app makes the component an App.
+	// app is the spec of an App. It makes the component an App.
 	App *AppSpecApplyConfiguration `json:"app,omitempty"`
-	// database makes the component a Database.
+	// database is the spec of a Database. It makes the component a Database.
 	Database *DatabaseSpecApplyConfiguration `json:"database,omitempty"`
-	// externalDatabase makes the component an ExternalDatabase.
+	// externalDatabase is the spec of an ExternalDatabase. It makes the component an ExternalDatabase.
 	ExternalDatabase *ExternalDatabaseSpecApplyConfiguration `json:"externalDatabase,omitempty"`
-	// at makes the component an At. It is Ready once its command has ended well.
+	// at is the spec of an At. It makes the component an At, which is Ready once its command has
+	// succeeded.
 	At *v1.AtSpecApplyConfiguration `json:"at,omitempty"`
 }
 

@@ -9,23 +9,23 @@ import (
 // PlatformComponentStatusApplyConfiguration represents a declarative configuration of the PlatformComponentStatus type for use
 // with apply.
 //
-// PlatformComponentStatus is what was last seen of a component.
+// PlatformComponentStatus is the observed state of a component.
 type PlatformComponentStatusApplyConfiguration struct {
-	// name is that of the component.
+	// name is the name of the component.
 	Name *windlassv1alpha1.ComponentName `json:"name,omitempty"`
-	// kind is App, Database, ExternalDatabase or At.
+	// kind is the kind of the component: App, Database, ExternalDatabase or At.
 	Kind *string `json:"kind,omitempty"`
-	// managementState is that of the spec; Managed for one that is Unmanaged and not let
-	// go yet; Removed for one that is not in the spec any more.
+	// managementState is the managementState in the spec, with two exceptions: it is Managed while an
+	// Unmanaged component is not released yet, and Removed if the component is no longer in the spec.
 	ManagementState *windlassv1alpha1.ManagementState `json:"managementState,omitempty"`
-	// phase is Waiting, Removing, Removed, Absent or that of the child, which begins
-	// with Pending.
+	// phase is the phase of the child, or Waiting (for other components or the namespace), Removing (the
+	// child is being deleted), Removed (the component is Removed and has no child) or Absent (the
+	// component is Unmanaged and has no child).
 	Phase *windlassv1alpha1.PlatformComponentPhase `json:"phase,omitempty"`
-	// reason is that of the child's condition Ready or, where the component waits, of
-	// that.
+	// reason is the reason of the child's condition Ready, or the reason why the component waits.
 	Reason *string `json:"reason,omitempty"`
-	// message is that of the child's condition Ready, or says for what the component
-	// waits.
+	// message is the message of the child's condition Ready, or says what the component waits for or
+	// which error occurred. It has at most 1024 bytes.
 	Message *string `json:"message,omitempty"`
 }
 

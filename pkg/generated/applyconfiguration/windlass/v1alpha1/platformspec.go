@@ -5,15 +5,15 @@ package v1alpha1
 // PlatformSpecApplyConfiguration represents a declarative configuration of the PlatformSpec type for use
 // with apply.
 //
-// PlatformSpec says which components there are, and where.
+// PlatformSpec is the desired state of a Platform: its components, and their namespace.
 type PlatformSpecApplyConfiguration struct {
-	// namespace is where the components are. It is made once if there is none, and never
-	// deleted. It cannot be changed. It must be neither one of Kubernetes' own, kube-*, nor
-	// that of the operator.
+	// namespace is the name of the namespace of the components. The operator creates the namespace once
+	// if it does not exist, and never deletes it. The name must not begin with kube-, and the namespace
+	// must not be one that the operator itself uses. The field cannot be changed.
 	Namespace *string `json:"namespace,omitempty"`
-	// components are what the Platform is made of. The child of each is called
-	// <platform>-<component>. One that is taken off the list is removed, unless it is
-	// Unmanaged.
+	// components are the components of the Platform. The child of a component is called
+	// <platform>-<component>. If a component is removed from the list, its child is deleted, unless the
+	// component is Unmanaged.
 	Components []PlatformComponentApplyConfiguration `json:"components,omitempty"`
 }
 

@@ -11,27 +11,27 @@ import (
 // PlatformStatusApplyConfiguration represents a declarative configuration of the PlatformStatus type for use
 // with apply.
 //
-// PlatformStatus is what was last seen of the Platform.
+// PlatformStatus is the observed state of a Platform. The condition Ready is True if every Managed
+// component is Ready, and every Removed component is deleted.
 type PlatformStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that this status speaks of.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Deploying, Ready, Failed or Deleting.
+	ConditionedStatusApplyConfiguration `json:""`
+	// phase is Pending (the namespace could not be created yet, or is being deleted), Deploying
+	// (components are being started, changed or removed), Ready (every Managed component is Ready, and
+	// every Removed component is deleted), Failed (a user has to act) or Deleting (the Platform is being
+	// deleted).
 	Phase *windlassv1alpha1.PlatformPhase `json:"phase,omitempty"`
-	// conditions are Ready (every Managed component is Ready, and every Removed one is
-	// gone), Progressing, Degraded, and Stalled (only while True).
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// namespaceUID is the UID of the namespace when it was last there, and empty as long as
-	// it was never there. A namespace that was there and is gone is not made again: what
-	// isolated it, such as labels, quotas, policies and role bindings, went with it.
+	// namespaceUID is the UID of the namespace that existed last. It is empty if the namespace has never
+	// existed. If the namespace is deleted, the operator does not create it again, because its labels,
+	// quotas, policies and role bindings, which isolated it, were deleted with it.
 	NamespaceUID *types.UID `json:"namespaceUID,omitempty"`
-	// managedComponents is how many components are Managed.
+	// managedComponents is the number of Managed components.
 	ManagedComponents *int32 `json:"managedComponents,omitempty"`
-	// readyComponents is how many of those are Ready.
+	// readyComponents is the number of Managed components that are Ready.
 	ReadyComponents *int32 `json:"readyComponents,omitempty"`
-	// components are those of the spec, in its order, and after them those that are
-	// not in the spec any more, until they are gone. The child of a component is made only
-	// once the component is listed here, and what is listed neither here nor in the spec is
-	// none of the Platform's.
+	// components are the components of the spec, in the same order, followed by the components that were
+	// removed from the spec and whose children still exist. The operator lists a component here before
+	// it creates the child. An object belongs to the Platform only if its component is in the spec or in
+	// this list.
 	Components []PlatformComponentStatusApplyConfiguration `json:"components,omitempty"`
 }
 
@@ -45,15 +45,7 @@ func PlatformStatus() *PlatformStatusApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *PlatformStatusApplyConfiguration) WithObservedGeneration(value int64) *PlatformStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
-// WithPhase sets the Phase field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Phase field is set to the value of the last call.
-func (b *PlatformStatusApplyConfiguration) WithPhase(value windlassv1alpha1.PlatformPhase) *PlatformStatusApplyConfiguration {
-	b.Phase = &value
+	b.ConditionedStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 
@@ -65,8 +57,16 @@ func (b *PlatformStatusApplyConfiguration) WithConditions(values ...*v1.Conditio
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
 		}
-		b.Conditions = append(b.Conditions, *values[i])
+		b.ConditionedStatusApplyConfiguration.Conditions = append(b.ConditionedStatusApplyConfiguration.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *PlatformStatusApplyConfiguration) WithPhase(value windlassv1alpha1.PlatformPhase) *PlatformStatusApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

@@ -5,9 +5,9 @@ package v1alpha1
 // SecretBindingApplyConfiguration represents a declarative configuration of the SecretBinding type for use
 // with apply.
 //
-// SecretBinding names a Secret in the same namespace.
+// SecretBinding is a reference to a Secret in the same namespace.
 type SecretBindingApplyConfiguration struct {
-	// name is the Secret's.
+	// name is the name of the Secret.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -5,9 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MemcachedSpec says which servers to run.
+// MemcachedSpec is the desired state of a Memcached.
 type MemcachedSpec struct {
-	// replicas is the number of servers. Each has items of its own.
+	// replicas is the number of servers. Each server has its own items.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -32,8 +32,8 @@ type MemcachedSpec struct {
 	MemoryMegabytes int32 `json:"memoryMegabytes,omitempty"`
 
 	// argumentsFrom names a ConfigMap. Its key "arguments" has further arguments of the command
-	// memcached, separated by white space. The servers start once it exists, and are replaced when
-	// the arguments change.
+	// memcached, separated by white space. The servers start once the ConfigMap exists, and are
+	// replaced when the arguments change.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(self.name) > 0",message="argumentsFrom needs the name of a ConfigMap"
@@ -42,12 +42,12 @@ type MemcachedSpec struct {
 
 // MemcachedStatus is the observed state of the servers.
 type MemcachedStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Progressing, Degraded, and Stalled (only while True).
+	// conditions are Ready, Progressing, Degraded, and Stalled (present only while it is True).
 	//
 	// +optional
 	// +listType=map
@@ -59,7 +59,7 @@ type MemcachedStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of Pods that serve.
+	// readyReplicas is the number of ready Pods.
 	//
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
@@ -70,7 +70,7 @@ type MemcachedStatus struct {
 	Selector string `json:"selector,omitempty"`
 }
 
-// Memcached is a number of memcached servers, whose addresses a headless Service resolves to.
+// Memcached is a set of memcached servers behind a headless Service.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -83,7 +83,7 @@ type MemcachedStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be one of a Service: 63 characters at most, lower-case letters, digits and '-', beginning with a letter"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be valid for a Service: at most 63 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
 type Memcached struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

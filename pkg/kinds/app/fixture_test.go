@@ -1,0 +1,115 @@
+package app
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+)
+
+const (
+	createDeployment = "create deployments default/web"
+	createService    = "create services default/web"
+	updateStatus     = "update apps/status default/web"
+)
+
+// example returns an App with the defaults of the schema, after the given changes.
+func example(changes ...func(*v1alpha1.App)) *v1alpha1.App {
+	app := &v1alpha1.App{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "app-uid", ResourceVersion: "1", Generation: 1},
+		Spec:       v1alpha1.AppSpec{Image: "web:1", Replicas: ptr.To[int32](1), Port: 8080},
+	}
+	for _, change := range changes {
+		change(app)
+	}
+	return app
+}
+
+// withDatabase adds a reference to the Database db.
+func withDatabase(app *v1alpha1.App) {
+	app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
+}
+
+// withAllChildren changes an App so that it has all children, and refers to the Database db.
+func withAllChildren(app *v1alpha1.App) {
+	withDatabase(app)
+	app.Spec.Config = map[string]string{"mode": "fast"}
+	app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
+	app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
+}
+
+// secret returns a Secret with the given name, as a user creates it.
+func secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "5"}, Data: map[string][]byte{"uri": []byte("canary")}}
+}
+
+// managed returns a Secret with the given name and the label managed-by, as the operator creates it.
+func managed(name string) *corev1.Secret {
+	s := secret(name)
+	s.Labels = map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
+	return s
+}
+
+// fixture reconciles an App on fake clientsets.
+type fixture struct {
+	*kindtest.Fixture[*v1alpha1.App]
+}
+
+func newFixture(t testing.TB, app *v1alpha1.App, others ...runtime.Object) fixture {
+	t.Helper()
+	declared := func(c kinds.Cluster, _ controller.Runtime) (controller.Kind[*v1alpha1.App], error) { return declare(c) }
+	return fixture{kindtest.New(t, declared, app, others...)}
+}
+
+// readyFixture returns a fixture whose App, with the given changes, is Ready. The caches hold all stored
+// objects.
+func readyFixture(t testing.TB, changes ...func(*v1alpha1.App)) fixture {
+	t.Helper()
+	f := newFixture(t, example(changes...), secret("db-credentials"))
+	for range 3 {
+		if r := f.Reconcile(); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		f.rollOut()
+	}
+	f.Observe()
+	return f
+}
+
+// deployment returns the stored Deployment, or nil.
+func (f fixture) deployment() *appsv1.Deployment {
+	return kindtest.Get[*appsv1.Deployment](f.Cluster, "default", "web")
+}
+
+func (f fixture) changeDeployment(change func(*appsv1.Deployment)) {
+	kindtest.Change(f.Cluster, "default", "web", change)
+}
+
+// rollOut sets the status that the Deployment has after a complete rollout.
+func (f fixture) rollOut() {
+	f.changeDeployment(func(d *appsv1.Deployment) {
+		d.Status = rolledOut(*d.Spec.Replicas)
+		d.Status.ObservedGeneration = d.Generation
+	})
+}
+
+// rolledOut returns the status of a Deployment with the given number of replicas after a complete rollout.
+func rolledOut(replicas int32) appsv1.DeploymentStatus {
+	return appsv1.DeploymentStatus{
+		Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+	}
+}
+
+// secretReads returns the number of requests that read Secrets.
+func (f fixture) secretReads() int { return controllertest.Reads(f.Kube.Actions(), "secrets") }
