@@ -14,7 +14,7 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// atSubject are Ats that are due already.
+// atSubject is the kind At. The scheduled times of the Ats are in the past.
 var atSubject = subject{
 	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 3,
 	name:   atName,
@@ -23,7 +23,7 @@ var atSubject = subject{
 
 func atName(i int) string { return fmt.Sprintf("at-%05d", i) }
 
-// past is a time that is over, and never one that does not come.
+// past is a time in the past, and never a time that the benchmark does not reach.
 var past, never = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (l *lab) createAt(ctx context.Context, i int, due time.Time) error {
@@ -34,15 +34,15 @@ func (l *lab) createAt(ctx context.Context, i int, due time.Time) error {
 	return err
 }
 
-// crowd is what becomes of Ats that are due at one instant.
+// crowd is a measurement with Ats that are due at the same instant.
 type crowd struct {
 	Ats int
-	// Last is how long after the instant the last Pod is there.
+	// Last is the time from that instant until the last Pod exists.
 	Last time.Duration
 }
 
-// dueTogether has a contestant wait for an instant at which so many Ats are due. From then
-// on another may do its work.
+// dueTogether measures a contestant with Ats that are all due at the same instant. If instead is not nil,
+// instead does the work of the contestant from that instant on.
 func (l *lab) dueTogether(ctx context.Context, dir string, c contestant, ats int, instead deputy) (crowd, error) {
 	result := crowd{Ats: ats}
 	late, err := l.waitedFor(ctx, dir, c, ats, 0, func(int) time.Duration { return 0 }, instead)
@@ -52,38 +52,39 @@ func (l *lab) dueTogether(ctx context.Context, dir string, c contestant, ats int
 	return result, err
 }
 
-// deputy does what a contestant would from an instant on.
+// deputy does the work of a contestant from an instant on.
 type deputy func(ctx context.Context, instant time.Time) error
 
-// lateness is how late the Pods of Ats are that are due one after the other.
+// lateness has the delays of the Pods of Ats that are due one after the other.
 type lateness struct {
+	// Idle is the number of Ats that are not due. Late are the delays, in the order of the Ats.
 	Idle int
-	// Late are times in the order of the Ats.
 	Late []time.Duration
 }
 
-// percentile is what so many of a hundred Pods are at most late.
+// percentile returns the p-th percentile of the delays.
 func (l lateness) percentile(p int) time.Duration {
 	sorted := slices.Sorted(slices.Values(l.Late))
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
-// How many Ats are due one after the other, and how many in a second.
+// manyAts is the number of Ats that are due one after the other, and perSecond how many are due in each
+// second.
 const manyAts, perSecond = 600, 10
 
-// dueInTurn measures it beside so many Ats that are not due.
+// dueInTurn measures the lateness of a contestant that also has idle Ats, which are not due.
 func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int) (lateness, error) {
 	late, err := l.waitedFor(ctx, dir, c, manyAts, idle, func(i int) time.Duration { return time.Duration(i/perSecond) * time.Second }, nil)
 	return lateness{idle, late}, err
 }
 
-// createdPerSecond is how many Ats an API server takes in a second at least, while
-// somebody says of each that it waits; ahead is how long there is beside that.
+// createdPerSecond is the minimum number of Ats that can be created in a second, while a contestant writes
+// their statuses. ahead is additional time before the first At is due.
 const createdPerSecond, ahead = 60, 10 * time.Second
 
-// waitedFor has a contestant wait for Ats, beside some that are not due, and returns how
-// late their Pods are. in is when, after the first, each is due. With a deputy the
-// contestant is gone by then.
+// waitedFor creates Ats for a contestant, in addition to idle Ats that are not due, and returns the delays of
+// their Pods. in returns the time from the first scheduled time to the scheduled time of At i. If there is a
+// deputy, the contestant is stopped before the first At is due, and the deputy takes its place.
 func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle int, in func(i int) time.Duration, instead deputy) ([]time.Duration, error) {
 	if err := l.wipe(ctx); err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 		return nil, err
 	}
 	if late := time.Since(first); late > 0 {
-		return nil, fmt.Errorf("%d Ats were there %v after the first of them was due: this machine is too slow", ats, late)
+		return nil, fmt.Errorf("%d Ats existed only %v after the first of them was due: this machine is too slow", ats, late)
 	}
 	if instead == nil {
 		return lateOf(living, pods, ats, due)
@@ -127,7 +128,7 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 	return lateByDeputy(ctx, pods, ats, due, instead)
 }
 
-// lateByDeputy is lateOf while a deputy works.
+// lateByDeputy returns the result of lateOf while a deputy works.
 func lateByDeputy(ctx context.Context, pods watch.Interface, ats int, due func(i int) time.Time, instead deputy) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -138,14 +139,14 @@ func lateByDeputy(ctx context.Context, pods watch.Interface, ats int, due func(i
 		}
 	})
 	late, err := lateOf(ctx, pods, ats, due)
-	working.Wait() // for events, which come after what they tell of
+	working.Wait() // the deputy sends Events after the Pods
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	return late, err
 }
 
-// lateOf is how long after it was due the Pod of each At came.
+// lateOf returns, for each At, the delay from its scheduled time to the creation of its Pod.
 func lateOf(ctx context.Context, pods watch.Interface, ats int, due func(i int) time.Time) ([]time.Duration, error) {
 	number := map[string]int{}
 	for i := range ats {
@@ -158,7 +159,7 @@ func lateOf(ctx context.Context, pods watch.Interface, ats int, due func(i int) 
 			return nil, context.Cause(ctx)
 		case e, ok := <-pods.ResultChan():
 			if !ok {
-				return nil, fmt.Errorf("a watch has ended when %d Pods were missing", len(number))
+				return nil, fmt.Errorf("the watch of Pods ended when %d Pods were missing", len(number))
 			}
 			if e.Type == watch.Error {
 				return nil, fmt.Errorf("watching Pods: %v", e.Object)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// options are what the bench is asked for.
+// options holds the flags of the command, and the state of a run of the benchmark.
 type options struct {
 	turns      int
-	made, rest []int // numbers of Apps
+	made, rest []int // numbers of Apps to create, and at rest
 	ats        []int
 	idle       int
 	out, docs  string
@@ -32,15 +32,15 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{begun: time.Now()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.turns, "turns", 3, "turns of each contestant; of Ats that are due together, and of starts, with the most alone, and one with fewer")
-	flags.IntVar(&o.idle, "idle", 20000, "how many Ats are not due while others are")
-	ats := flags.String("ats", "1250,2500,5000,10000", "how many Ats are due at one instant")
-	made := flags.String("made", "500,1000,2000,5000", "how many Apps are made in a turn")
-	rest := flags.String("rest", "1000,2500,5000,20000", "how many Apps are at rest")
+	flags.IntVar(&o.turns, "turns", 3, "number of turns of each contestant; for starts and for Ats that are due together, only the largest number of objects has several turns")
+	flags.IntVar(&o.idle, "idle", 20000, "number of Ats that are not due while others are")
+	ats := flags.String("ats", "1250,2500,5000,10000", "numbers of Ats that are due at one instant")
+	made := flags.String("made", "500,1000,2000,5000", "numbers of Apps that are created in a turn")
+	rest := flags.String("rest", "1000,2500,5000,20000", "numbers of Apps at rest")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
-	flags.StringVar(&o.docs, "docs", "docs", "directory of the page that is written; empty for none")
-	flags.StringVar(&o.controller, "controller", "bin/controller", "the operator")
-	flags.StringVar(&o.only, "only", "", "measure this alone: engine, made, at, late, foreign, rest or profile, or nothing, and have of all else what results.json says")
+	flags.StringVar(&o.docs, "docs", "docs", "directory of the page; if it is empty, no page is written")
+	flags.StringVar(&o.controller, "controller", "bin/controller", "binary of the operator")
+	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, profile or nothing; the others are read from results.json")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -57,14 +57,14 @@ func numbers(text string) (all []int, err error) {
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 1 || len(all) > 0 && n <= all[len(all)-1] {
-			return nil, fmt.Errorf("numbers are like 100,1000, and grow: not %q", text)
+			return nil, fmt.Errorf("%q must be increasing numbers such as 100,1000", text)
 		}
 		all = append(all, n)
 	}
 	return all, nil
 }
 
-// bench does all that was asked for, and writes what came of it.
+// bench takes the measurements that the arguments select, and writes the results.
 func bench(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
@@ -87,11 +87,11 @@ func bench(ctx context.Context, args []string) error {
 	return o.results.report(o.docs)
 }
 
-// file holds the results.
+// file returns the path of the results.
 func (o *options) file() string { return filepath.Join(o.out, "results.json") }
 
-// measure takes the measures, one after the other on one API server, and keeps the results
-// of each: what comes later may fail.
+// measure takes the measurements, one after the other on one API server. It stores the results after each
+// measurement, because the next one may fail.
 func (o *options) measure(ctx context.Context) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
@@ -133,13 +133,13 @@ func (o *options) measure(ctx context.Context) error {
 			return err
 		}
 		if err := m.take(ctx); err != nil {
-			return fmt.Errorf("measure %s: %w", m.name, err)
+			return fmt.Errorf("taking the measurement %s: %w", m.name, err)
 		}
 		after, err := machineTimeNow()
 		if err != nil {
 			return err
 		}
-		if m.name != "profile" { // which is on no page
+		if m.name != "profile" { // the page has no profiles
 			o.results.Begun[m.name], o.results.Stolen[m.name] = o.begun, after.stolenSince(before)
 		}
 		if err := o.results.write(o.file()); err != nil {
@@ -149,12 +149,12 @@ func (o *options) measure(ctx context.Context) error {
 	return nil
 }
 
-// tell prints what was measured, and when.
+// tell prints a message with the time since the start.
 func (o *options) tell(format string, args ...any) {
 	fmt.Printf("%8s  %s\n", time.Since(o.begun).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// turnsOf is how many turns there are of a size: of all but the largest one.
+// turnsOf returns the number of turns for a size: o.turns for the largest size, and 1 for all others.
 func (o *options) turnsOf(size int, sizes []int) int {
 	if size == sizes[len(sizes)-1] {
 		return o.turns
@@ -162,7 +162,7 @@ func (o *options) turnsOf(size int, sizes []int) int {
 	return 1
 }
 
-// measureMade has all, in turns, see to Apps that wait for it.
+// measureMade measures how all contestants, in turns, create the children of waiting Apps.
 func (o *options) measureMade(ctx context.Context) error {
 	o.results.Tape = strings.Split(strings.TrimSpace(o.tape.String()), "\n")
 	o.results.Turns = map[string][]turn{}
@@ -176,26 +176,26 @@ func (o *options) measureMade(ctx context.Context) error {
 	}
 	floor := floorOf(self, file)
 	if _, err := o.lab.see(ctx, appSubject, o.out, floor, o.made[0], o.lab.Kubeconfig()); err != nil {
-		return err // it does not count: the first would find an API server that has done nothing yet
+		return err // a warm-up, which does not count: the API server has just started
 	}
 	all := append(slices.Clone(o.who), floor)
 	for _, apps := range o.made {
 		for n := range o.turns {
 			for i := range all {
-				c := all[(n+i)%len(all)] // so that each follows others, and begins once
+				c := all[(n+i)%len(all)] // another contestant begins each round
 				t, err := o.lab.see(ctx, appSubject, o.out, c, apps, o.lab.Kubeconfig())
 				if err != nil {
 					return err
 				}
 				o.results.Turns[c.name] = append(o.results.Turns[c.name], t)
-				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v, and %v of the API server", n+1, o.turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU, t.Server.Round(time.Millisecond))
+				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v, CPU time of the API server %v", n+1, o.turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU, t.Server.Round(time.Millisecond))
 			}
 		}
 	}
 	return nil
 }
 
-// measureAts has Windlass, and in turns the floor, start the Pods of Ats.
+// measureAts measures how Windlass and the floor, in turns, create the Pods of Ats that are due together.
 func (o *options) measureAts(ctx context.Context) error {
 	o.results.Crowds, o.results.CrowdFloors = nil, nil
 	t, err := o.lab.record(ctx, atSubject, o.out, o.who[0])
@@ -216,14 +216,14 @@ func (o *options) measureAts(ctx context.Context) error {
 				return err
 			}
 			o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
-			o.tell("turn %d of %d, %d Ats due together: the last after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
+			o.tell("turn %d of %d, %d Ats due together: last Pod after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
 		}
 	}
 	return o.lab.wipe(ctx)
 }
 
-// measureLateness has Windlass start the Pods of Ats that are due one after the other,
-// beside some that are not due, and none.
+// measureLateness measures the delays of the Pods of Ats that are due one after the other, without other Ats
+// and with many Ats that are not due.
 func (o *options) measureLateness(ctx context.Context) error {
 	o.results.Lateness = nil
 	for _, idle := range []int{0, o.idle} {
@@ -232,12 +232,12 @@ func (o *options) measureLateness(ctx context.Context) error {
 			return err
 		}
 		o.results.Lateness = append(o.results.Lateness, l)
-		o.tell("%d Ats due beside %d that are not: half within %v, 99 of 100 within %v", manyAts, idle, l.percentile(50), l.percentile(99))
+		o.tell("%d Ats are due, %d are not: median delay %v, 99th percentile %v", manyAts, idle, l.percentile(50), l.percentile(99))
 	}
 	return o.lab.wipe(ctx)
 }
 
-// measureRest measures starts where there is nothing to do, and with one change.
+// measureRest measures starts without a change, and with one change.
 func (o *options) measureRest(ctx context.Context) error {
 	o.results.Sizes, o.results.Restarts = map[string][]size{}, map[string][]restart{}
 	if err := o.lab.wipe(ctx); err != nil {
@@ -255,7 +255,7 @@ func (o *options) measureRest(ctx context.Context) error {
 				return err
 			}
 			o.results.Sizes[c.name] = append(o.results.Sizes[c.name], s)
-			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d watches of a type, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.most("WATCH"), s.Requests.changes())
+			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d watches of one resource, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.most("WATCH"), s.Requests.changes())
 		}
 		if err := o.measureRestarts(ctx, apps); err != nil {
 			return err
@@ -264,7 +264,7 @@ func (o *options) measureRest(ctx context.Context) error {
 	return nil
 }
 
-// measureRestarts measures what becomes of a change that is made while nobody works.
+// measureRestarts measures how each contestant handles a change that was made before its start.
 func (o *options) measureRestarts(ctx context.Context, apps int) error {
 	turns := o.turnsOf(apps, o.rest)
 	for turn := range turns {
@@ -274,7 +274,7 @@ func (o *options) measureRestarts(ctx context.Context, apps int) error {
 				return err
 			}
 			o.results.Restarts[c.name] = append(o.results.Restarts[c.name], r)
-			o.tell("restart %d of %d with %d Apps, %s: the change after %v and %d passes", turn+1, turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
+			o.tell("restart %d of %d with %d Apps, %s: change applied after %v and %d other reconciles", turn+1, turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,18 +16,16 @@ import (
 	"time"
 )
 
-// contestant is a program that sees to Apps.
+// contestant is a program that reconciles Apps.
 type contestant struct {
 	name string
-	// command is the program with its arguments, for a kubeconfig and an address for
-	// profiles.
+	// command returns the program and its arguments. The address is for profiles.
 	command func(kubeconfig, address string) []string
-	// verbose has each pass logged.
+	// verbose is the argument with which the program logs each reconcile.
 	verbose string
 }
 
-// workers is how many objects each works on at once, but for a peer at its defaults, which
-// is one.
+// workers is the number of workers of each contestant, except the default peer, which has one.
 const workers = 10
 
 func contestants(controller, self string) []contestant {
@@ -46,14 +43,14 @@ func contestants(controller, self string) []contestant {
 	}
 }
 
-// floorOf is the floor, which sends what is on a tape.
+// floorOf returns the floor, which sends the writes on a tape.
 func floorOf(self, tape string) contestant {
 	return contestant{floorName, func(kubeconfig, address string) []string {
 		return []string{self, "floor", "--kubeconfig=" + kubeconfig, "--tape=" + tape, "--pprof=" + address}
 	}, ""}
 }
 
-// running is a contestant at work.
+// running is the process of a contestant.
 type running struct {
 	command *exec.Cmd
 	address string
@@ -62,14 +59,15 @@ type running struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// start starts a contestant. What it prints goes to a file of its name in dir.
+// start starts a contestant with the additional arguments more. The output of the contestant goes to a file in dir
+// that has the contestant's name.
 func (c contestant) start(dir, kubeconfig string, more ...string) (*running, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	address := listener.Addr().String()
-	_ = listener.Close() // its port is free now
+	_ = listener.Close() // the contestant can use the port now
 	args := append(c.command(kubeconfig, address), more...)
 	r := &running{command: exec.Command(args[0], args[1:]...), address: address, ended: make(chan struct{}), log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log")}
 	output, err := os.Create(r.log)
@@ -84,14 +82,13 @@ func (c contestant) start(dir, kubeconfig string, more ...string) (*running, err
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
 	go func() {
-		_ = r.command.Wait() // that it failed, or was killed, is in ProcessState
+		_ = r.command.Wait() // ProcessState has the result
 		close(r.ended)
 	}()
 	return r, nil
 }
 
-// living returns a context that ends with the process: who waits for what it does would
-// wait in vain.
+// living returns a context that is canceled when the process ends.
 func (r *running) living(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -104,14 +101,14 @@ func (r *running) living(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { cancel(nil) }
 }
 
-// failure says how it has ended.
+// failure returns an error that says how the process ended.
 func (r *running) failure() error {
-	return fmt.Errorf("%s has ended: %v; its log is %s", r.command.Path, r.command.ProcessState, r.log)
+	return fmt.Errorf("%s ended: %v; its log is %s", r.command.Path, r.command.ProcessState, r.log)
 }
 
-// stop ends it, and returns the CPU time of its life.
+// stop kills the process, and returns its CPU time.
 func (r *running) stop() time.Duration {
-	_ = r.command.Process.Kill() // unless it has ended
+	_ = r.command.Process.Kill() // it fails if the process has ended
 	<-r.ended
 	state := r.command.ProcessState
 	return state.UserTime() + state.SystemTime()
@@ -119,8 +116,8 @@ func (r *running) stop() time.Duration {
 
 func (r *running) cpu() (time.Duration, error) { return cpuOf(r.command.Process.Pid) }
 
-// heap is how many bytes of its heap live, after a collection, and peak the most memory
-// that it has had of the system so far.
+// heap returns the live heap after a garbage collection, and the peak of the resident memory so far, in
+// bytes.
 func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {
@@ -128,7 +125,7 @@ func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading a heap: %w", err)
+		return 0, 0, fmt.Errorf("reading the heap of %s: %w", r.command.Path, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -142,7 +139,7 @@ func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
 	return live, peak, err
 }
 
-// memory is a figure of /proc about the process, in bytes.
+// memory returns the value of a line in /proc/PID/status, in bytes.
 func (r *running) memory(line string) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
 	if err != nil {
@@ -152,7 +149,7 @@ func (r *running) memory(line string) (float64, error) {
 	return kilobytes * 1024, err
 }
 
-// lineOf is the number on the line that begins so.
+// lineOf returns the number after the prefix, in the first line that has the prefix.
 func lineOf(text, prefix string) (float64, error) {
 	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Buffer(nil, 1<<20)
@@ -161,5 +158,5 @@ func lineOf(text, prefix string) (float64, error) {
 			return strconv.ParseFloat(strings.TrimSpace(rest), 64)
 		}
 	}
-	return 0, errors.New("there is no line " + prefix)
+	return 0, fmt.Errorf("no line begins with %q", prefix)
 }

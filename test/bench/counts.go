@@ -13,12 +13,14 @@ import (
 	"time"
 )
 
-// requests are how many an API server has answered, by verb and resource.
+// requests maps a verb and a resource to the number of requests that the API server has received. Requests that the
+// API server has refused count separately.
 type requests map[string]int
 
+// counter matches a line of the metric apiserver_request_total, with its labels and its value.
 var counter = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 
-// metrics are those of the API server.
+// metrics reads the metrics of the API server.
 func (l *lab) metrics(ctx context.Context) (string, error) {
 	text, err := l.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -27,7 +29,7 @@ func (l *lab) metrics(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// serverCPU is how much CPU time the API server has used.
+// serverCPU returns the CPU time that the API server has used.
 func (l *lab) serverCPU(ctx context.Context) (time.Duration, error) {
 	text, err := l.metrics(ctx)
 	if err != nil {
@@ -37,7 +39,7 @@ func (l *lab) serverCPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// requests asks the API server for its own count.
+// requests reads the number of requests from the metrics of the API server.
 func (l *lab) requests(ctx context.Context) (requests, error) {
 	text, err := l.metrics(ctx)
 	if err != nil {
@@ -73,7 +75,7 @@ func (l *lab) requests(ctx context.Context) (requests, error) {
 	return all, lines.Err()
 }
 
-// since are the requests for an App's objects that came after others were counted.
+// since returns the increase of each number from before to r. It omits requests that are not compared.
 func (r requests) since(before requests) requests {
 	all := requests{}
 	for name, n := range r {
@@ -84,8 +86,8 @@ func (r requests) since(before requests) requests {
 	return all
 }
 
-// compared are the resources whose requests are: the lease is not, nor what a process asks
-// for but once.
+// compared are the resources whose requests are compared. Leases, and resources that a process reads only
+// once, are not compared.
 var compared = []string{"apps", "configmaps", "deployments", "services", "ingresses", "events"}
 
 func isCompared(name string) bool {
@@ -93,7 +95,7 @@ func isCompared(name string) bool {
 	return len(fields) > 1 && slices.Contains(compared, fields[1])
 }
 
-// changes is how many of them write something.
+// changes returns the number of requests that write something.
 func (r requests) changes() (n int) {
 	for name, count := range r {
 		verb, _, _ := strings.Cut(name, " ")
@@ -104,7 +106,7 @@ func (r requests) changes() (n int) {
 	return n
 }
 
-// most is how many of a verb there are for that resource which has the most.
+// most returns the number of requests with a verb, for the resource that has the most of them.
 func (r requests) most(verb string) (n int) {
 	for name, count := range r {
 		if isCompared(name) && strings.HasPrefix(name, verb+" ") {
@@ -114,14 +116,14 @@ func (r requests) most(verb string) (n int) {
 	return n
 }
 
-// ticks is how many units of time /proc counts in a second (getconf CLK_TCK, which is 100
-// on every Linux that Go runs on).
+// ticks is the number of clock ticks of /proc in a second (getconf CLK_TCK, which is 100 on every Linux
+// that Go supports).
 const ticks = 100
 
-// cpuOf is how much CPU time a process has used.
+// cpuOf returns the CPU time that a process has used.
 func cpuOf(pid int) (time.Duration, error) {
 	if runtime.GOOS != "linux" {
-		return 0, fmt.Errorf("CPU time is read from /proc, which only Linux has")
+		return 0, fmt.Errorf("reading CPU time: only Linux has /proc")
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -139,11 +141,11 @@ func cpuOf(pid int) (time.Duration, error) {
 	return used, nil
 }
 
-// machineTime is the CPU time of all CPUs since the machine was started, and how much of it
-// was taken for other machines on the same hardware.
+// machineTime is the CPU time of all CPUs since the machine was started, and the part of this time that other
+// machines on the same hardware took.
 type machineTime struct{ all, stolen float64 }
 
-// machineTimeNow reads it.
+// machineTimeNow reads the times from /proc/stat.
 func machineTimeNow() (t machineTime, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -154,7 +156,7 @@ func machineTimeNow() (t machineTime, err error) {
 	if len(fields) < 9 || fields[0] != "cpu" {
 		return t, fmt.Errorf("the first line of /proc/stat is %q", first)
 	}
-	for i, field := range fields[1:9] { // the two after them are in the first two (proc_stat(5))
+	for i, field := range fields[1:9] { // user and nice include guest and guest_nice (proc_stat(5))
 		n, err := strconv.ParseFloat(field, 64)
 		if err != nil {
 			return t, fmt.Errorf("the first line of /proc/stat is %q: %w", first, err)
@@ -167,7 +169,7 @@ func machineTimeNow() (t machineTime, err error) {
 	return t, nil
 }
 
-// stolenSince is the part of the CPU time since another that was taken.
+// stolenSince returns the share of the CPU time since before that other machines took.
 func (t machineTime) stolenSince(before machineTime) float64 {
 	return (t.stolen - before.stolen) / max(t.all-before.all, 1)
 }

@@ -17,20 +17,20 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// cost is what a pass takes, by testing.B.
+// cost is the cost of one reconcile, as testing.B measures it.
 type cost struct {
 	Nanoseconds, Bytes, Allocations float64
 }
 
-// The benchmark of a pass at rest, and its two parts.
+// The benchmark of a no-op reconcile, and its two parts: the engine remembers the no-op, or compares every child.
 const (
-	restBenchmark = "BenchmarkAPassAtRest"
-	nothingToDo   = "with_nothing_to_do"
-	comparesAll   = "that_compares_everything"
+	restBenchmark  = "BenchmarkNoOpReconcile"
+	rememberedNoOp = "remembered"
+	comparedNoOp   = "compared"
 )
 
-// measureEngine measures what needs no API server: a pass that finds nothing to do, and
-// how long a user waits behind periodic checks.
+// measureEngine takes the measurements that need no API server: the cost of a no-op reconcile, and the
+// number of reconciles for periodic checks that begin before the reconcile for a change of a user.
 func (o *options) measureEngine(ctx context.Context) error {
 	run := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+restBenchmark+"$", "./pkg/kinds/app")
 	var failure bytes.Buffer
@@ -42,24 +42,24 @@ func (o *options) measureEngine(ctx context.Context) error {
 	if o.results.Passes, err = costs(string(output)); err != nil {
 		return err
 	}
-	for _, part := range []string{nothingToDo, comparesAll} {
+	for _, part := range []string{rememberedNoOp, comparedNoOp} {
 		c, ok := o.results.Passes[part]
 		if !ok {
 			return fmt.Errorf("go test did not run %s/%s: %s", restBenchmark, part, output)
 		}
-		o.tell("a pass %s: %.0f ns, %.0f allocations", strings.ReplaceAll(part, "_", " "), c.Nanoseconds, c.Allocations)
+		o.tell("a %s no-op: %.0f ns, %.0f allocations", part, c.Nanoseconds, c.Allocations)
 	}
 	o.results.Waits = map[string]int{}
 	for name, queue := range map[string]checksQueue{"Windlass": newWindlassQueue(), "controller-runtime": newPeerQueue()} {
 		if o.results.Waits[name], err = passesBeforeAChange(ctx, queue); err != nil {
-			return fmt.Errorf("the queue of %s: %w", name, err)
+			return fmt.Errorf("measuring the queue of %s: %w", name, err)
 		}
-		o.tell("%d checks wait, %s: %d passes begin between a change and its own", waitingChecks, name, o.results.Waits[name])
+		o.tell("%d checks wait, %s: %d reconciles begin between a change and its own reconcile", waitingChecks, name, o.results.Waits[name])
 	}
 	return nil
 }
 
-// costs reads what go test says of the parts of restBenchmark.
+// costs parses the output of go test, and returns the cost of each part of restBenchmark.
 func costs(output string) (map[string]cost, error) {
 	all := map[string]cost{}
 	for line := range strings.Lines(output) {
@@ -85,19 +85,19 @@ func costs(output string) (map[string]cost, error) {
 	return all, nil
 }
 
-// waitingChecks is how many periodic checks wait when somebody changes an object.
+// waitingChecks is the number of periodic checks in the queue when somebody changes an object.
 const waitingChecks = 10000
 
-// checksQueue is a queue of numbered objects.
+// checksQueue is a queue whose keys are numbers.
 type checksQueue interface {
-	check(n int)  // adds one for its periodic check
-	change(n int) // adds one that somebody has changed
+	check(n int)  // adds a key for its periodic check
+	change(n int) // adds the key of a changed object
 	waiting() int
-	next() int // begins a pass, which never ends
+	next() int // takes a key, and never marks it as done
 }
 
-// passesBeforeAChange counts the passes that begin between a change and its own, while
-// many checks wait and all workers work.
+// passesBeforeAChange counts the reconciles that begin between a change and the reconcile of the changed
+// object, while many checks wait and all workers are busy.
 func passesBeforeAChange(ctx context.Context, q checksQueue) (n int, err error) {
 	for n := range waitingChecks {
 		q.check(n)
@@ -137,7 +137,7 @@ func (q windlassQueue) next() int {
 	key, _ := q.Get()
 	n, err := strconv.Atoi(key.Name)
 	if err != nil {
-		return -1 // which is none that was added
+		return -1 // no such key was added
 	}
 	return n
 }
@@ -149,7 +149,7 @@ type peerQueue struct {
 func newPeerQueue() checksQueue { return peerQueue{priorityqueue.New[int]("bench")} }
 
 func (q peerQueue) check(n int) {
-	low := handler.LowPriority // as a resync has it
+	low := handler.LowPriority // the priority of a resync
 	q.AddWithOpts(priorityqueue.AddOpts{Priority: &low}, n)
 }
 func (q peerQueue) change(n int) { q.Add(n) }

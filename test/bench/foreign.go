@@ -11,23 +11,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// burden is what objects cost that are not the contestant's.
+// burden is the cost of objects that do not belong to the contestant.
 type burden struct {
 	Objects int
-	// Heap and Received are bytes, with those objects and without.
+	// Heap and Received are numbers of bytes with these objects. HeapWithout and ReceivedWithout are the
+	// numbers without these objects.
 	Heap, HeapWithout         float64
 	Received, ReceivedWithout float64
 }
 
-// foreignObjects is how many there are, half of them ConfigMaps and half Secrets, of
-// foreignBytes each.
+// foreignObjects is the number of foreign objects: half are ConfigMaps, and half are Secrets. Each of
+// them has almost foreignBytes.
 const (
 	foreignObjects = 700
 	foreignBytes   = 1 << 20
 )
 
-// litter makes ConfigMaps and Secrets that are nobody's here. A Secret may be no larger
-// than 1 MiB, name and all (k8s.io/api/core/v1, MaxSecretSize).
+// litter creates ConfigMaps and Secrets that belong to no contestant. A Secret can have at most 1 MiB
+// (k8s.io/api/core/v1, MaxSecretSize).
 func (l *lab) litter(ctx context.Context) error {
 	text := strings.Repeat("x", foreignBytes-1024)
 	return l.each(ctx, foreignObjects, func(ctx context.Context, i int) error {
@@ -41,7 +42,7 @@ func (l *lab) litter(ctx context.Context) error {
 	})
 }
 
-// load measures a contestant at rest, and how many bytes it is sent.
+// load measures the heap of a contestant at rest, and the number of bytes that the contestant has received.
 func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (heap, received float64, err error) {
 	var bytes atomic.Int64
 	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(n int) { bytes.Add(int64(n)) })
@@ -53,7 +54,7 @@ func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (hea
 	return s.Heap, float64(bytes.Load()), err
 }
 
-// measureForeign measures what objects cost that are nobody's.
+// measureForeign measures the cost of objects that belong to no contestant.
 func (o *options) measureForeign(ctx context.Context) error {
 	o.results.Burdens = map[string]burden{}
 	apps := o.rest[0]
@@ -82,7 +83,7 @@ func (o *options) measureForeign(ctx context.Context) error {
 				b.HeapWithout, b.ReceivedWithout = heap, received
 			}
 			o.results.Burdens[c.name] = b
-			o.tell("foreign objects %v, %s: heap %.1f MiB, received %.1f MiB", littered, c.name, heap/(1<<20), received/(1<<20))
+			o.tell("foreign objects: %v, %s: heap %.1f MiB, received %.1f MiB", littered, c.name, heap/(1<<20), received/(1<<20))
 		}
 	}
 	return o.lab.wipe(ctx)

@@ -1,5 +1,5 @@
-// Command bench compares Windlass with controller-runtime, and with what an API server can
-// take: see docs/benchmarks.md, which it writes.
+// Command bench compares Windlass with controller-runtime, and with the limit of an API server. It writes
+// docs/benchmarks.md.
 package main
 
 import (
@@ -31,15 +31,15 @@ func main() {
 	}
 }
 
-// runPeer is a peer, as a process of its own.
+// runPeer runs a peer in this process.
 func runPeer(ctx context.Context, args []string) error {
 	var o peer.Options
 	flags := flag.NewFlagSet("bench peer", flag.ContinueOnError)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&o.PprofAddress, "pprof", "", "address for profiles")
-	flags.BoolVar(&o.Careful, "careful", false, "configure caches and workers as a careful user would")
-	flags.IntVar(&o.Workers, "workers", 1, "objects that are worked on at once, if careful")
-	flags.BoolVar(&o.Verbose, "verbose", false, "log each pass")
+	flags.BoolVar(&o.Careful, "careful", false, "set the options that a careful user sets: caches and workers")
+	flags.IntVar(&o.Workers, "workers", 1, "number of objects that are reconciled at a time, with -careful")
+	flags.BoolVar(&o.Verbose, "verbose", false, "log each reconcile")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

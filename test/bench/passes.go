@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// passesBefore is how many passes begin, by a log, before the first for the App of a name.
+// passesBefore counts the reconciles in a log that begin before the first reconcile of the named App.
 func passesBefore(log, name string) (n int, err error) {
 	var begins []time.Time
 	var own time.Time
@@ -25,7 +25,7 @@ func passesBefore(log, name string) (n int, err error) {
 		begins = append(begins, at)
 	}
 	if own.IsZero() {
-		return 0, fmt.Errorf("it does not tell of a pass for %s", name)
+		return 0, fmt.Errorf("the log has no reconcile of %s", name)
 	}
 	for _, at := range begins {
 		if at.Before(own) {
@@ -35,13 +35,14 @@ func passesBefore(log, name string) (n int, err error) {
 	return n, nil
 }
 
-// ended is a line of Windlass: when a pass has ended, and how long it took.
+// ended matches a line in the log of Windlass, with the time at which a reconcile ended and its duration.
 var ended = regexp.MustCompile(`^I\d{4} (\d\d:\d\d:\d\d\.\d+) .* "Reconcile ended" .*duration="([^"]+)"`)
 
-// begun is a line of a peer.
-var begun = regexp.MustCompile(`"ts":"([^"]+)","msg":"Pass begins"`)
+// begun matches a line in the log of a peer, with the time at which a reconcile began.
+var begun = regexp.MustCompile(`"ts":"([^"]+)","msg":"Reconcile begins"`)
 
-// beginOf is when the pass began of which a line tells, if it tells of one.
+// beginOf returns the time at which the reconcile in a line of a log began. ok is false if the line is not
+// about a reconcile.
 func beginOf(line string) (at time.Time, ok bool, err error) {
 	if match := begun.FindStringSubmatch(line); match != nil {
 		at, err = time.Parse(time.RFC3339Nano, match[1])

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	_ "net/http/pprof" // for the memory of the floor
+	_ "net/http/pprof" // serves the heap of the floor
 	"regexp"
 	"strings"
 	"sync"
@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// runFloor is the floor, as a process of its own.
+// runFloor runs the floor, which sends the writes on a tape, in this process.
 func runFloor(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench floor", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig file")
-	file := flags.String("tape", "", "file of what is sent for each App")
+	file := flags.String("tape", "", "file with the writes for each App")
 	address := flags.String("pprof", "", "address for profiles")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,7 +57,7 @@ func runFloor(ctx context.Context, args []string) error {
 	}
 }
 
-// player sends what is on a tape.
+// player sends the writes on a tape.
 type player struct {
 	config   *rest.Config
 	metadata metadata.Interface
@@ -68,10 +68,11 @@ func newPlayer(config *rest.Config) (*player, error) {
 	return &player{config, client}, err
 }
 
+// version matches the field resourceVersion of an object in JSON.
 var version = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// of is a write for another object. Names and UIDs are as long as those on the tape, so that
-// protobuf stays what it is.
+// of returns the same write for the object a. The name and the UID of a must be as long as on the tape, so that
+// the protobuf encoding stays valid.
 func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
 	change := strings.NewReplacer(t.subject.name(0), a.Name, namespace(0), a.Namespace, t.UID, string(a.UID))
 	w.Path = change.Replace(w.Path)
@@ -82,8 +83,8 @@ func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
 	return w
 }
 
-// play sends the writes of all objects from a number on, by as many workers as a contestant
-// has, and does nothing else. It begins at an instant, or at once if that is over.
+// play sends the writes for all objects whose number is at least from, with as many workers as a contestant
+// has. It begins at the instant, or immediately if the instant is in the past.
 func (p *player) play(ctx context.Context, t *tape, from int, instant time.Time) error {
 	client, err := rest.HTTPClientFor(p.config)
 	if err != nil {
@@ -101,7 +102,7 @@ func (p *player) play(ctx context.Context, t *tape, from int, instant time.Time)
 	todo, events := make(chan *metav1.PartialObjectMetadata), make(chan write, len(list.Items)*len(t.Writes))
 	failures := make(chan error, workers+1)
 	var group, told sync.WaitGroup
-	told.Go(func() { // as in Windlass, one after the other, beside the work
+	told.Go(func() { // like Windlass, the floor sends Events one after the other, in the background
 		for e := range events {
 			if _, err := p.send(ctx, client, e); err != nil {
 				failures <- err

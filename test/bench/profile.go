@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// profileLength is how long a CPU profile is.
+// profileLength is the duration of a CPU profile.
 const profileLength = 20 * time.Second
 
-// profile keeps a CPU profile of each contestant while it sees to Apps, and its heap after
-// that, for go tool pprof. These turns do not count.
+// profile stores a CPU profile of each contestant while it reconciles Apps, and its heap afterwards, for
+// go tool pprof. The results do not contain these turns.
 func (o *options) profile(ctx context.Context) error {
 	apps := o.made[len(o.made)-1]
 	for _, c := range o.who {
@@ -54,7 +54,7 @@ func (o *options) profile(ctx context.Context) error {
 	return nil
 }
 
-// serving returns when a contestant has begun to serve profiles.
+// serving waits until a contestant serves profiles.
 func (r *running) serving(ctx context.Context) error {
 	const patience, again = time.Minute, 20 * time.Millisecond
 	return wait.PollUntilContextTimeout(ctx, again, patience, true, func(ctx context.Context) (bool, error) {
@@ -66,7 +66,7 @@ func (r *running) serving(ctx context.Context) error {
 	})
 }
 
-// fetch puts what a contestant serves into a file.
+// fetch writes the response of a contestant to a file.
 func (r *running) fetch(ctx context.Context, path, file string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *running) fetch(ctx context.Context, path, file string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, response.Status)
+		return fmt.Errorf("getting %s from %s: %s", path, r.command.Path, response.Status)
 	}
 	out, err := os.Create(file)
 	if err != nil {

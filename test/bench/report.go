@@ -16,10 +16,10 @@ import (
 //go:embed report.md.tmpl
 var reportText string
 
-// floorName is that of the bare client.
+// floorName is the name of the contestant that only sends recorded requests.
 const floorName = "floor"
 
-// report writes a page of docs, and the plots beside it.
+// report writes benchmarks.md into the directory docs, and the plots into docs/benchmarks.
 func (r *results) report(docs string) error {
 	page, err := template.New("report").Parse(reportText)
 	if err != nil {
@@ -55,12 +55,12 @@ func started(r restart) float64 { return r.Took.Seconds() }
 func lastOf(c crowd) float64    { return c.Last.Seconds() }
 func changesOf(t turn) float64  { return float64(t.Requests.changes()) }
 
-// names are the contestants.
+// names are the names of the contestants, except the floor.
 var names = []string{"Windlass", "careful peer", "default peer"}
 
 const peerName = "careful peer"
 
-// table is a table in Markdown.
+// table returns a table in Markdown. The first row is its head.
 func table(rows ...[]string) string {
 	var text strings.Builder
 	for i, row := range rows {
@@ -73,7 +73,7 @@ func table(rows ...[]string) string {
 }
 
 func (r *results) throughputTable() string {
-	rows := [][]string{append(r.sizesOfTurns(), "Apps a second then")}
+	rows := [][]string{append(r.sizesOfTurns(), "Apps a second, at the largest number")}
 	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(took, r.Turns[name]) {
@@ -116,7 +116,7 @@ func (r *results) requestsTable() string {
 }
 
 func (r *results) cpuTable() string {
-	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps then", "those of the API server", "share")}
+	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps", "CPU seconds of the API server for 1,000 Apps", "share")}
 	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(cpu, r.Turns[name]) {
@@ -132,7 +132,7 @@ func (r *results) cpuTable() string {
 	return table(rows...)
 }
 
-// sizesOfTurns heads a table that tells of turns by their size.
+// sizesOfTurns returns the head of a table with a column for each number of Apps in a turn.
 func (r *results) sizesOfTurns() []string {
 	row := []string{""}
 	for _, p := range points(took, r.Turns[names[0]]) {
@@ -144,7 +144,7 @@ func (r *results) sizesOfTurns() []string {
 const kibibyte, mebibyte = 1 << 10, 1 << 20
 
 func (r *results) memoryTable() string {
-	rows := [][]string{{"", "heap for each App (KiB)", "of the careful peer's", "peak at the start, of what it needs then"}}
+	rows := [][]string{{"", "heap for each App (KiB)", "ratio to the careful peer", "peak memory, ratio to memory at rest"}}
 	for _, name := range names {
 		per, peer := slope(points(heap, r.Sizes[name])), slope(points(heap, r.Sizes[peerName]))
 		var last size
@@ -157,18 +157,18 @@ func (r *results) memoryTable() string {
 }
 
 func (r *results) foreignTable() string {
-	rows := [][]string{{"", "more heap (MiB)", "more received (MiB)"}}
+	rows := [][]string{{"", "additional heap (MiB)", "additional data received (MiB)"}}
 	for _, name := range names {
 		b := r.Burdens[name]
 		more := func(with, without float64) string {
-			return fmt.Sprintf("%.2f", math.Round((with-without)/mebibyte*100)/100+0) // + 0, so that there is no -0.00
+			return fmt.Sprintf("%.2f", math.Round((with-without)/mebibyte*100)/100+0) // + 0 avoids -0.00
 		}
 		rows = append(rows, []string{name, more(b.Heap, b.HeapWithout), more(b.Received, b.ReceivedWithout)})
 	}
 	return table(rows...)
 }
 
-// mostAtRest is how many Apps there were for the figures of a start.
+// mostAtRest returns the largest number of Apps at rest, which the table of starts is about.
 func (r *results) mostAtRest() (apps int) {
 	for _, s := range r.Restarts[names[0]] {
 		apps = max(apps, s.Apps)
@@ -177,7 +177,7 @@ func (r *results) mostAtRest() (apps int) {
 }
 
 func (r *results) startTable() string {
-	rows := [][]string{{"", "passes for other Apps before", "of the careful peer's time", "watches of a type, lists, and writes of a start without a change"}}
+	rows := [][]string{{"", "reconciles of other Apps before", "time, ratio to the careful peer", "watches, lists and writes of a start without a change"}}
 	for _, name := range names {
 		var before, ratios []float64
 		for i, s := range r.Restarts[name] {
@@ -200,17 +200,17 @@ func (r *results) startTable() string {
 }
 
 func (r *results) passesTable() string {
-	rows := [][]string{{"a pass", "allocations", "bytes", "of the other's time"}}
-	all := r.Passes[comparesAll]
-	for _, part := range []string{nothingToDo, comparesAll} {
-		c := r.Passes[part]
-		rows = append(rows, []string{strings.ReplaceAll(part, "_", " "), fmt.Sprintf("%.0f", c.Allocations), fmt.Sprintf("%.0f", c.Bytes), fmt.Sprintf("%.4f", c.Nanoseconds/all.Nanoseconds)})
+	rows := [][]string{{"reconcile", "allocations", "bytes", "ratio of the times"}}
+	all := r.Passes[comparedNoOp]
+	for _, row := range []struct{ part, name string }{{rememberedNoOp, "skipped"}, {comparedNoOp, "compares all children"}} {
+		c := r.Passes[row.part]
+		rows = append(rows, []string{row.name, fmt.Sprintf("%.0f", c.Allocations), fmt.Sprintf("%.0f", c.Bytes), fmt.Sprintf("%.4f", c.Nanoseconds/all.Nanoseconds)})
 	}
 	return table(rows...)
 }
 
 func (r *results) waitsTable() string {
-	rows := [][]string{{"", "passes between a change and its own"}}
+	rows := [][]string{{"", "reconciles between a change and its own reconcile"}}
 	for _, name := range slices.Sorted(maps.Keys(r.Waits)) {
 		rows = append(rows, []string{name, fmt.Sprint(r.Waits[name])})
 	}
@@ -218,7 +218,7 @@ func (r *results) waitsTable() string {
 }
 
 func (r *results) growthTable() string {
-	rows := [][]string{{"", "time", "writes", "CPU time", "heap", "start", "last of the Ats"}}
+	rows := [][]string{{"", "time", "writes", "CPU time", "heap", "start", "last Pod of the Ats"}}
 	exponent := func(of []point) string {
 		if len(of) < 2 {
 			return ""
@@ -239,7 +239,7 @@ func (r *results) growthTable() string {
 }
 
 func (r *results) atTable() string {
-	rows := [][]string{{"Ats", "last Pod, of the floor's time"}}
+	rows := [][]string{{"Ats", "time until the last Pod, ratio to the floor"}}
 	ratios := map[int][]float64{}
 	for i, c := range r.Crowds {
 		ratios[c.Ats] = append(ratios[c.Ats], lastOf(c)/lastOf(r.CrowdFloors[i]))
@@ -251,7 +251,7 @@ func (r *results) atTable() string {
 }
 
 func (r *results) latenessTable() string {
-	rows := [][]string{{"Ats that are not due", "half within, of what it is without", "99 of 100 within, of what it is without"}}
+	rows := [][]string{{"other Ats", "median of the delay, ratio", "99th percentile of the delay, ratio"}}
 	for _, l := range r.Lateness {
 		of := func(p int) string {
 			return fmt.Sprintf("%.2f", l.percentile(p).Seconds()/r.Lateness[0].percentile(p).Seconds())
@@ -261,7 +261,7 @@ func (r *results) latenessTable() string {
 	return table(rows...)
 }
 
-// plots draws cost against size.
+// plots writes plots of the costs over the number of Apps.
 func (r *results) plots(dir string) error {
 	var times, cpus, heaps []line
 	for _, name := range names {

@@ -12,20 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// size is what a contestant needs for so many Apps at rest.
+// size has the memory and the requests of a contestant that starts when a number of Apps is at rest.
 type size struct {
 	Apps int
-	// Heap is what lives once all is at rest, Steady the memory of the process then, and
-	// Peak the most that it has had.
+	// Heap is the live heap when everything is at rest, Steady the resident memory then, and Peak the
+	// peak of the resident memory, in bytes.
 	Heap, Steady, Peak float64
-	// Requests are those of its life, from its start to its end: the API server counts a
-	// watch when it ends.
+	// Requests are all requests of the process until its end, because the API server counts a watch only
+	// when the watch ends.
 	Requests requests
 }
 
-// populate has the floor make so many Apps with their children, on top of those that are
-// there, and a contestant put right what is not the same for each of them: a digest of the
-// configuration, which is keyed by the App's UID.
+// populate creates the Apps whose numbers are in [from, to), lets the floor create their children, and lets a
+// contestant correct the field for which the floor has the wrong value: a digest of the configuration, keyed
+// by the UID of the App.
 func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, from, to int) error {
 	if err := l.create(ctx, appSubject, from, to); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, f
 	return r.idle(ctx)
 }
 
-// atRest measures a contestant that starts where there is nothing to do.
+// atRest measures a contestant that starts and finds nothing to do.
 func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, kubeconfig string) (size, error) {
 	s := size{Apps: apps}
 	before, err := l.requests(ctx)
@@ -68,7 +68,7 @@ func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, ku
 	return s, err
 }
 
-// idle returns when a process has used next to no CPU time for a while.
+// idle waits until the process has used almost no CPU time for three seconds.
 func (r *running) idle(ctx context.Context) error {
 	const while, little = 3 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)
@@ -91,16 +91,16 @@ func (r *running) idle(ctx context.Context) error {
 	}
 }
 
-// restart is what becomes of a change that was made while nobody worked.
+// restart is a measurement of a contestant that starts after an App was changed.
 type restart struct {
 	Apps int
-	// Took is the time from the start of the process until the change has come to the
-	// Deployment, and Before how many passes for other Apps begin before its own.
+	// Took is the time from the start of the process until the Deployment has the change. Before is the
+	// number of reconciles of other Apps that begin before the reconcile of the changed App.
 	Took   time.Duration
 	Before int
 }
 
-// restarted changes an App, and starts a contestant.
+// restarted changes an App, starts a contestant, and waits until the contestant has applied the change.
 func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, turn int, kubeconfig string) (restart, error) {
 	result := restart{Apps: apps}
 	a := app(apps / 2)
@@ -126,7 +126,7 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 			return result, context.Cause(ctx)
 		case e, ok := <-deployments.ResultChan():
 			if !ok {
-				return result, fmt.Errorf("%s: a watch has ended", c.name)
+				return result, fmt.Errorf("%s: the watch of Deployments ended", c.name)
 			}
 			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified && object.GetName() == a.Name {
 				result.Took = time.Since(r.began)

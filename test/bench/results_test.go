@@ -10,29 +10,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSlopeIsWhatEachOneMoreCosts(t *testing.T) {
+func TestSlope(t *testing.T) {
 	if got := slope([]point{{1, 5}, {2, 7}, {4, 11}}); math.Abs(got-2) > 1e-9 {
-		t.Errorf("it is %v", got)
+		t.Errorf("slope is %v, want 2", got)
 	}
 }
 
-func TestGrowthIsTheExponent(t *testing.T) {
+func TestGrowth(t *testing.T) {
 	for want, of := range map[float64]func(float64) float64{
 		1: func(x float64) float64 { return 3 * x },
 		2: func(x float64) float64 { return 3 * x * x },
 		0: func(float64) float64 { return 3 },
 	} {
 		var points []point
-		for _, x := range []float64{0, 10, 20, 40, 80} { // nothing is told by none
+		for _, x := range []float64{0, 10, 20, 40, 80} { // growth ignores 0
 			points = append(points, point{x, of(x)})
 		}
 		if got := growth(points); math.Abs(got-want) > 1e-9 {
-			t.Errorf("of a cost that grows by %v it is %v", want, got)
+			t.Errorf("growth is %v, want %v", got, want)
 		}
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestSpreadHasMedianAndBounds(t *testing.T) {
 	for want, figures := range map[string][]float64{
 		"2.0":           {2},
 		"2.5 (1.0–4.0)": {4, 1, 2, 3},
@@ -40,12 +40,12 @@ func TestSpread(t *testing.T) {
 		"NaN (NaN–NaN)": nil,
 	} {
 		if got := spreadOf(figures).format(1); got != want {
-			t.Errorf("of %v it is %q, not %q", figures, got, want)
+			t.Errorf("spread of %v is %q, want %q", figures, got, want)
 		}
 	}
 }
 
-func TestMeasuresMayBeOfSeveralRuns(t *testing.T) {
+func TestRunsCountsDistinctRuns(t *testing.T) {
 	r, now, file := newResults(), time.Now(), filepath.Join(t.TempDir(), "results.json")
 	r.Begun["made"], r.Begun["at"] = now.Add(-time.Hour), now.Add(-time.Hour)
 	if err := r.write(file); err != nil {
@@ -56,54 +56,54 @@ func TestMeasuresMayBeOfSeveralRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.runs(); got != 1 {
-		t.Errorf("of one run it is %d", got)
+		t.Errorf("after one run, runs is %d", got)
 	}
 	r.Begun["at"] = now
 	if got := r.runs(); got != 2 {
-		t.Errorf("of two runs it is %d", got)
+		t.Errorf("after two runs, runs is %d", got)
 	}
 }
 
-func TestFiguresAreOfTheTurnsWithSoManyApps(t *testing.T) {
+func TestFiguresSelectTurnsByNumberOfApps(t *testing.T) {
 	r := newResults()
 	r.Turns["a"] = []turn{{Apps: 1, Took: time.Second}, {Apps: 2, Took: 4 * time.Second}, {Apps: 2, Took: 6 * time.Second}}
 	r.Turns["b"] = []turn{{Apps: 2, Took: 2 * time.Second}, {Apps: 2, Took: 2 * time.Second}}
 	if got := r.figures("a", 2, took); !slices.Equal(got, []float64{4, 6}) {
-		t.Errorf("figures: %v", got)
+		t.Errorf("figures are %v", got)
 	}
 	if got := r.ratios("a", "b", 2, took); !slices.Equal(got, []float64{2, 3}) {
-		t.Errorf("ratios: %v", got)
+		t.Errorf("ratios are %v", got)
 	}
 	if diff := cmp.Diff([]point{{1, 1}, {2, 5}}, points(took, r.Turns["a"]), cmp.AllowUnexported(point{})); diff != "" {
 		t.Errorf("points (-want +got):\n%s", diff)
 	}
 	if r.largest() != 2 {
-		t.Errorf("the most Apps are %d", r.largest())
+		t.Errorf("largest is %d, want 2", r.largest())
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersParsesIncreasingNumbers(t *testing.T) {
 	if got, err := numbers("100,1000"); err != nil || !slices.Equal(got, []int{100, 1000}) {
-		t.Errorf("they are %v (%v)", got, err)
+		t.Errorf("numbers are %v (%v)", got, err)
 	}
 	for _, wrong := range []string{"", "0", "a", "100,10", "1,,2"} {
 		if _, err := numbers(wrong); err == nil {
-			t.Errorf("%q is taken for numbers", wrong)
+			t.Errorf("numbers accepts %q", wrong)
 		}
 	}
 }
 
-func TestCostsAreReadFromABenchmark(t *testing.T) {
-	got, err := costs("goos: linux\nBenchmarkAPassAtRest/with_nothing_to_do-2 \t 2000\t 819.7 ns/op\t 467 B/op\t 13 allocs/op\nBenchmarkOther/a-2 1 2 ns/op\nPASS\n")
-	if diff := cmp.Diff(map[string]cost{"with_nothing_to_do": {819.7, 467, 13}}, got); diff != "" || err != nil {
+func TestCostsParsesBenchmarkOutput(t *testing.T) {
+	got, err := costs("goos: linux\nBenchmarkNoOpReconcile/remembered-2 \t 2000\t 819.7 ns/op\t 467 B/op\t 13 allocs/op\nBenchmarkOther/a-2 1 2 ns/op\nPASS\n")
+	if diff := cmp.Diff(map[string]cost{"remembered": {819.7, 467, 13}}, got); diff != "" || err != nil {
 		t.Errorf("costs (%v, -want +got):\n%s", err, diff)
 	}
-	if _, err := costs("BenchmarkAPassAtRest/a-2 1 x ns/op\n"); err == nil {
-		t.Error("x is taken for a number")
+	if _, err := costs("BenchmarkNoOpReconcile/a-2 1 x ns/op\n"); err == nil {
+		t.Error("costs accepts x as a number")
 	}
 }
 
-func TestPassesBeforeAreThoseThatBeganBefore(t *testing.T) {
+func TestEarlierReconcilesAreCounted(t *testing.T) {
 	for who, log := range map[string]string{
 		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Reconcile ended" object="bench-00/app-00001" duration="400µs" requeueAfter="9m0s"
 I1122 10:15:01.000700 7 controller.go:145] "Reconcile ended" object="bench-00/app-00002" duration="100µs" requeueAfter="9m0s"
@@ -111,36 +111,36 @@ I1122 10:15:01.009000 7 controller.go:145] "Reconcile ended" object="bench-00/ap
 I1122 10:15:02.000000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="1ms" requeueAfter="9m0s"
 `,
 		"a peer": `{"level":"info","ts":"2026-11-22T10:15:15Z","msg":"Starting Controller"}
-{"level":"debug","ts":"2026-11-22T10:15:15.000001Z","msg":"Pass begins","name":"app-00001"}
-{"level":"debug","ts":"2026-11-22T10:15:15.000002Z","msg":"Pass begins","name":"app-00500"}
-{"level":"debug","ts":"2026-11-22T10:15:15.000003Z","msg":"Pass begins","name":"app-00002"}
+{"level":"debug","ts":"2026-11-22T10:15:15.000001Z","msg":"Reconcile begins","name":"app-00001"}
+{"level":"debug","ts":"2026-11-22T10:15:15.000002Z","msg":"Reconcile begins","name":"app-00500"}
+{"level":"debug","ts":"2026-11-22T10:15:15.000003Z","msg":"Reconcile begins","name":"app-00002"}
 `,
 	} {
 		if n, err := passesBefore(log, "app-00500"); n != 1 || err != nil {
-			t.Errorf("%s: they are %d (%v)", who, n, err)
+			t.Errorf("%s: counted %d reconciles, want 1 (%v)", who, n, err)
 		}
 		if _, err := passesBefore(log, "app-00600"); err == nil {
-			t.Errorf("%s: there are some before one that there is not", who)
+			t.Errorf("%s: no error for an App that is not in the log", who)
 		}
 	}
 }
 
-func TestNobodyWaitsBehindChecks(t *testing.T) {
+func TestChangeDoesNotWaitForPeriodicChecks(t *testing.T) {
 	n, err := passesBeforeAChange(t.Context(), newWindlassQueue())
 	if err != nil || n > workers {
-		t.Errorf("%d passes begin between a change and its own (%v)", n, err)
+		t.Errorf("%d reconciles begin between a change and its own reconcile (%v)", n, err)
 	}
 }
 
-func TestStolenTimeIsAPartOfAll(t *testing.T) {
+func TestStolenSinceReturnsShareOfTime(t *testing.T) {
 	before := machineTime{all: 1000, stolen: 100}
 	if got := (machineTime{all: 1400, stolen: 110}).stolenSince(before); got != 0.025 {
-		t.Errorf("it is %v", got)
+		t.Errorf("share is %v, want 0.025", got)
 	}
 	if got := before.stolenSince(before); got != 0 {
-		t.Errorf("of no time it is %v", got)
+		t.Errorf("share of no time is %v, want 0", got)
 	}
 	if now, err := machineTimeNow(); err != nil || now.all <= now.stolen {
-		t.Errorf("of this machine it is %v, %v", now, err)
+		t.Errorf("times of this machine are %v (%v)", now, err)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// write is a request that changes something, as it was sent.
+// write is a recorded request that changes something.
 type write struct {
 	Method, Path string
-	// ContentType is of the body, and Accept of what may be answered: the API server takes
+	// ContentType is the format of the body, and Accept the format of the response. The API server needs
 	// more time to write JSON than protobuf.
 	ContentType, Accept string
 	Body                []byte
@@ -32,17 +32,17 @@ type write struct {
 
 func (w write) isEvent() bool { return strings.Contains(w.Path, "/events") }
 
-// tape is what Windlass writes for the first object of a kind, bytes and all.
+// tape has the writes that Windlass sends for the first object of a kind, byte for byte.
 type tape struct {
 	subject subject
 	UID     string
 	Writes  []write
 }
 
-// keep puts a tape into a file.
+// keep writes the tape to a file.
 func (t *tape) keep(file string) error { return writeJSON(file, t) }
 
-// readTape reads one of a subject.
+// readTape reads a tape from a file.
 func readTape(file string, s subject) (*tape, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -55,7 +55,7 @@ func readTape(file string, s subject) (*tape, error) {
 	return t, nil
 }
 
-// gateway is a way to the API server on which somebody listens, without TLS.
+// gateway is a proxy of the API server that records requests. Clients connect to it without TLS.
 type gateway struct {
 	kubeconfig string
 	server     *http.Server
@@ -63,7 +63,8 @@ type gateway struct {
 
 func (g *gateway) close() { _ = g.server.Close() }
 
-// openGateway has listen see each request, and count be told how many bytes came back.
+// openGateway starts a gateway. It calls listen for each request, and count with the number of bytes of each
+// read of a response.
 func openGateway(dir string, config *rest.Config, listen func(*http.Request, []byte), count func(int)) (*gateway, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -87,12 +88,12 @@ func openGateway(dir string, config *rest.Config, listen func(*http.Request, []b
 		return nil, err
 	}
 	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"), server: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // who hangs up has asked for nothing
+		body, _ := io.ReadAll(r.Body) // it fails if the client hangs up
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		listen(r, body)
 		proxy.ServeHTTP(w, r)
 	})}}
-	go func() { _ = g.server.Serve(listener) }() // until close
+	go func() { _ = g.server.Serve(listener) }() // close ends it
 	return g, clientcmd.WriteToFile(api.Config{
 		Clusters:       map[string]*api.Cluster{"bench": {Server: "http://" + listener.Addr().String()}},
 		AuthInfos:      map[string]*api.AuthInfo{"bench": {}},
@@ -101,7 +102,7 @@ func openGateway(dir string, config *rest.Config, listen func(*http.Request, []b
 	}, g.kubeconfig)
 }
 
-// counted tells of the bytes that are read.
+// counted reports the number of bytes of each read.
 type counted struct {
 	io.ReadCloser
 	tell func(int)
@@ -113,7 +114,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// record has a contestant see to one object, and returns what it writes.
+// record lets a contestant reconcile one object, and returns the writes of the contestant.
 func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (*tape, error) {
 	t, mu := &tape{subject: s}, sync.Mutex{}
 	g, err := openGateway(dir, l.config, func(r *http.Request, body []byte) {
@@ -136,12 +137,12 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 	}
 	t.UID = string(made.UID)
 	if len(t.Writes) != s.writes {
-		return nil, fmt.Errorf("%s has sent %d writes for one of %s, not %d:\n%s", c.name, len(t.Writes), s.of.Resource, s.writes, t)
+		return nil, fmt.Errorf("%s sent %d writes for one object of %s, want %d:\n%s", c.name, len(t.Writes), s.of.Resource, s.writes, t)
 	}
 	return t, nil
 }
 
-// String lists the writes.
+// String returns the writes, one on each line.
 func (t *tape) String() string {
 	var text strings.Builder
 	for _, w := range t.Writes {

@@ -12,19 +12,19 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// turn is what it has cost somebody to make the children of some Apps, and to say so.
+// turn is the cost of creating the children of some Apps and writing their statuses.
 type turn struct {
 	Apps int
 	// Took is the time from the first child to the last status.
 	Took time.Duration
-	// CPU is the process's own, and Server that of the API server meanwhile.
+	// CPU is the CPU time of the contestant, and Server the CPU time of the API server meanwhile.
 	CPU, Server time.Duration
 	Requests    requests
-	// Heap is what lives at the end, and Peak the most memory that there was.
+	// Heap is the live heap at the end, and Peak the peak of the resident memory, in bytes.
 	Heap, Peak float64
 }
 
-// see has a contestant see to so many objects that wait for it.
+// see measures a contestant that starts when the given number of objects exist.
 func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
 	var t turn
 	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
@@ -47,8 +47,9 @@ func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, obje
 	return t, err
 }
 
-// timed makes some objects, and has somebody see to them.
-func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebody func(ctx context.Context, finished func(context.Context) error) error) error {
+// timed creates some objects, and measures how a contestant reconciles them. It calls compete, which runs the
+// contestant. compete calls finished, which waits until all objects have a status.
+func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, compete func(ctx context.Context, finished func(context.Context) error) error) error {
 	if err := l.wipe(ctx); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebo
 		begun <- time.Now()
 		children.Stop()
 	}()
-	return somebody(ctx, func(ctx context.Context) error {
+	return compete(ctx, func(ctx context.Context) error {
 		if err := all(ctx, statuses, objects); err != nil {
 			return err
 		}
@@ -98,10 +99,10 @@ func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, somebo
 	})
 }
 
-// tooLong is when a turn is given up.
+// tooLong is the timeout of a turn.
 const tooLong = 30 * time.Minute
 
-// watch tells of what happens from now on; a watch that the API server ends goes on.
+// watch returns a watch for the events from now on. It watches again when the API server ends the watch.
 func (l *lab) watch(ctx context.Context, of schema.GroupVersionResource) (watch.Interface, error) {
 	list, err := l.metadata.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -114,7 +115,7 @@ func (l *lab) watch(ctx context.Context, of schema.GroupVersionResource) (watch.
 	})
 }
 
-// all returns when so many objects have changed: nothing of one does but its status.
+// all waits until the given number of objects have changed. Nothing but their statuses changes.
 func all(ctx context.Context, changes watch.Interface, objects int) error {
 	changed := map[string]bool{}
 	for len(changed) < objects {
@@ -123,7 +124,7 @@ func all(ctx context.Context, changes watch.Interface, objects int) error {
 			return fmt.Errorf("%d of %d objects have a status: %w", len(changed), objects, context.Cause(ctx))
 		case e, ok := <-changes.ResultChan():
 			if !ok {
-				return fmt.Errorf("a watch has ended when %d of %d objects had a status", len(changed), objects)
+				return fmt.Errorf("the watch ended when %d of %d objects had a status", len(changed), objects)
 			}
 			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified {
 				changed[object.GetNamespace()+"/"+object.GetName()] = true
@@ -133,8 +134,8 @@ func all(ctx context.Context, changes watch.Interface, objects int) error {
 	return nil
 }
 
-// quiet returns what the API server has counted when nobody writes any more: events come
-// after what they tell of.
+// quiet waits until no client writes any more, and returns the requests that the API server has counted.
+// Contestants write an Event after the change that the Event reports.
 func (l *lab) quiet(ctx context.Context) (requests, error) {
 	const enough = 2 * time.Second
 	last, err := l.requests(ctx)

@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// Request is one request that the API server has answered.
+// Request is a request in the audit log, to which the API server has responded.
 type Request struct {
 	Verb           string
 	User           struct{ Username string }
 	ObjectRef      ObjectRef
 	ResponseStatus struct{ Code int }
-	StageTimestamp time.Time // of the answer
-	// RequestReceivedTimestamp is when it came in.
+	StageTimestamp time.Time // the time of the response
+	// RequestReceivedTimestamp is the time at which the API server received the request.
 	RequestReceivedTimestamp time.Time
 	Annotations              map[string]string
 }
 
-// Unauthorized tells whether the request was refused for want of rights.
+// Unauthorized reports whether the API server denied the request because its user lacks a right.
 func (r Request) Unauthorized() bool {
 	return r.Annotations["authorization.k8s.io/decision"] == "forbid"
 }
 
-// ObjectRef is what a request was about.
+// ObjectRef is the object or collection that a request names.
 type ObjectRef struct {
 	APIGroup, Resource, Subresource, Namespace, Name string
 }
 
-// String is the request without its user: "update ats/status default/example-at".
+// String returns the request without its user: "update ats/status default/example-at".
 func (r Request) String() string {
 	resource := r.ObjectRef.Resource
 	if r.ObjectRef.Subresource != "" {
@@ -42,25 +42,25 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s/%s", r.Verb, resource, r.ObjectRef.Namespace, r.ObjectRef.Name)
 }
 
-// AuditLog is all that the API server has noted of requests.
+// AuditLog returns the text of the API server's audit log.
 func (c *Cluster) AuditLog() (string, error) {
 	text, err := os.ReadFile(filepath.Join(c.dir, "audit.log"))
 	return string(text), err
 }
 
-// audited is what was read of the audit log so far.
+// audited holds the part of the audit log that has been read.
 type audited struct {
 	mu       sync.Mutex
 	offset   int64
 	requests []Request
 }
 
-// Requests returns the requests so far for which keep is true, in the order of
-// their answers.
+// Requests returns the requests so far for which keep returns true, in the order of
+// their responses.
 func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
 	c.audited.mu.Lock()
 	defer c.audited.mu.Unlock()
-	if err := c.audited.goOn(filepath.Join(c.dir, "audit.log")); err != nil {
+	if err := c.audited.readMore(filepath.Join(c.dir, "audit.log")); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	var kept []Request
@@ -72,9 +72,9 @@ func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// goOn reads what the log has more since the last time: tests that wait for a request read it
-// again and again.
-func (a *audited) goOn(path string) error {
+// readMore reads the lines that were added since the last call. It does not read earlier lines again, because tests
+// poll Requests.
+func (a *audited) readMore(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (a *audited) goOn(path string) error {
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil // the last line may be half written
+			return nil // the last line may be incomplete
 		}
 		var event struct {
 			Stage string

@@ -1,5 +1,5 @@
-// Package cluster starts a real Kubernetes for tests: the one that hack/cluster
-// builds. It ends with the test process, however that ends.
+// Package cluster starts a local Kubernetes cluster for tests, with the binary that hack/cluster
+// builds. The cluster ends when the test process ends, even if the process crashes.
 package cluster
 
 import (
@@ -23,24 +23,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Cluster is a cluster that runs.
+// Cluster is a running cluster.
 type Cluster struct {
 	binary, dir string
 	config      *rest.Config
 	command     *exec.Cmd
 	audited     audited
 
-	mu      sync.Mutex // one command at a time
-	input   io.WriteCloser
-	answers *bufio.Scanner
-	output  bytes.Buffer // the supervisor's errors
+	mu        sync.Mutex // allows one command at a time
+	input     io.WriteCloser
+	responses *bufio.Scanner
+	output    bytes.Buffer // standard error of the supervisor
 }
 
-// Audit is the option that has the API server note each request, for Requests.
+// Audit is the option that enables the API server's audit log, which Requests and AuditLog read.
 const Audit = "--audit"
 
-// Start starts a cluster whose files are in dir, and returns when it is ready. Options
-// are those of its command line, such as Audit. The caller closes it.
+// Start starts a cluster with its files in dir, and returns when the cluster is ready. Options are
+// arguments of the command line, such as Audit. The caller closes the cluster.
 func Start(dir string, options ...string) (*Cluster, error) {
 	root, err := Root()
 	if err != nil {
@@ -48,7 +48,7 @@ func Start(dir string, options ...string) (*Cluster, error) {
 	}
 	c := &Cluster{binary: filepath.Join(root, "bin", "kubernetes"), dir: dir}
 	if _, err := os.Stat(c.binary); err != nil {
-		return nil, fmt.Errorf("there is no local Kubernetes: run `make bin/kubernetes` (%w)", err)
+		return nil, fmt.Errorf("finding the local Kubernetes (`make bin/kubernetes` builds it): %w", err)
 	}
 	c.command = exec.Command(c.binary, append([]string{"run", "--dir", dir}, options...)...)
 	c.command.Stderr = &c.output
@@ -59,11 +59,11 @@ func Start(dir string, options ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.answers = bufio.NewScanner(output)
+	c.responses = bufio.NewScanner(output)
 	if err := c.command.Start(); err != nil {
 		return nil, fmt.Errorf("starting a cluster: %w", err)
 	}
-	if !c.answers.Scan() || c.answers.Text() != "ready" {
+	if !c.responses.Scan() || c.responses.Text() != "ready" {
 		return nil, errors.Join(errors.New("the cluster did not become ready"), c.Close(), errors.New(c.output.String()))
 	}
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig()); err != nil {
@@ -73,49 +73,49 @@ func Start(dir string, options ...string) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends the cluster and all its processes.
+// Close stops the cluster and all its processes.
 func (c *Cluster) Close() error {
-	_ = c.input.Close() // which is what ends it
+	_ = c.input.Close() // the supervisor stops at the end of its input
 	return c.command.Wait()
 }
 
-// Config is the administrator's, without a limit of requests.
+// Config returns the administrator's client configuration, without a rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig is the administrator's kubeconfig file.
+// Kubeconfig returns the path of the administrator's kubeconfig file.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-// Stop ends a component, for example kube-apiserver, in order.
-func (c *Cluster) Stop(component string) error { return c.order("stop " + component) }
+// Stop stops a component, for example kube-apiserver, gracefully.
+func (c *Cluster) Stop(component string) error { return c.send("stop " + component) }
 
-// Kill ends a component at once.
-func (c *Cluster) Kill(component string) error { return c.order("kill " + component) }
+// Kill stops a component at once.
+func (c *Cluster) Kill(component string) error { return c.send("kill " + component) }
 
-// StartComponent starts a component that was stopped, and returns when the API
-// server is ready.
-func (c *Cluster) StartComponent(component string) error { return c.order("start " + component) }
+// StartComponent starts a stopped component, and returns when the API server is ready.
+func (c *Cluster) StartComponent(component string) error { return c.send("start " + component) }
 
-// Compact forgets the history of all objects, so that watches of older versions
-// are refused.
-func (c *Cluster) Compact() error { return c.order("compact") }
+// Compact removes the history of all objects, so that the API server rejects watches from older
+// resource versions.
+func (c *Cluster) Compact() error { return c.send("compact") }
 
-func (c *Cluster) order(command string) error {
+// send sends a command to the supervisor, and waits for its response.
+func (c *Cluster) send(command string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := fmt.Fprintln(c.input, command); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	if !c.answers.Scan() {
-		return fmt.Errorf("%s: the cluster has ended: %s", command, c.output.String())
+	if !c.responses.Scan() {
+		return fmt.Errorf("%s: the cluster ended: %s", command, c.output.String())
 	}
-	if answer := c.answers.Text(); answer != "ok" {
-		return fmt.Errorf("%s: %s", command, answer)
+	if response := c.responses.Text(); response != "ok" {
+		return fmt.Errorf("%s: %s", command, response)
 	}
 	return nil
 }
 
 // Kubectl runs kubectl as the administrator, with input on its standard input. It returns the standard output
-// of kubectl, and after a failure its errors too. Warnings are dropped.
+// of kubectl, and after a failure also the standard error. Warnings are dropped.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	var output, failure strings.Builder
@@ -126,8 +126,8 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return output.String(), nil
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a token of a service account,
-// and returns its path.
+// ServiceAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount, and returns its path.
+// The token is valid for 12 hours.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("making a token for service account %s/%s: %w", namespace, name, err)
+		return "", fmt.Errorf("creating a token for ServiceAccount %s/%s: %w", namespace, name, err)
 	}
 	path := filepath.Join(c.dir, name+".kubeconfig")
 	return path, clientcmd.WriteToFile(api.Config{
@@ -148,7 +148,7 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	}, path)
 }
 
-// Root is the directory of the module, found from the working directory upwards.
+// Root returns the directory of the module: the working directory or its nearest parent with a go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -159,7 +159,7 @@ func Root() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("there is no go.mod here or above")
+			return "", errors.New("finding the module: no go.mod in the working directory or its parents")
 		}
 	}
 }

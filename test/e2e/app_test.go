@@ -13,9 +13,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAnAppServes takes an image that answers HTTP on port 8080 as a user other than
-// root, and has cat.
-func TestAnAppServes(t *testing.T) {
+// TestAppServesHTTPAndMountsConfig needs an image that serves HTTP on port 8080 as a user other than
+// root, and contains cat.
+func TestAppServesHTTPAndMountsConfig(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
@@ -25,23 +25,23 @@ func TestAnAppServes(t *testing.T) {
 	})
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	if _, err := kubectl(t.Context(), "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/web:http/proxy/"); err != nil {
-		t.Errorf("the App does not answer through its Service: %v", err)
+		t.Errorf("getting / through the Service of the App: %v", err)
 	}
 	if got := greeting(t, namespace); got != "Hello" {
-		t.Errorf("its file says %q", got)
+		t.Errorf("the mounted file is %q, want Hello", got)
 	}
 	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Config["greeting"] = "Goodbye" })
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	world.Eventually(t, "the old Pod to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the old Pod to be deleted", func(ctx context.Context) (bool, error) {
 		pods, err := kubectl(ctx, "", "get", "pods", "-n", namespace, "-o", "name")
 		return len(strings.Fields(pods)) == 1, err
 	})
 	if got := greeting(t, namespace); got != "Goodbye" {
-		t.Errorf("after a change of config its file says %q", got)
+		t.Errorf("after a change of the config, the mounted file is %q, want Goodbye", got)
 	}
 }
 
-// greeting is the file as the container sees it.
+// greeting returns the content of the mounted file greeting in a Pod of App web.
 func greeting(t *testing.T, namespace string) string {
 	t.Helper()
 	output, err := kubectl(t.Context(), "", "exec", "-n", namespace, "deployment/web", "--", "cat", "/etc/app/greeting")
@@ -51,8 +51,8 @@ func greeting(t *testing.T, namespace string) string {
 	return output
 }
 
-// TestAnAppWhoseImageRunsAsRootIsNotReady takes an image that runs as root.
-func TestAnAppWhoseImageRunsAsRootIsNotReady(t *testing.T) {
+// TestAppWithRootImageIsNotReady needs an image that runs as root.
+func TestAppWithRootImageIsNotReady(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.CreateApp(t, namespace, "root", v1alpha1.AppSpec{Image: cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), Command: []string{"sleep", "600"}})

@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// ended is the one line that says how an At ended.
+// ended describes the result of an At in one line.
 func ended(at *v1.At) string {
 	code := "none"
 	if at.Status.ExitCode != nil {
@@ -27,24 +27,24 @@ func ended(at *v1.At) string {
 	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", world.Reason(at, v1.AtComplete), world.Reason(at, v1.AtFailed), code, at.Status.Failed)
 }
 
-func TestCommandsReallyRun(t *testing.T) {
+func TestAtRunsCommand(t *testing.T) {
 	for name, c := range map[string]struct {
 		line   string
 		change func(*v1.At)
 		ended  string
 		logs   string
 	}{
-		"one that ends well": {
+		"it succeeds": {
 			line: "echo Hello", ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello\n",
 		},
-		"one that fails": {
+		"it fails": {
 			line: "echo Oh; exit 3", ended: `Complete "", Failed "BackoffLimitExceeded", exit code 3, failed 1`, logs: "Oh\n",
 		},
-		"one that does not exist": {
+		"it does not exist": {
 			change: func(at *v1.At) { at.Spec.Command = []string{"/no/such/thing"} }, ended: `Complete "", Failed "BackoffLimitExceeded", exit code 128, failed 1`,
 			logs: "none",
 		},
-		"one that ends well at the second try": {
+		"it succeeds at the second attempt": {
 			line: `echo "attempt $ATTEMPT"; test "$ATTEMPT" -ge 1`,
 			change: func(at *v1.At) {
 				at.Spec.BackoffLimit = ptr.To[int32](2)
@@ -54,7 +54,7 @@ func TestCommandsReallyRun(t *testing.T) {
 			},
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 1`, logs: "attempt 1\n",
 		},
-		"one with arguments and an environment": {
+		"it has arguments and an environment": {
 			change: func(at *v1.At) {
 				at.Spec.Command, at.Spec.Args = []string{"sh", "-c"}, []string{`echo "$GREETING, $WHOM"`}
 				at.Spec.Env = []corev1.EnvVar{{Name: "GREETING", Value: "Hello"}}
@@ -62,7 +62,7 @@ func TestCommandsReallyRun(t *testing.T) {
 			},
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello, world\n",
 		},
-		"one that is due some seconds ahead": {
+		"it is due in some seconds": {
 			line: "echo Hello", change: func(at *v1.At) { at.Spec.Schedule = world.Soon() },
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello\n",
 		},
@@ -76,28 +76,28 @@ func TestCommandsReallyRun(t *testing.T) {
 			}
 			here.Create(t, namespace, "command", c.line, c.change)
 			if got := ended(here.InPhase(t, namespace, "command", v1.AtDone)); got != c.ended {
-				t.Errorf("it ended with %s, wanted %s", got, c.ended)
+				t.Errorf("the At ended with %s, want %s", got, c.ended)
 			}
 			if c.logs == "none" {
-				return // a container that never was has no log
+				return // the container was never created, so it has no log
 			}
 			if got := logs(t, namespace, "command"); got != c.logs {
-				t.Errorf("it printed %q, wanted %q", got, c.logs)
+				t.Errorf("the command printed %q, want %q", got, c.logs)
 			}
 		})
 	}
 }
 
-func TestDeadlinesOfCommandsThatReallyRun(t *testing.T) {
+func TestAtEnforcesDeadlines(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1.At)
 		ended  string
 	}{
-		"one that takes too long is ended": {
+		"a command that takes too long is ended": {
 			func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) },
 			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
 		},
-		"one whose time to start is long past never runs": {
+		"a command whose starting deadline has passed never runs": {
 			func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](5) },
 			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
 		},
@@ -107,9 +107,9 @@ func TestDeadlinesOfCommandsThatReallyRun(t *testing.T) {
 			namespace := here.NewNamespace(t)
 			here.Create(t, namespace, "long", "sleep 600", c.change)
 			if got := ended(here.InPhase(t, namespace, "long", v1.AtDone)); got != c.ended {
-				t.Errorf("it ended with %s, wanted %s", got, c.ended)
+				t.Errorf("the At ended with %s, want %s", got, c.ended)
 			}
-			world.Eventually(t, "its Pod to be gone", func(ctx context.Context) (bool, error) {
+			world.Eventually(t, "the Pod to be deleted", func(ctx context.Context) (bool, error) {
 				_, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, "long-pod", metav1.GetOptions{})
 				return apierrors.IsNotFound(err), nil
 			})
@@ -117,11 +117,11 @@ func TestDeadlinesOfCommandsThatReallyRun(t *testing.T) {
 	}
 }
 
-func TestAnImageThatCannotBePulledIsShown(t *testing.T) {
+func TestAtReportsImagePullFailure(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "stuck", "true", func(at *v1.At) { at.Spec.Image = "localhost/there-is-no-such-image:1" })
-	world.Eventually(t, "its condition", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the condition Progressing to report the image", func(ctx context.Context) (bool, error) {
 		at, err := here.Windlass.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -131,12 +131,12 @@ func TestAnImageThatCannotBePulledIsShown(t *testing.T) {
 	})
 }
 
-func TestAPodThatIsDeletedWhileItsCommandRunsIsMadeAgain(t *testing.T) {
+func TestAtRecreatesPodDeletedDuringCommand(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "lost", "sleep 10; echo Hello", nil)
 	var lost *corev1.Pod
-	world.Eventually(t, "its Pod to run", func(ctx context.Context) (_ bool, err error) {
+	world.Eventually(t, "the Pod to run", func(ctx context.Context) (_ bool, err error) {
 		lost, err = here.Kube.CoreV1().Pods(namespace).Get(ctx, "lost-pod", metav1.GetOptions{})
 		return err == nil && lost.Status.Phase == corev1.PodRunning, nil
 	})
@@ -145,12 +145,12 @@ func TestAPodThatIsDeletedWhileItsCommandRunsIsMadeAgain(t *testing.T) {
 	}
 	want := `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`
 	if got := ended(here.InPhase(t, namespace, "lost", v1.AtDone)); got != want {
-		t.Errorf("it ended with %s, wanted %s", got, want)
+		t.Errorf("the At ended with %s, want %s", got, want)
 	}
 	if again, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "lost-pod", metav1.GetOptions{}); err != nil || again.UID == lost.UID {
-		t.Errorf("the Pod was not made again: %v", err)
+		t.Errorf("the Pod was not created again: %v", err)
 	}
 	if got := logs(t, namespace, "lost"); got != "Hello\n" {
-		t.Errorf("it printed %q", got)
+		t.Errorf("the command printed %q, want Hello", got)
 	}
 }

@@ -22,17 +22,17 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// postgresSpec is the smallest Database of this run's version and image.
+// postgresSpec returns the smallest spec of a Database, with the version and image of this run.
 func postgresSpec() v1alpha1.DatabaseSpec {
 	spec := world.SmallestDatabase()
 	spec.Version, spec.Image = cmp.Or(os.Getenv("E2E_POSTGRES_VERSION"), spec.Version), os.Getenv("E2E_POSTGRES_IMAGE")
 	return spec
 }
 
-// database is a Database "shop" whose server runs.
+// database is a Database "shop" in a namespace.
 type database struct {
 	namespace string
-	asked     atomic.Int32
+	queries   atomic.Int32
 }
 
 func newDatabase(t *testing.T) *database {
@@ -48,12 +48,12 @@ func (d *database) ready(t *testing.T) {
 	here.DatabaseIn(t, d.namespace, "shop", v1alpha1.DatabaseReady)
 }
 
-// ask has an At ask through the Service, with the uri in a Secret, and returns what
-// psql says and the At's phase.
-func (d *database) ask(t *testing.T, secret, sql string) (output string, failed bool) {
+// query runs psql in an At. psql connects through the Service with the uri in a Secret, and executes the SQL. query
+// returns the output of psql, and whether psql failed.
+func (d *database) query(t *testing.T, secret, sql string) (output string, failed bool) {
 	t.Helper()
 	spec := postgresSpec()
-	name := fmt.Sprintf("ask-%d", d.asked.Add(1))
+	name := fmt.Sprintf("query-%d", d.queries.Add(1))
 	here.Create(t, d.namespace, name, "", func(at *v1.At) {
 		at.Spec.Image = cmp.Or(spec.Image, "postgres:"+spec.Version)
 		at.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
@@ -64,11 +64,11 @@ func (d *database) ask(t *testing.T, secret, sql string) (output string, failed 
 	return strings.TrimSpace(logs(t, d.namespace, name)), world.Reason(at, "Complete") == ""
 }
 
-// wants fails the test unless SQL gives what is wanted.
-func (d *database) wants(t *testing.T, when, sql, want string) {
+// wantQuery fails the test unless a query with the credentials of the Database returns want.
+func (d *database) wantQuery(t *testing.T, when, sql, want string) {
 	t.Helper()
-	if got, failed := d.ask(t, "shop-credentials", sql); failed || got != want {
-		t.Fatalf("%s %q gives %q, not %q", when, sql, got, want)
+	if got, failed := d.query(t, "shop-credentials", sql); failed || got != want {
+		t.Fatalf("%s, %q returns %q, want %q", when, sql, got, want)
 	}
 }
 
@@ -88,13 +88,13 @@ func (d *database) update(t *testing.T, change func(*v1alpha1.Database)) {
 	here.UpdateDatabase(t, d.namespace, "shop", change)
 }
 
-// replaced waits until there is another Pod than the one of this UID, and it is ready.
+// replaced waits until a Pod with a UID other than uid is ready.
 func (d *database) replaced(t *testing.T, uid string) {
 	t.Helper()
-	world.Eventually(t, "another Pod to be ready", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the new Pod to be ready", func(ctx context.Context) (bool, error) {
 		pod, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return false, nil // not yet
+			return false, nil // the new Pod does not exist yet
 		}
 		return err == nil && string(pod.UID) != uid && isReady(pod), err
 	})
@@ -115,16 +115,16 @@ func (d *database) podUID(t *testing.T) string {
 	return d.kubectl(t, "get", "pod", "shop-0", "-o", "jsonpath={.metadata.uid}")
 }
 
-func TestRowsOutliveWhateverHappens(t *testing.T) {
+func TestDatabaseKeepsRowsAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	d.wants(t, "at first", "select 1", "1")
-	d.wants(t, "at first", "create table orders as select 1 as id; "+rows, "1")
+	d.wantQuery(t, "at first", "select 1", "1")
+	d.wantQuery(t, "at first", "create table orders as select 1 as id; "+rows, "1")
 
 	uid := d.podUID(t)
-	d.kubectl(t, "delete", "pod", "shop-0") // the volume is mounted a second time
+	d.kubectl(t, "delete", "pod", "shop-0") // so that the volume is mounted a second time
 	d.replaced(t, uid)
-	d.wants(t, "after the Pod was deleted", "insert into orders values (2); "+rows, "1 2")
+	d.wantQuery(t, "after the Pod was deleted", "insert into orders values (2); "+rows, "1 2")
 
 	restarts := func() int32 {
 		t.Helper()
@@ -134,10 +134,10 @@ func TestRowsOutliveWhateverHappens(t *testing.T) {
 		}
 		return pod.Status.ContainerStatuses[0].RestartCount
 	}
-	d.kubectl(t, "exec", "shop-0", "--", "sh", "-c", "kill -QUIT 1") // it ends at once, as after a crash
-	world.Eventually(t, "the container to be started again", func(context.Context) (bool, error) { return restarts() > 0, nil })
+	d.kubectl(t, "exec", "shop-0", "--", "sh", "-c", "kill -QUIT 1") // the server ends at once, as in a crash
+	world.Eventually(t, "the container to be restarted", func(context.Context) (bool, error) { return restarts() > 0, nil })
 	d.ready(t)
-	d.wants(t, "after the container was killed", "insert into orders values (3); "+rows, "1 2 3")
+	d.wantQuery(t, "after the container was killed", "insert into orders values (3); "+rows, "1 2 3")
 
 	uid = d.podUID(t)
 	if _, err := kubectl(t.Context(), "", "delete", "pods", "-n", operatorNamespace, "--all", "--grace-period=0", "--force"); err != nil {
@@ -147,22 +147,23 @@ func TestRowsOutliveWhateverHappens(t *testing.T) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "log_line_prefix": "$(PGDATA) %m "}
 	})
 	d.replaced(t, uid)
-	d.wants(t, "after the operator was killed and parameters changed", "show work_mem", "9MB")
-	d.wants(t, "after the operator was killed and parameters changed", rows, "1 2 3")
+	d.wantQuery(t, "after the operator was killed and parameters changed", "show work_mem", "9MB")
+	d.wantQuery(t, "after the operator was killed and parameters changed", rows, "1 2 3")
 
 	d.kubectl(t, "delete", "database", "shop")
-	world.Eventually(t, "the Pod to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Pod to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 	here.CreateDatabase(t, d.namespace, "shop", postgresSpec())
 	d.ready(t)
-	d.wants(t, "after the Database was made again", rows, "1 2 3")
-	readByAnApp(t, d, "1 2 3")
+	d.wantQuery(t, "after the Database was created again", rows, "1 2 3")
+	wantRowsInApp(t, d, "1 2 3")
 }
 
-// readByAnApp takes an image with psql that runs as a user other than root.
-func readByAnApp(t *testing.T, d *database, want string) {
+// wantRowsInApp fails the test unless an App reads want with the credentials of the Database. It needs an
+// image that contains psql and runs as a user other than root.
+func wantRowsInApp(t *testing.T, d *database, want string) {
 	t.Helper()
 	here.CreateApp(t, d.namespace, "reader", v1alpha1.AppSpec{
 		Image: cmp.Or(os.Getenv("E2E_PSQL_IMAGE"), "bitnamilegacy/postgresql:17"), Command: []string{"sleep", "3600"},
@@ -171,12 +172,12 @@ func readByAnApp(t *testing.T, d *database, want string) {
 	here.AppIn(t, d.namespace, "reader", v1alpha1.AppReady)
 	for _, command := range []string{`psql "$DATABASE_URL"`, "psql"} {
 		if got := strings.TrimSpace(d.kubectl(t, "exec", "deployment/reader", "--", "sh", "-c", command+` -Atc "`+rows+`"`)); got != want {
-			t.Errorf("%s in the App gives %q", command, got)
+			t.Errorf("%s in the App returns %q, want %q", command, got, want)
 		}
 	}
 }
 
-func TestAPasswordIsReplacedByDeletingTheSecret(t *testing.T) {
+func TestDeletingSecretChangesPassword(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	former, err := here.Kube.CoreV1().Secrets(d.namespace).Create(t.Context(), &corev1.Secret{
@@ -188,17 +189,17 @@ func TestAPasswordIsReplacedByDeletingTheSecret(t *testing.T) {
 	uid := d.podUID(t)
 	d.kubectl(t, "delete", "secret", "shop-credentials")
 	d.replaced(t, uid)
-	d.wants(t, "with the next password", "select 1", "1")
-	if got, failed := d.ask(t, former.Name, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
-		t.Errorf("with the former password psql says %q", got)
+	d.wantQuery(t, "with the new password", "select 1", "1")
+	if got, failed := d.query(t, former.Name, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
+		t.Errorf("with the former password psql prints %q, want an authentication error", got)
 	}
 	d.kubectl(t, "patch", "secret", "shop-credentials", "-p", `{"stringData":{"password":"it's $HOME: \\ \"quoted\""}}`)
 	uid = d.podUID(t)
 	d.replaced(t, uid)
-	d.wants(t, "with a password of the user's", "select 1", "1")
+	d.wantQuery(t, "with a password that a user has set", "select 1", "1")
 }
 
-func TestAServerThatDoesNotStartIsShownAndMended(t *testing.T) {
+func TestDatabaseReportsServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	d.update(t, func(db *v1alpha1.Database) {
@@ -206,14 +207,14 @@ func TestAServerThatDoesNotStartIsShownAndMended(t *testing.T) {
 	})
 	failed := here.DatabaseReason(t, d.namespace, "shop", "CrashLoopBackOff")
 	if ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed || !strings.HasPrefix(ready.Message, "PostgreSQL does not start; its log says why.") {
-		t.Errorf("it is %s, and says %q", failed.Status.Phase, ready.Message)
+		t.Errorf("the phase is %s, with the message %q", failed.Status.Phase, ready.Message)
 	}
 	if log := d.kubectl(t, "logs", "shop-0"); !strings.Contains(log, `invalid value for parameter "shared_buffers"`) {
-		t.Errorf("its log says: %s", log)
+		t.Errorf("the server's log does not name the parameter: %s", log)
 	}
 	d.update(t, func(db *v1alpha1.Database) { db.Spec.Parameters = nil })
 	d.ready(t)
-	d.wants(t, "once it is mended", "select 1", "1")
+	d.wantQuery(t, "after the spec was corrected", "select 1", "1")
 
 	d.update(t, func(db *v1alpha1.Database) { db.Spec.Image = "nowhere.invalid/postgres:0" })
 	here.DatabaseReason(t, d.namespace, "shop", "ImagePullBackOff")
@@ -221,19 +222,19 @@ func TestAServerThatDoesNotStartIsShownAndMended(t *testing.T) {
 	d.ready(t)
 }
 
-// TestAVolumeGrowsAndGoes takes a default StorageClass that allows expansion.
-func TestAVolumeGrowsAndGoes(t *testing.T) {
+// TestVolumeExpandsAndIsDeleted needs a default StorageClass that allows expansion.
+func TestVolumeExpandsAndIsDeleted(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	d.update(t, func(db *v1alpha1.Database) {
 		db.Spec.Storage.Size, db.Spec.DeletionPolicy = resource.MustParse("2Gi"), v1alpha1.DeletionDelete
 	})
-	here.DatabaseWith(t, d.namespace, "shop", "grown", func(db *v1alpha1.Database) bool {
+	here.DatabaseWith(t, d.namespace, "shop", "expanded", func(db *v1alpha1.Database) bool {
 		return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.Storage.String() == "2Gi"
 	})
-	d.wants(t, "while it grows", "select 1", "1")
+	d.wantQuery(t, "after the expansion", "select 1", "1")
 	d.kubectl(t, "delete", "database", "shop")
-	world.Eventually(t, "the claim to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the claim to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Kube.CoreV1().PersistentVolumeClaims(d.namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})

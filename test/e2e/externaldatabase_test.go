@@ -12,9 +12,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAnExternalDatabaseOnADatabase has the operator reach a Database through its
-// Service, with its own Secret, and Ats use what is kept there.
-func TestAnExternalDatabaseOnADatabase(t *testing.T) {
+// TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The Secret of the
+// Database is the connection Secret. Ats connect to the new database through the Service.
+func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	t.Parallel()
 	d := &database{namespace: here.NewNamespace(t)}
 	spec := postgresSpec()
@@ -26,29 +26,29 @@ func TestAnExternalDatabaseOnADatabase(t *testing.T) {
 	here.CreateDatabase(t, d.namespace, "shop", spec)
 	here.ExternalDatabaseIn(t, d.namespace, "cart", v1alpha1.ExternalDatabaseReady)
 
-	if got, failed := d.ask(t, "cart-credentials", "create table items (id int); insert into items values (1), (2); select current_user || ' ' || sum(id) from items"); failed || got != "cart 3" {
-		t.Fatalf("as the owner psql says %q", got)
+	if got, failed := d.query(t, "cart-credentials", "create table items (id int); insert into items values (1), (2); select current_user || ' ' || sum(id) from items"); failed || got != "cart 3" {
+		t.Fatalf("psql as the owner prints %q, want cart 3", got)
 	}
-	// Another password reaches the server, and the rows are there.
+	// The owner gets a new password, and the rows remain.
 	if err := here.Kube.CoreV1().Secrets(d.namespace).Delete(t.Context(), "cart-credentials", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "another Secret", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Secret to be created again", func(ctx context.Context) (bool, error) {
 		list, err := here.Kube.CoreV1().Secrets(d.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=cart-credentials"})
 		return err == nil && len(list.Items) == 1, err
 	})
-	world.Eventually(t, "the owner to read with another password", func(context.Context) (bool, error) {
-		got, failed := d.ask(t, "cart-credentials", "select sum(id) from items")
+	world.Eventually(t, "the owner to read with the new password", func(context.Context) (bool, error) {
+		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
 		return !failed && got == "3", nil
 	})
-	// The server is killed, and comes back.
+	// The server restarts.
 	uid := d.podUID(t)
 	d.kubectl(t, "delete", "pod", "shop-0", "--wait=false")
 	d.replaced(t, uid)
 	world.Eventually(t, "the owner to read after a restart", func(context.Context) (bool, error) {
-		got, failed := d.ask(t, "cart-credentials", "select sum(id) from items")
+		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
 		return !failed && got == "3", nil
 	})
 	d.kubectl(t, "delete", "externaldatabase", "cart", "--timeout=60s")
-	d.wants(t, "after the ExternalDatabase was deleted", "select count(*) from pg_database where datname = 'cart'", "0")
+	d.wantQuery(t, "after the ExternalDatabase was deleted", "select count(*) from pg_database where datname = 'cart'", "0")
 }

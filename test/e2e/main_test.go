@@ -1,19 +1,19 @@
 //go:build e2e
 
-// Package e2e tests the operator as users install it, on a cluster whose Pods
-// really run: the one that KUBECONFIG leads to.
+// Package e2e tests the operator as users install it, in the cluster that KUBECONFIG names. Pods really
+// run there.
 //
 //	E2E_CONTROLLER_IMAGE  the operator's image; windlass-controller:latest
 //	E2E_IMAGE             an image with a shell, for Ats; the operator's default
-//	E2E_APP_IMAGE         an image that answers HTTP on port 8080, not as root, and has
-//	                      cat; nginxinc/nginx-unprivileged:1.29
+//	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and
+//	                      contains cat; nginxinc/nginx-unprivileged:1.29
 //	E2E_POSTGRES_IMAGE    an image for Databases; the operator's default
-//	E2E_POSTGRES_VERSION  its major version; 17
-//	E2E_PSQL_IMAGE        an image that has psql and does not run as root;
+//	E2E_POSTGRES_VERSION  the major version of that image; 17
+//	E2E_PSQL_IMAGE        an image that contains psql and does not run as root;
 //	                      bitnamilegacy/postgresql:17
 //
-// It installs artifacts/ and removes them at the end, so it refuses a cluster
-// where Windlass is installed already.
+// The tests install artifacts/ and remove them at the end. They refuse to run in a cluster that has a
+// namespace windlass-system.
 package e2e
 
 import (
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 func withOperator(m *testing.M) (code int, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
-		return 1, fmt.Errorf("KUBECONFIG does not lead to a cluster: %w", err)
+		return 1, fmt.Errorf("loading KUBECONFIG: %w", err)
 	}
 	config.QPS = -1
 	if here, err = world.New(config); err != nil {
@@ -62,7 +62,7 @@ func withOperator(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	switch _, err := here.Kube.CoreV1().Namespaces().Get(ctx, operatorNamespace, metav1.GetOptions{}); {
 	case err == nil:
-		return 1, fmt.Errorf("there is a namespace %s already: these tests install Windlass themselves and remove it at the end", operatorNamespace)
+		return 1, fmt.Errorf("namespace %s exists: these tests install Windlass themselves and remove it at the end", operatorNamespace)
 	case !apierrors.IsNotFound(err):
 		return 1, err
 	}
@@ -72,21 +72,22 @@ func withOperator(m *testing.M) (code int, err error) {
 	}
 	defer os.RemoveAll(overlay)
 	defer func() {
-		// The operator lets these go, so they go first; a Database may be the server of others.
-		var gone error
+		// These objects have finalizers of the operator, so delete them before the operator. Delete Databases last,
+		// because they may be the servers of ExternalDatabases.
+		var failed error
 		for _, kind := range []string{"platforms.windlass.dev", "externaldatabases.windlass.dev", "databases.windlass.dev"} {
 			_, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", kind, "--all", "--all-namespaces")
-			gone = errors.Join(gone, err)
+			failed = errors.Join(failed, err)
 		}
 		_, removed := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", "-k", overlay)
-		err = errors.Join(err, gone, removed)
+		err = errors.Join(err, failed, removed)
 	}()
 	if _, err := kubectl(ctx, "", "apply", "-k", overlay); err != nil {
 		return 1, err
 	}
 	if _, err := kubectl(ctx, "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller", "--timeout=180s"); err != nil {
 		state, _ := kubectl(ctx, "", "describe", "pods", "-n", operatorNamespace)
-		return 1, fmt.Errorf("the operator did not become available: %w\n%s", err, state)
+		return 1, fmt.Errorf("waiting for the operator to become available: %w\n%s", err, state)
 	}
 	code = m.Run()
 	if code != 0 {
@@ -96,14 +97,14 @@ func withOperator(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// writeOverlay makes a kustomization of artifacts/ with the images of this run,
-// and returns its directory.
+// writeOverlay writes a kustomization of artifacts/ with the images of this run, and returns its
+// directory.
 func writeOverlay() (string, error) {
 	root, err := cluster.Root()
 	if err != nil {
 		return "", err
 	}
-	// A kustomization names its bases by relative paths, so it must be near.
+	// A kustomization refers to artifacts/ by a relative path, so its directory must be inside the module.
 	dir, err := os.MkdirTemp(root, ".e2e-")
 	if err != nil {
 		return "", err
@@ -123,7 +124,7 @@ func writeOverlay() (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644)
 }
 
-// kubectl runs kubectl with input, and returns what it printed.
+// kubectl runs kubectl with input on its standard input, and returns its standard output.
 func kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -134,7 +135,7 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 		path = filepath.Join(root, "bin", "kubectl")
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", errors.New("there is no kubectl: install it, or let `make bin/kubernetes` build bin/kubectl")
+		return "", errors.New("finding kubectl: install it, or run `make bin/kubernetes` to build bin/kubectl")
 	}
 	command := exec.CommandContext(ctx, path, args...)
 	command.Stdin = strings.NewReader(input)
@@ -146,7 +147,7 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 	return stdout.String(), nil
 }
 
-// logs is what the Pod of an At has printed.
+// logs returns the logs of the Pod of an At.
 func logs(t *testing.T, namespace, at string) string {
 	t.Helper()
 	output, err := kubectl(t.Context(), "", "logs", "-n", namespace, at+"-pod")

@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// replicas are the operator's Pods that are ready.
+// replicas returns the operator's ready Pods, without Pods that are being deleted.
 func replicas(ctx context.Context) ([]corev1.Pod, error) {
 	pods, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=windlass"})
 	if err != nil {
@@ -34,7 +34,7 @@ func replicas(ctx context.Context) ([]corev1.Pod, error) {
 	return ready, nil
 }
 
-// leader is the name of the Pod that leads.
+// leader returns the name of the Pod that holds the operator's Lease, or "".
 func leader(ctx context.Context) string {
 	lease, err := here.Kube.CoordinationV1().Leases(operatorNamespace).Get(ctx, "windlass-controller", metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil {
@@ -44,7 +44,7 @@ func leader(ctx context.Context) string {
 	return pod
 }
 
-func TestAManifestOfV1alpha1IsConvertedByTheWebhookInTheCluster(t *testing.T) {
+func TestWebhookConvertsV1alpha1ManifestInCluster(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	_, err := kubectl(t.Context(), fmt.Sprintf(`
@@ -61,16 +61,16 @@ spec:
 	here.InPhase(t, namespace, "example-at", v1.AtDone)
 	phase, err := kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "example-at", "-n", namespace, "-o", "jsonpath={.status.phase}")
 	if err != nil || phase != "DONE" {
-		t.Errorf("as v1alpha1 its phase is %q: %v", phase, err)
+		t.Errorf("the phase in v1alpha1 is %q, want DONE: %v", phase, err)
 	}
 	if got := logs(t, namespace, "example-at"); got != "Hello\n" {
-		t.Errorf("it printed %q", got)
+		t.Errorf("the command printed %q, want Hello", got)
 	}
 }
 
-// TestTheOperatorIsReplacedUnderWork runs alone: it replaces what the other tests
-// rely on.
-func TestTheOperatorIsReplacedUnderWork(t *testing.T) {
+// TestOperatorRolloutInterruptsNothing does not run in parallel: it replaces the operator that the other
+// tests use. Ats run, and reads as v1alpha1 succeed, while both replicas are replaced.
+func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "read", "echo Hello", nil)
 	reading, stop := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func TestTheOperatorIsReplacedUnderWork(t *testing.T) {
 
 	pods, err := replicas(t.Context())
 	if err != nil || len(pods) != 2 {
-		t.Fatalf("there are %d replicas, wanted 2: %v", len(pods), err)
+		t.Fatalf("got %d ready replicas, want 2: %v", len(pods), err)
 	}
 	first := leader(t.Context())
 	if _, err := kubectl(t.Context(), "", "delete", "pod", "-n", operatorNamespace, first, "--wait=false"); err != nil {
@@ -111,7 +111,7 @@ func TestTheOperatorIsReplacedUnderWork(t *testing.T) {
 	if _, err := kubectl(t.Context(), "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller", "--timeout=180s"); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the replicas from before to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the former replicas to be deleted", func(ctx context.Context) (bool, error) {
 		all, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=windlass"})
 		return err == nil && len(all.Items) == 2, err
 	})
@@ -119,15 +119,15 @@ func TestTheOperatorIsReplacedUnderWork(t *testing.T) {
 		name := fmt.Sprintf("during-%d", i)
 		here.InPhase(t, namespace, name, v1.AtDone)
 		if got := logs(t, namespace, name); got != "Hello\n" {
-			t.Errorf("At %s printed %q", name, got)
+			t.Errorf("At %s printed %q, want Hello", name, got)
 		}
 	}
 	stop()
 	readers.Wait()
-	t.Logf("%d reads of v1alpha1 while both replicas were replaced, %d failed", reads.Load(), failures.Load())
+	t.Logf("%d reads as v1alpha1 while both replicas were replaced, %d failed", reads.Load(), failures.Load())
 }
 
-func TestTheOperatorServesItsMetrics(t *testing.T) {
+func TestOperatorServesMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "counted", "true", nil)
@@ -141,7 +141,7 @@ func TestTheOperatorServesItsMetrics(t *testing.T) {
 		`workqueue_depth{name="at"`, `leader_election_master_status{name="windlass-controller"} 1`, "rest_client_requests_total{",
 	} {
 		if !strings.Contains(metrics, series) {
-			t.Errorf("there is no series %s in\n%s", series, metrics)
+			t.Errorf("the metrics have no series %s:\n%s", series, metrics)
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAPlatformComesUpAndGoesInOrder has a task fill the database before the App starts,
-// and the App's Pods be gone before the database goes.
-func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
+// TestPlatformStartsAndStopsComponentsInOrder checks that a task fills the database before the App starts,
+// and that the App's Pods are deleted before the Database.
+func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 	t.Parallel()
 	name := here.NewNamespace(t)
 	db := postgresSpec()
@@ -33,7 +33,7 @@ func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
 			Command: []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`},
 		}
 	}
-	// Each task fails unless the one before has ended well, and an At runs once.
+	// Each task fails unless the previous task has succeeded, and an At runs once.
 	here.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: []v1alpha1.PlatformComponent{
 		{Name: "web", DependsOn: []v1alpha1.ComponentName{"fill"}, App: &v1alpha1.AppSpec{
 			Image:       cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/nginx-unprivileged:1.29"),
@@ -48,7 +48,7 @@ func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
 	if err := here.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the Database to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the deletion of the Database to begin", func(ctx context.Context) (bool, error) {
 		db, err := here.Windlass.WindlassV1alpha1().Databases(name).Get(ctx, name+"-db", metav1.GetOptions{})
 		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, world.IgnoreNotFound(err)
 	})
@@ -58,14 +58,14 @@ func TestAPlatformComesUpAndGoesInOrder(t *testing.T) {
 	}
 	for _, pod := range pods.Items {
 		if !strings.HasPrefix(pod.Name, name+"-db-") {
-			t.Errorf("the Database goes while Pod %s is there, in phase %s", pod.Name, pod.Status.Phase)
+			t.Errorf("the Database is being deleted while Pod %s exists, in phase %s", pod.Name, pod.Status.Phase)
 		}
 	}
-	world.Eventually(t, "the Platform to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Platform to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,windlass", "-n", name, "-o", "name"); err != nil || left != "" {
-		t.Errorf("there are left %s (%v)", left, err)
+		t.Errorf("after the deletion of the Platform these objects remain: %s (%v)", left, err)
 	}
 }

@@ -10,42 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// call is a request to the API server, as plain data: it crosses the border of a bubble.
+// call is a request to the API server that the bridge sends outside of the bubble.
 type call struct {
-	method, path, contentType string // the path with its query
+	method, path, contentType string // the path includes the query
 	body                      []byte
-	resource                  int
+	resource                  int // index in resources, or -1
 	history                   *history
 }
 
-// reply is the answer. err says that there is none.
-type reply struct {
+// response is the response to a call. If err is set, the other fields are empty.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 	err    error
 }
 
-// bridge leads out of the bubbles: goroutines in none of them carry out calls. Who waits
-// for one is not idle, so that no clock moves meanwhile.
+// bridge sends calls from bubbles to the API server, in goroutines outside of the bubbles. A goroutine that waits for
+// a response does not count as idle, so the clock of its bubble stands still.
 type bridge struct {
 	observer *observer
-	free     chan *carrier
+	free     chan *sender
 }
 
-// carrier carries out one call at a time.
-type carrier struct {
-	calls   chan call
-	replies chan reply
+// sender holds the channels of a goroutine that sends one call at a time.
+type sender struct {
+	calls     chan call
+	responses chan response
 }
 
-func newBridge(o *observer, carriers int) *bridge {
-	b := &bridge{observer: o, free: make(chan *carrier, carriers)}
-	for range carriers {
-		c := &carrier{make(chan call), make(chan reply)}
+func newBridge(o *observer, senders int) *bridge {
+	b := &bridge{observer: o, free: make(chan *sender, senders)}
+	for range senders {
+		c := &sender{make(chan call), make(chan response)}
 		go func() {
 			for call := range c.calls {
-				c.replies <- b.carry(call)
+				c.responses <- b.send(call)
 			}
 		}()
 		b.free <- c
@@ -53,69 +53,70 @@ func newBridge(o *observer, carriers int) *bridge {
 	return b
 }
 
-// do carries out a call. When it returns, the history has what came of it.
-func (b *bridge) do(c call) reply {
-	carrier := <-b.free
-	defer func() { b.free <- carrier }()
-	carrier.calls <- c
-	return <-carrier.replies
+// do sends a call and returns the response. After a successful write, the history of the call, if there is one, has
+// the event of the write.
+func (b *bridge) do(c call) response {
+	sender := <-b.free
+	defer func() { b.free <- sender }()
+	sender.calls <- c
+	return <-sender.responses
 }
 
-func (b *bridge) carry(c call) reply {
-	request, err := http.NewRequest(c.method, b.observer.base+c.path, bytes.NewReader(c.body))
+func (b *bridge) send(c call) response {
+	request, err := http.NewRequest(c.method, b.observer.host+c.path, bytes.NewReader(c.body))
 	if err != nil {
-		return reply{err: err}
+		return response{err: err}
 	}
 	request.Header.Set("Accept", "application/json")
 	if c.contentType != "" {
 		request.Header.Set("Content-Type", c.contentType)
 	}
-	response, err := b.observer.client.Do(request)
+	resp, err := b.observer.client.Do(request)
 	if err != nil {
-		return reply{err: err}
+		return response{err: err}
 	}
-	defer response.Body.Close()
-	r := reply{status: response.StatusCode, header: response.Header}
-	if r.body, err = io.ReadAll(response.Body); err != nil {
-		return reply{err: err}
+	defer resp.Body.Close()
+	r := response{status: resp.StatusCode, header: resp.Header}
+	if r.body, err = io.ReadAll(resp.Body); err != nil {
+		return response{err: err}
 	}
 	if c.method == http.MethodGet || c.history == nil || c.resource < 0 || r.status >= http.StatusMultipleChoices {
 		return r
 	}
-	if err := b.settled(c, r); err != nil {
-		return reply{err: err}
+	if err := b.awaitEvents(c, r); err != nil {
+		return response{err: err}
 	}
 	return r
 }
 
-// settled waits until the history has what a write came to.
-func (b *bridge) settled(c call, r reply) error {
+// awaitEvents waits until the history has the event of a successful write.
+func (b *bridge) awaitEvents(c call, r response) error {
 	var status struct {
 		Kind    string
 		Details struct{ UID types.UID }
 	}
 	if err := json.Unmarshal(r.body, &status); err != nil {
-		return fmt.Errorf("reading an answer: %w", err)
+		return fmt.Errorf("reading a response: %w", err)
 	}
 	if status.Kind == "Status" {
-		return b.observer.await(func() bool { return c.history.gone(status.Details.UID) })
+		return b.observer.await(func() bool { return c.history.hasDeletion(status.Details.UID) })
 	}
 	object, err := readObject(c.resource, r.body)
 	if err != nil {
 		return err
 	}
 	return b.observer.await(func() bool {
-		if ends(c, object) {
-			return c.history.gone(object.UID)
+		if removes(c, object) {
+			return c.history.hasDeletion(object.UID)
 		}
-		return c.history.reached(object.UID, object.version)
+		return c.history.hasVersion(object.UID, object.version)
 	})
 }
 
-// ends tells whether the write that was answered with an object was its end: the last
-// finalizer was taken off one that was being deleted, or there was none. No Pod here is
-// on a node, for which its deletion would wait.
-func ends(c call, o *object) bool {
+// removes reports whether a write removed o, the object in the response: the write deleted an object without
+// finalizers, or removed the last finalizer of an object that is being deleted. Deleted Pods are removed at once,
+// because no Pod is assigned to a node. Deleted namespaces stay, because no namespace controller runs.
+func removes(c call, o *object) bool {
 	deleting := c.method == http.MethodDelete || o.DeletionTimestamp != nil
 	return deleting && len(o.Finalizers) == 0 && resources[c.resource].Resource != "namespaces"
 }

@@ -10,59 +10,60 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reference is what a scenario comes to without a fault.
+// reference is the outcome of the reference run, which has no fault.
 type reference struct {
 	outcome
-	// masked are the fields that differ between two runs without a fault, such as
-	// passwords and addresses.
+	// masked holds the paths of the fields that differ between two runs without a fault, such as passwords and
+	// addresses. It may also hold the names of whole objects.
 	masked map[string]bool
 }
 
-// newReference makes a reference of two runs, which it is an error to differ in more than
-// single values.
+// newReference returns the reference from the outcomes of two runs without a fault. The problems are the violations
+// in both runs, and unexpected differences between the runs.
 func newReference(a, b outcome) (reference, []string) {
 	ref := reference{a, map[string]bool{}}
 	var problems []string
 	problems = append(problems, a.violations...)
 	problems = append(problems, b.violations...)
-	ref.record.requests, a.record.requests, b.record.requests = withoutChance(a.record.requests, b.record.requests)
-	ref.record.untilLast = min(ref.record.untilLast, len(ref.record.requests))
-	if differs := a.record.differs(b.record); differs != "" {
-		problems = append(problems, "two runs without a fault differ in "+differs)
+	ref.points.requests, a.points.requests, b.points.requests = withoutChecks(a.points.requests, b.points.requests)
+	ref.points.beforeLastStep = min(ref.points.beforeLastStep, len(ref.points.requests))
+	if diff := a.points.diff(b.points); diff != "" {
+		problems = append(problems, "two runs without a fault differ in "+diff)
 	}
 	for name := range union(a.final, b.final) {
-		mask(ref.masked, name, a.final[name], b.final[name])
+		maskDifferences(ref.masked, name, a.final[name], b.final[name])
 	}
 	for path := range ref.masked {
-		if !mayDiffer.MatchString(path) {
+		if !nondeterministicFields.MatchString(path) {
 			problems = append(problems, "two runs without a fault differ in "+path)
 		}
 	}
-	ref.final = ref.unmasked(a.final)
+	ref.final = ref.applyMask(a.final)
 	return ref, append(problems, ref.compare(b, plan{})...)
 }
 
-// withoutChance are the requests of two runs: those that happened in both, and those of
-// each without what only looks. When periodic checks come is left to chance.
-func withoutChance(a, b []string) (both, withoutA, withoutB []string) {
-	looks := func(id string) bool { return strings.HasPrefix(id, "sql-") || strings.HasPrefix(id, "get-") }
+// withoutChecks returns the requests that both runs sent, and the requests of each run without GETs and SQL
+// statements. Periodic checks send GETs and SQL statements at random times.
+func withoutChecks(a, b []string) (both, withoutA, withoutB []string) {
+	isRead := func(id string) bool { return strings.HasPrefix(id, "sql-") || strings.HasPrefix(id, "get-") }
 	both = slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !slices.Contains(b, id) })
-	return both, slices.DeleteFunc(slices.Clone(a), looks), slices.DeleteFunc(slices.Clone(b), looks)
+	return both, slices.DeleteFunc(slices.Clone(a), isRead), slices.DeleteFunc(slices.Clone(b), isRead)
 }
 
-// mask adds the paths of the leaves that differ.
-func mask(masked map[string]bool, path string, a, b any) {
+// maskDifferences adds to masked the paths at which a has a scalar and b has another value. It leaves out fields that
+// only a or only b has, and lists of different lengths. path is the path of a and b.
+func maskDifferences(masked map[string]bool, path string, a, b any) {
 	switch a := a.(type) {
 	case map[string]any:
 		if b, ok := b.(map[string]any); ok {
 			for key := range union(a, b) {
-				mask(masked, path+"."+key, a[key], b[key])
+				maskDifferences(masked, path+"."+key, a[key], b[key])
 			}
 		}
 	case []any:
 		if b, ok := b.([]any); ok && len(a) == len(b) {
 			for i := range a {
-				mask(masked, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+				maskDifferences(masked, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
 			}
 		}
 	default:
@@ -72,108 +73,110 @@ func mask(masked map[string]bool, path string, a, b any) {
 	}
 }
 
-func (ref reference) unmasked(final map[string]any) map[string]any {
-	shown := map[string]any{}
+func (ref reference) applyMask(final map[string]any) map[string]any {
+	result := map[string]any{}
 	for name, object := range final {
 		if !ref.masked[name] {
-			shown[name] = ref.hide(name, object)
+			result[name] = ref.maskValue(name, object)
 		}
 	}
-	return shown
+	return result
 }
 
-func (ref reference) hide(path string, value any) any {
+func (ref reference) maskValue(path string, value any) any {
 	if ref.masked[path] {
 		return "masked"
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		shown := map[string]any{}
+		result := map[string]any{}
 		for key, field := range value {
-			shown[key] = ref.hide(path+"."+key, field)
+			result[key] = ref.maskValue(path+"."+key, field)
 		}
-		return shown
+		return result
 	case []any:
-		shown := make([]any, len(value))
+		result := make([]any, len(value))
 		for i, item := range value {
-			shown[i] = ref.hide(fmt.Sprintf("%s[%d]", path, i), item)
+			result[i] = ref.maskValue(fmt.Sprintf("%s[%d]", path, i), item)
 		}
-		return shown
+		return result
 	}
 	return value
 }
 
-// maxPasses is how many passes of an object may do something before all is at rest, after
-// a fault or after something that somebody else did; or one more than without a fault,
-// if that is more. A fault can delay what belongs to a turn until the next one has begun, which
-// then may take as many passes as both.
-const maxPasses = 3
+// maxReconciles is how many reconciles of an object may write or fail in one interval after a fault. The limit is
+// higher for an object with many reconciles in the reference run: one more than in any interval there. A fault can
+// delay reconciles until the next interval, which may then have the reconciles of both intervals, and one more.
+const maxReconciles = 3
 
-// compare tells what is not as it must be after a run.
+// compare returns how the outcome of a plan differs from the reference, and the violations in the run of the plan.
 func (ref reference) compare(o outcome, p plan) []string {
 	problems := slices.Clone(o.violations)
 	ref.masked = maps.Clone(ref.masked)
-	if object, ok := ref.exempt(p); ok {
+	if object, ok := ref.exemptObject(p); ok {
 		ref.masked[object] = true
 	}
-	wanted, got := ref.unmasked(ref.final), ref.unmasked(o.final)
-	if diff := cmp.Diff(wanted, got); diff != "" {
-		problems = append(problems, "what is there in the end differs (-reference +this):\n"+diff)
+	want, got := ref.applyMask(ref.final), ref.applyMask(o.final)
+	if diff := cmp.Diff(want, got); diff != "" {
+		problems = append(problems, "the final state differs (-reference +plan):\n"+diff)
 	}
-	slack := ref.slack(p)
-	problems = append(problems, counted("made", ref.created, o.created, slack)...)
-	problems = append(problems, counted("deleted", ref.deleted, o.deleted, slack)...)
-	problems = append(problems, counted("given a password", ref.passwords, o.passwords, slack)...)
-	if o.atRest > ref.atRest*restSlack+restAllowance {
-		problems = append(problems, fmt.Sprintf("at rest it sends %.0f requests an hour, in the reference %.0f", o.atRest, ref.atRest))
+	allowance := ref.allowance(p)
+	problems = append(problems, compareCounts("created", ref.created, o.created, allowance)...)
+	problems = append(problems, compareCounts("deleted", ref.deleted, o.deleted, allowance)...)
+	problems = append(problems, compareCounts("given a password", ref.passwords, o.passwords, allowance)...)
+	if o.requestsPerHour > ref.requestsPerHour*restSlack+restAllowance {
+		problems = append(problems, fmt.Sprintf("at rest the operator sends %.0f requests an hour, in the reference run %.0f", o.requestsPerHour, ref.requestsPerHour))
 	}
-	return append(problems, ref.slow(o)...)
+	return append(problems, ref.excessReconciles(o)...)
 }
 
-// How many more requests than in the reference an hour at rest may have: some rests are
-// short, and begin anywhere between two looks.
+// restSlack and restAllowance limit the requests per hour at rest to restSlack times the rate of the reference run,
+// plus restAllowance. Rates differ because some periods of rest are short, and begin at any time between two periodic
+// checks.
 const restSlack, restAllowance = 1.5, 6
 
-// counted compares how often something was done to objects.
-func counted(what string, wanted, got map[string]int, slack func(name string) (less, more int)) (problems []string) {
-	for name := range union(wanted, got) {
-		less, more := slack(name)
-		if got[name] < wanted[name]-less || got[name] > wanted[name]+more {
-			problems = append(problems, fmt.Sprintf("%s was %s %d times, in the reference %d", name, what, got[name], wanted[name]))
+// compareCounts returns the objects whose counts differ from the reference by more than the allowance. verb says what
+// is counted.
+func compareCounts(verb string, want, got map[string]int, allowance func(name string) (fewer, more int)) (problems []string) {
+	for name := range union(want, got) {
+		fewer, more := allowance(name)
+		if got[name] < want[name]-fewer || got[name] > want[name]+more {
+			problems = append(problems, fmt.Sprintf("%s was %s %d times, in the reference run %d", name, verb, got[name], want[name]))
 		}
 	}
 	slices.Sort(problems)
 	return problems
 }
 
-// slow tells of objects that took more passes than they may.
-func (ref reference) slow(o outcome) (problems []string) {
-	usual, most := ref.busy(false), map[string]int{}
-	for at, n := range usual {
-		most[at.object] = max(most[at.object], n)
+// excessReconciles returns the objects that were reconciled too often.
+func (ref reference) excessReconciles(o outcome) (problems []string) {
+	usual, most := ref.countReconciles(false), map[string]int{}
+	for key, n := range usual {
+		most[key.object] = max(most[key.object], n)
 	}
-	for at, n := range o.busy(true) {
-		delayed := usual[effort{at.object, at.turn - 1}]
-		if n > max(maxPasses, most[at.object]+1, delayed+usual[at]+1) {
-			problems = append(problems, fmt.Sprintf("%s took %d passes in turn %d", at.object, n, at.turn))
+	for key, n := range o.countReconciles(true) {
+		delayed := usual[objectInterval{key.object, key.interval - 1}]
+		if n > max(maxReconciles, most[key.object]+1, delayed+usual[key]+1) {
+			problems = append(problems, fmt.Sprintf("%s took %d reconciles in interval %d", key.object, n, key.interval))
 		}
 	}
 	slices.Sort(problems)
 	return problems
 }
 
-// effort is what an object takes until somebody else does something again.
-type effort struct {
-	object string
-	turn   int
+// objectInterval is the key of a count of reconciles. An interval begins with an external write or the end of a fault.
+type objectInterval struct {
+	object   string
+	interval int
 }
 
-// busy counts the passes that did something or failed, or of these the ones after a fault.
-func (o outcome) busy(after bool) map[effort]int {
-	counts := map[effort]int{}
-	for _, pass := range o.passes {
-		if (pass.after || !after) && (o.writers[pass.id] > 0 || pass.failed()) {
-			counts[effort{pass.object, pass.turn}]++
+// countReconciles counts the reconciles that wrote or failed. With afterFault, it counts only reconciles that ended
+// after the fault was over.
+func (o outcome) countReconciles(afterFault bool) map[objectInterval]int {
+	counts := map[objectInterval]int{}
+	for _, rc := range o.reconciles {
+		if (rc.afterFault || !afterFault) && (o.writes[rc.id] > 0 || rc.failed()) {
+			counts[objectInterval{rc.object, rc.interval}]++
 		}
 	}
 	return counts

@@ -14,46 +14,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a user may do to a field of a child at a point of rest. The name of such a fault ends in
-// the child and a JSON pointer.
+// Faults at a point of rest in which a user changes a field or list item of a child. The name of such a fault consists
+// of the change, the child and a JSON pointer, for example removed-services-shop:/spec/ports/0.
 const (
-	isChanged  = "changed"
-	isRemoved  = "removed"
-	isRepeated = "repeated" // a list item, beside itself
+	fieldChanged = "changed"
+	fieldRemoved = "removed"
+	itemRepeated = "repeated" // a copy of a list item is appended
 )
 
-// recordAnnotation is the one in which the operator keeps what it wanted of a child last.
+// recordAnnotation is the annotation that holds the record of a child: the state that the operator desired last.
 const recordAnnotation = "windlass.dev/last-applied"
 
-// operation is one of a JSON patch.
-type operation struct {
+// patchOperation is an operation of a JSON patch.
+type patchOperation struct {
 	Op    string `json:"op"`
 	From  string `json:"from,omitempty"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// driftsOf are the faults that users can do to what the operator wants of a child: those that
-// the API server accepts, and that change something. It is asked by dry runs.
-func (r *run) driftsOf(o *object) (faults []string) {
-	for _, fault := range r.faultsIn(wantedOf(o), "") {
-		fault = strings.Replace(fault, "-", "-"+r.nameOf(o)+":", 1)
-		if slices.Contains(undecided, fault) {
+// driftFaults returns the faults in which a user changes a field that the operator sets in a child. It leaves out
+// excludedDrifts, and changes that the API server refuses or undoes in a dry run.
+func (r *run) driftFaults(o *object) (faults []string) {
+	for _, fault := range r.fieldFaults(desiredState(o), "") {
+		fault = strings.Replace(fault, "-", "-"+r.dashedName(o)+":", 1)
+		if slices.Contains(excludedDrifts, fault) {
 			continue
 		}
 		patch, ok := r.driftPatch(o, fault)
 		if !ok {
 			continue
 		}
-		text, _ := json.Marshal(patch) // its values were read from JSON
-		answer := r.bridge.do(call{
+		text, _ := json.Marshal(patch) // values decoded from JSON can always be encoded
+		resp := r.bridge.do(call{
 			method: http.MethodPatch, path: resources[o.resource].path(o.Namespace, o.Name, "") + "?dryRun=All", contentType: string(types.JSONPatchType), body: text, resource: -1,
 		})
-		if answer.err != nil {
-			r.violate("trying %s: %v", fault, answer.err)
+		if resp.err != nil {
+			r.addViolation("trying %s in a dry run: %v", fault, resp.err)
 		}
-		if answer.status >= http.StatusMultipleChoices || sameBut(o.raw, answer.body) {
-			r.outcome.record.refused++
+		if resp.status >= http.StatusMultipleChoices || equalContent(o.raw, resp.body) {
+			r.outcome.points.refusedDrifts++
 			continue
 		}
 		faults = append(faults, fault)
@@ -61,29 +61,28 @@ func (r *run) driftsOf(o *object) (faults []string) {
 	return faults
 }
 
-// undecided are faults after which the end is another on purpose: a password is the user's to
-// change, a volume may be larger than it was asked to be, and a claim without any mark of whom it
-// was made for is nobody's.
-var undecided = []string{
-	isChanged + "-secrets-shop-credentials:/data/password", isRemoved + "-secrets-shop-credentials:/data/password", isRemoved + "-secrets-shop-credentials:/data",
-	isChanged + "-persistentvolumeclaims-shop:/spec/resources/requests/storage", isRemoved + "-persistentvolumeclaims-shop:/metadata/annotations",
-	isRemoved + "-persistentvolumeclaims-ns-db:/metadata/annotations",
+// excludedDrifts are changes that the operator deliberately does not undo: users may change or remove a password and
+// enlarge a volume, and a claim without annotations does not name its Database.
+var excludedDrifts = []string{
+	fieldChanged + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data",
+	fieldChanged + "-persistentvolumeclaims-shop:/spec/resources/requests/storage", fieldRemoved + "-persistentvolumeclaims-shop:/metadata/annotations",
+	fieldRemoved + "-persistentvolumeclaims-ns-db:/metadata/annotations",
 }
 
-// wantedOf is what the operator wants of a child: what its record says, the record itself, and
-// what is wholly the operator's.
-func wantedOf(o *object) map[string]any {
-	var all, wanted map[string]any
-	if json.Unmarshal(o.raw, &all) != nil || json.Unmarshal([]byte(o.Annotations[recordAnnotation]), &wanted) != nil {
+// desiredState returns the fields that the operator sets in a child: the fields in the record, the annotation that
+// holds the record, and all of data or spec if the record does not have that field.
+func desiredState(o *object) map[string]any {
+	var all, desired map[string]any
+	if json.Unmarshal(o.raw, &all) != nil || json.Unmarshal([]byte(o.Annotations[recordAnnotation]), &desired) != nil {
 		return nil
 	}
 	for _, field := range []string{"data", "spec"} {
-		if whole, ok := all[field]; ok && wanted[field] == nil {
-			wanted[field] = whole
+		if whole, ok := all[field]; ok && desired[field] == nil {
+			desired[field] = whole
 		}
 	}
-	metadata, _ := wanted["metadata"].(map[string]any)
-	// A name cannot be changed, and what becomes of the owner is a fault of its own.
+	metadata, _ := desired["metadata"].(map[string]any)
+	// A name cannot be changed, and the loss of the owner reference is the fault objectUnowned.
 	for _, field := range []string{"name", "namespace", "ownerReferences"} {
 		delete(metadata, field)
 	}
@@ -93,15 +92,15 @@ func wantedOf(o *object) map[string]any {
 		metadata["annotations"] = annotations
 	}
 	annotations[recordAnnotation] = ""
-	return wanted
+	return desired
 }
 
-// faultsIn are a change of each value, a removal of each field and list item, and a repetition
-// of each item.
-func (r *run) faultsIn(value any, pointer string) (faults []string) {
-	add := func(step string, inner any) {
-		at := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
-		faults = append(append(faults, isRemoved+"-"+at), r.faultsIn(inner, at)...)
+// fieldFaults returns the faults of a value, without the name of the child: the change of each scalar, the removal of
+// each field and list item, and the repetition of each list item. pointer is the JSON pointer to the value.
+func (r *run) fieldFaults(value any, pointer string) (faults []string) {
+	add := func(name string, field any) {
+		path := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		faults = append(append(faults, fieldRemoved+"-"+path), r.fieldFaults(field, path)...)
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -111,51 +110,52 @@ func (r *run) faultsIn(value any, pointer string) (faults []string) {
 	case []any:
 		for i, item := range value {
 			add(strconv.Itoa(i), item)
-			faults = append(faults, fmt.Sprintf("%s-%s/%d", isRepeated, pointer, i))
+			faults = append(faults, fmt.Sprintf("%s-%s/%d", itemRepeated, pointer, i))
 		}
 	default:
-		faults = append(faults, isChanged+"-"+pointer)
+		faults = append(faults, fieldChanged+"-"+pointer)
 	}
 	return faults
 }
 
-// driftPatch is the JSON patch of a fault, if it is one of this object's.
-func (r *run) driftPatch(o *object, fault string) ([]operation, bool) {
+// driftPatch returns the JSON patch that a fault sends for an object. It returns false if the fault is about another
+// object, or if the object has no such value.
+func (r *run) driftPatch(o *object, fault string) ([]patchOperation, bool) {
 	name, pointer, _ := strings.Cut(fault, ":")
-	what, of, _ := strings.Cut(name, "-")
-	if of != r.nameOf(o) {
+	action, child, _ := strings.Cut(name, "-")
+	if child != r.dashedName(o) {
 		return nil, false
 	}
 	list := pointer[:max(strings.LastIndex(pointer, "/"), 0)]
-	switch what {
-	case isChanged:
+	switch action {
+	case fieldChanged:
 		var all any
 		if err := json.Unmarshal(o.raw, &all); err != nil {
 			return nil, false
 		}
-		value := another(pointer[len(list)+1:], valueAt(all, pointer))
-		return []operation{{Op: "replace", Path: pointer, Value: value}}, value != nil
-	case isRemoved:
-		return []operation{{Op: "remove", Path: pointer}}, true
-	case isRepeated:
-		return []operation{{Op: "copy", From: pointer, Path: list + "/-"}}, true
+		value := otherValue(pointer[len(list)+1:], valueAt(all, pointer))
+		return []patchOperation{{Op: "replace", Path: pointer, Value: value}}, value != nil
+	case fieldRemoved:
+		return []patchOperation{{Op: "remove", Path: pointer}}, true
+	case itemRepeated:
+		return []patchOperation{{Op: "copy", From: pointer, Path: list + "/-"}}, true
 	}
 	return nil, false
 }
 
-// valueAt is what a JSON pointer leads to, or nil.
+// valueAt returns the value at a JSON pointer, or nil if there is none.
 func valueAt(value any, pointer string) any {
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		switch at := value.(type) {
+	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		switch parent := value.(type) {
 		case map[string]any:
-			value = at[step]
+			value = parent[name]
 		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(at) {
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(parent) {
 				return nil
 			}
-			value = at[i]
+			value = parent[i]
 		default:
 			return nil
 		}
@@ -163,20 +163,21 @@ func valueAt(value any, pointer string) any {
 	return value
 }
 
-// others are values that mean something else and are as valid.
-var others = map[string]any{
+// otherValues maps the name of a field that accepts only certain values to a valid value.
+var otherValues = map[string]any{
 	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else",
 	"targetPort": 1234, "host": "else.example.com", "maxUnavailable": 2, "key": "else",
 }
 
-// another is another value than that of a field, of its type.
-func another(field string, value any) any {
-	if other, ok := others[field]; ok && other != value {
+// otherValue returns a different value of the same type for a field. It returns nil unless the value is a string,
+// boolean or number.
+func otherValue(field string, value any) any {
+	if other, ok := otherValues[field]; ok && other != value {
 		return other
 	}
 	switch value := value.(type) {
 	case string:
-		return "eHh4" + value // data in base64 too
+		return "eHh4" + value // text in base64 remains valid
 	case bool:
 		return !value
 	case float64:
@@ -185,8 +186,8 @@ func another(field string, value any) any {
 	return nil
 }
 
-// sameBut tells whether two texts of an object differ in what each write changes alone.
-func sameBut(a, b []byte) bool {
+// equalContent reports whether two versions of an object are equal, apart from metadata that the API server sets.
+func equalContent(a, b []byte) bool {
 	var objects [2]map[string]any
 	for i, text := range [][]byte{a, b} {
 		if json.Unmarshal(text, &objects[i]) != nil {
@@ -200,11 +201,11 @@ func sameBut(a, b []byte) bool {
 	return cmp.Equal(objects[0], objects[1])
 }
 
-// isChild tells whether an object has the object of a scenario as its owner, or bears a record
-// as what outlives that does.
+// isChild reports whether an object is a child of the scenario's object: it has a record, and either an owner of
+// driftKind or no owner. A child without an owner outlives the scenario's object.
 func (r *run) isChild(o *object) bool {
 	_, recorded := o.Annotations[recordAnnotation]
 	return recorded && (len(o.OwnerReferences) == 0 || slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return strings.EqualFold(ref.Kind, r.scenario.drifts)
+		return strings.EqualFold(ref.Kind, r.scenario.driftKind)
 	}))
 }

@@ -7,100 +7,97 @@ import (
 	"strings"
 )
 
-// mayDiffer are the fields in which two runs without a fault may differ: what is made by
-// chance, and what is derived from that.
-var mayDiffer = regexp.MustCompile(strings.Join([]string{
+// nondeterministicFields matches the paths of the fields that may differ between two runs without a fault: fields with
+// random values, and with values that depend on random values.
+var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^secrets/[^.]+\.data\.(password|uri|pgpass|port)$`,
 	`/(password-digest|inputs-digest|inputs(\..*)?)$`,
 	`^externaldatabases/[^.]+\.status\.externalID$`,
 	`^services/[^.]+\.spec\.(clusterIP|clusterIPs\[0\])$`,
-	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // of the account's token
+	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token
 }, "|"))
 
-// exempt is the object that need not be in the end what it is in the reference, since
-// somebody else has changed it and the operator leaves it so on purpose. For almost all
-// plans there is none.
-func (ref reference) exempt(p plan) (name string, ok bool) {
-	victim := p.victim()
-	at := strings.TrimSuffix(strings.Replace(victim, "pods/", "ats/", 1), "-pod")
-	// The Pod of an At that is done is the user's to keep or to delete, as a Job's.
-	return victim, strings.HasPrefix(victim, "pods/") && strings.Contains(fmt.Sprint(ref.final[at]), "phase:Done")
+// exemptObject returns the object whose final state may differ from the reference, because the fault changes the
+// object and the operator deliberately does not repair it. ok is false if the plan has no such object.
+func (ref reference) exemptObject(p plan) (name string, ok bool) {
+	affected := p.affectedObject()
+	owner := strings.TrimSuffix(strings.Replace(affected, "pods/", "ats/", 1), "-pod")
+	// Users may delete or change the Pod of an At that is Done, like the Pod of a finished Job.
+	return affected, strings.HasPrefix(affected, "pods/") && strings.Contains(fmt.Sprint(ref.final[owner]), "phase:Done")
 }
 
-// slack is how much less, and how much more often than in the reference, something may
-// be done to an object. What somebody else has deleted is made anew, and with it what goes
-// with it; what nobody heard of before it was over is never made.
-func (ref reference) slack(p plan) func(name string) (less, more int) {
-	victims := ref.goWith(p.victim())
-	return func(name string) (less, more int) {
+// allowance returns a function that returns how far a count of an object may be below or above the reference run. An
+// object that the fault deletes is created again, with its children. An object that is deleted before a process
+// observes it may never get children.
+func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
+	affected := ref.dependents(p.affectedObject())
+	return func(name string) (fewer, more int) {
 		switch {
-		case victims[name]:
+		case affected[name]:
 			return 0, 1
 		case p.fault == early, p.fault == frozen, p.fault == dropped && p.scenario == "at-exceeds":
 			return 1, 0
-		case p.fault == oldList && strings.Contains(p.scenario, "-early") && !followsOthers(p, name):
-			// To a process that has just started and is served an old list, an App that nobody
-			// has seen to is a new one. What it makes for it is garbage, and collected.
+		case p.fault == oldList && strings.Contains(p.scenario, "-early") && !hasDependencies(p, name):
+			// A process that starts with an old list takes a deleted object without a status for a new object. It
+			// creates children, and garbage collection deletes these children.
 			return 0, 1
 		case p.fault == "422" && p.scenario == "at-exceeds" && p.point == "create-pods-task-pod":
-			// A request that was refused as invalid is sent again after five minutes. The deadline of
-			// this At is one.
+			// The operator retries an invalid request after five minutes. The deadline of this At is one minute.
 			return 1, 0
 		case p.fault == leaseLost && p.scenario == "at-exceeds" && p.point == "create-pods-task-pod":
-			// No POST can be made to depend on another object: what a process sends that has
-			// stood still is made, and deleted by the one that leads.
+			// A POST cannot require a version of another object. A process that was suspended creates the Pod, and the
+			// leader deletes the Pod.
 			return 0, 1
 		}
 		return 0, 0
 	}
 }
 
-// followsOthers tells whether an object is a component that is not made in the first pass
-// of a Platform, but once others are Ready: by then somebody has seen to the Platform.
-func followsOthers(p plan, name string) bool {
+// hasDependencies reports whether an object is a Platform component with dependencies. The operator creates such a
+// component after its dependencies are Ready, and the Platform already has a status then.
+func hasDependencies(p plan, name string) bool {
 	resource, _, _ := strings.Cut(name, "/")
 	return p.scenario == "platform-early" && slices.Contains([]string{"apps", "externaldatabases", "ats"}, resource)
 }
 
-// goWith are an object, and those that go when it does.
-func (ref reference) goWith(name string) map[string]bool {
+// dependents returns the name of an object and the names of all objects that are deleted with it.
+func (ref reference) dependents(name string) map[string]bool {
 	all := map[string]bool{}
 	if name == "" {
 		return all
 	}
 	all[name] = true
-	for grows := true; grows; {
-		grows = false
+	for grown := true; grown; {
+		grown = false
 		for child, object := range ref.final {
 			text := fmt.Sprint(object)
-			if !all[child] && anyOf(all, func(owner string) bool { return belongs(text, owner) }) {
-				all[child], grows = true, true
+			if !all[child] && anyOf(all, func(owner string) bool { return belongsTo(text, owner) }) {
+				all[child], grown = true, true
 			}
 		}
 	}
 	return all
 }
 
-// belongs tells whether an object's text names an owner, or whom it was made for.
-func belongs(text, owner string) bool {
+// belongsTo reports whether an object, given as text, names owner in an owner reference or in the annotation made-for.
+func belongsTo(text, owner string) bool {
 	resource, name, _ := strings.Cut(owner, "/")
 	kind := strings.TrimSuffix(resource, "s")
 	return strings.Contains(text, "uid:uid of "+owner+"]") || strings.Contains(strings.ToLower(text), "made-for:"+kind+"/"+name)
 }
 
-func anyOf(names map[string]bool, is func(string) bool) bool {
+func anyOf(names map[string]bool, matches func(string) bool) bool {
 	for name := range names {
-		if is(name) {
+		if matches(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// victim is the type and name of the owned object to which the plan does something at a
-// point of rest.
-func (p plan) victim() string {
-	for _, fault := range ofObjects {
+// affectedObject returns the full name of the owned object that the fault changes at a point of rest, or "".
+func (p plan) affectedObject() string {
+	for _, fault := range objectFaults {
 		if name, ok := strings.CutPrefix(p.fault, fault+"-"); ok {
 			name, _, _ = strings.Cut(name, ":")
 			return strings.Replace(name, "-", "/", 1)

@@ -13,21 +13,21 @@ import (
 )
 
 var (
-	all      = flag.Bool("faults.all", false, "run all plans instead of a tenth")
-	one      = flag.String("faults.plan", "", "run the plan of this name, or all whose names begin with it and a slash")
-	seed     = flag.Uint64("faults.seed", 1, "which tenth")
-	parallel = flag.Int("faults.parallel", 6, "how many plans run at once")
-	some     = flag.String("faults.scenarios", "", "run these scenarios alone, or those of kinds, such as app-create,at")
-	first    = flag.Bool("faults.first", false, "stop at the first failure")
-	logs     = flag.String("faults.logs", "", "a directory for what failed")
+	all           = flag.Bool("faults.all", false, "run all plans, not only a tenth of them")
+	planName      = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names begin with it and a slash")
+	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the tenth of the plans")
+	parallel      = flag.Int("faults.parallel", 6, "the number of plans that run at the same time")
+	scenarioNames = flag.String("faults.scenarios", "", "run only the scenarios and kinds in this list, for example app-create,at")
+	stopAtFirst   = flag.Bool("faults.first", false, "stop at the first failure")
+	logs          = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
-// TestFaults runs plans, a tenth of them unless a flag says otherwise: of those with a
-// PostgreSQL server, of which each takes seconds, less, and in half of their scenarios.
+// TestFaults runs a tenth of the plans, or the plans that the flags select. A plan with a PostgreSQL server takes
+// seconds. By default, the test runs one of 80 such plans, in half of their scenarios.
 func TestFaults(t *testing.T) {
-	c := newCampaign(starting(t), wantedScenarios(), *parallel)
-	c.progress = func(text string) { fmt.Println(text) }
-	c.failed = func(p plan, text string) {
+	runner := newPlanRunner(harnessStarter(t), selectedScenarios(), *parallel)
+	runner.reportProgress = func(text string) { fmt.Println(text) }
+	runner.reportFailure = func(p plan, text string) {
 		fmt.Printf("%s failed\n", p)
 		if *logs == "" {
 			return
@@ -43,39 +43,39 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	switch {
-	case *one != "":
-		c.chosen = isAskedFor
+	case *planName != "":
+		runner.selects = isSelected
 	case !*all:
-		tenth, less := oneOf(10, *seed), oneOf(80, *seed)
-		c.chosen = func(p plan) bool { return tenth(p) && (!c.scenarios[p.scenario].sql || less(p)) }
+		tenth, eightieth := sample(10, *seed), sample(80, *seed)
+		runner.selects = func(p plan) bool { return tenth(p) && (!runner.scenarios[p.scenario].sql || eightieth(p)) }
 	}
-	c.untilFailure = *first
-	c.learn(t)
+	runner.stopAtFailure = *stopAtFirst
+	runner.runReferences(t)
 	if t.Failed() {
 		return
 	}
-	c.run(t)
-	fmt.Print(c.results)
-	if plans, _ := c.results.totals(); plans == 0 {
-		t.Error("no plan has run: is there one of that name?")
+	runner.run(t)
+	fmt.Print(runner.results)
+	if plans, _ := runner.results.totals(); plans == 0 {
+		t.Error("no plan ran: check the names in the flags")
 	}
 }
 
-// isAskedFor tells whether a plan is the one of the flag, or leads to it.
-func isAskedFor(p plan) bool {
+// isSelected reports whether the flag -faults.plan selects p, or a plan with a second death that follows from p.
+func isSelected(p plan) bool {
 	name := p.String()
-	return name == *one || strings.HasPrefix(name, *one+"/") || p.again == 0 && strings.HasPrefix(*one, name+"/")
+	return name == *planName || strings.HasPrefix(name, *planName+"/") || p.secondDeath == 0 && strings.HasPrefix(*planName, name+"/")
 }
 
-// wantedScenarios are those of the plan that is asked for, or those that a flag names.
-func wantedScenarios() []scenario {
-	name, _, _ := strings.Cut(*one, "/")
-	half := oneOf(2, *seed)
+// selectedScenarios returns the scenarios that the flags select.
+func selectedScenarios() []scenario {
+	name, _, _ := strings.Cut(*planName, "/")
+	half := sample(2, *seed)
 	return slices.DeleteFunc(allScenarios(), func(s scenario) bool {
-		if name != "" || !*all && (s.calm || s.sql && !half(plan{scenario: s.name})) {
+		if name != "" || !*all && (s.noFaults || s.sql && !half(plan{scenario: s.name})) {
 			return s.name != name
 		}
-		return *some != "" && !slices.ContainsFunc(strings.Split(*some, ","), func(k string) bool {
+		return *scenarioNames != "" && !slices.ContainsFunc(strings.Split(*scenarioNames, ","), func(k string) bool {
 			return s.name == k || strings.HasPrefix(s.name, k+"-")
 		})
 	})

@@ -21,70 +21,71 @@ type harness struct {
 	runs     atomic.Int64
 }
 
-// carriers is how many requests are under way at once.
-const carriers = 32
+// concurrentCalls is how many requests to the API server can be in progress at the same time.
+const concurrentCalls = 32
 
 func newHarness(ctx context.Context, config *rest.Config, server *postgres.Server) (*harness, error) {
 	o, err := newObserver(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return &harness{observer: o, bridge: newBridge(o, carriers), postgres: server}, nil
+	return &harness{observer: o, bridge: newBridge(o, concurrentCalls), postgres: server}, nil
 }
 
-// scopeOf is the namespace of a run, and part of what else is named for it. It is replaced
-// wherever it stands, so it must not come about by chance: of 14,000 runs, one had a UID
-// that began with its own scope when that was a hexadecimal number.
-func scopeOf(run int64) string { return fmt.Sprintf("r%05d", run) }
+// namespaceOf returns the namespace of a run, which is also part of the names of the run's cluster-scoped and SQL
+// objects. Comparisons of runs replace the namespace in all texts, so no other text may contain it by chance. The
+// namespace begins with r, which no UID contains: in one of 14,000 runs, a hexadecimal number was the start of a UID.
+func namespaceOf(run int64) string { return fmt.Sprintf("r%05d", run) }
 
-// do runs a scenario with the fault of a plan, in a scope of its own.
-func (h *harness) do(t *testing.T, s *scenario, p plan) (o outcome, journal string) {
+// runScenario runs a scenario in its own namespace, with the fault of a plan, and returns the outcome and the log.
+func (h *harness) runScenario(t *testing.T, s *scenario, p plan) (o outcome, log string) {
 	t.Helper()
-	scope := scopeOf(h.runs.Add(1))
+	namespace := namespaceOf(h.runs.Add(1))
 	r := &run{
-		bridge: h.bridge, scenario: s, plan: p, scope: scope, history: h.observer.open(scope), clock: &shiftedClock{},
-		injector: injector{plan: p}, seen: map[string]int{}, outcome: outcome{writers: map[string]int{}},
+		bridge: h.bridge, scenario: s, plan: p, namespace: namespace, history: h.observer.startHistory(namespace), clock: &shiftedClock{},
+		injector: injector{plan: p}, idCounts: map[string]int{}, outcome: outcome{writes: map[string]int{}},
 	}
-	defer h.observer.forget(scope)
+	defer h.observer.endHistory(namespace)
 	if s.sql {
 		var err error
 		if r.sql, err = newSQLServer(r, h.postgres); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.inBubble(t, r)
+	h.runInBubble(t, r)
 	if err := h.observer.failure(); err != nil {
 		t.Fatal(err)
 	}
-	r.finish(h.outside(t, r))
-	return r.outcome, r.journal.String()
+	r.collectOutcome(h.sqlState(t, r))
+	return r.outcome, r.logBuffer.String()
 }
 
-// inBubble has a run live. A bubble that cannot go on, or in which somebody is left,
-// panics.
-func (h *harness) inBubble(t *testing.T, r *run) {
+// runInBubble executes a run in a bubble. A panic is a violation: synctest panics after a deadlock in the bubble, and
+// if a goroutine is left over.
+func (h *harness) runInBubble(t *testing.T, r *run) {
 	t.Helper()
 	now := time.Now()
 	defer func() {
-		if left := recover(); left != nil {
-			r.violate("%v", left)
+		if panicked := recover(); panicked != nil {
+			r.addViolation("%v", panicked)
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { r.live(now) })
+	synctest.Test(t, func(*testing.T) { r.execute(now) })
 }
 
-// outside is what a run has left on the PostgreSQL server, from where it is removed.
-func (h *harness) outside(t *testing.T, r *run) map[string]string {
+// sqlState returns the objects of a run on the PostgreSQL server, and removes them from the server. It returns nil if
+// the scenario needs no server.
+func (h *harness) sqlState(t *testing.T, r *run) map[string]string {
 	t.Helper()
 	if r.sql == nil {
 		return nil
 	}
-	state, err := r.sql.state(t.Context(), r.scope)
+	state, err := r.sql.state(t.Context(), r.namespace)
 	if err != nil {
-		r.violate("looking at the server: %v", err)
+		r.addViolation("reading the state of the PostgreSQL server: %v", err)
 	}
-	if err := r.sql.close(t.Context(), r.scope); err != nil {
-		r.violate("cleaning up the server: %v", err)
+	if err := r.sql.close(t.Context(), r.namespace); err != nil {
+		r.addViolation("removing the objects of the run from the PostgreSQL server: %v", err)
 	}
 	return state
 }

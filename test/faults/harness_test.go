@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-func TestAScopeIsInNoUID(t *testing.T) {
+// A UID must not contain the namespace of its run by chance, because stableName replaces the namespace in all texts.
+func TestNamespaceOfRunIsNeverPartOfUID(t *testing.T) {
 	for _, run := range []int64{1, 1937, 99999} {
-		if scope := scopeOf(run); strings.Trim(scope, "0123456789abcdef-") == "" {
-			t.Errorf("%s may be in one, which would then be taken for what is named for the run", scope)
+		if namespace := namespaceOf(run); strings.Trim(namespace, "0123456789abcdef-") == "" {
+			t.Errorf("namespaceOf(%d) = %s, which can be part of a UID", run, namespace)
 		}
 	}
 }

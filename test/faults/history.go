@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// history is all that has happened in a scope, by type in the order of versions.
+// history holds the events of all objects of a run, by resource and in the order of their versions.
 type history struct {
 	mu     sync.Mutex
 	events [][]event
-	newest map[types.UID]*object // nil once it is deleted
+	newest map[types.UID]*object // the newest version of each object; nil after its deletion
 }
 
 func newHistory() *history {
@@ -30,24 +30,24 @@ func (h *history) add(e event) {
 	}
 }
 
-// reached tells whether an object is known in a version, or to be gone.
-func (h *history) reached(uid types.UID, version uint64) bool {
+// hasVersion reports whether the history has an object in this or a later version, or the deletion of the object.
+func (h *history) hasVersion(uid types.UID, version uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	object, known := h.newest[uid]
 	return known && (object == nil || object.version >= version)
 }
 
-// gone tells whether an object is known to be so.
-func (h *history) gone(uid types.UID) bool {
+// hasDeletion reports whether the history has the deletion of an object.
+func (h *history) hasDeletion(uid types.UID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	object, known := h.newest[uid]
 	return known && object == nil
 }
 
-// at is the event of a type at an index, if it has come so far.
-func (h *history) at(resource, index int) (event, bool) {
+// eventAt returns the event at an index among the events of a resource, and false if there is no such event yet.
+func (h *history) eventAt(resource, index int) (event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if index >= len(h.events[resource]) {
@@ -56,8 +56,8 @@ func (h *history) at(resource, index int) (event, bool) {
 	return h.events[resource][index], true
 }
 
-// all are the events of all types up to a version, in order.
-func (h *history) all(version uint64) []event {
+// eventsUntil returns the events of all resources up to a version, sorted by version.
+func (h *history) eventsUntil(version uint64) []event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []event
@@ -72,15 +72,16 @@ func (h *history) all(version uint64) []event {
 	return all
 }
 
-// version is that of the newest event, at most limit.
-func (h *history) version(limit uint64) (version uint64) {
-	for _, e := range h.all(limit) {
+// lastVersion returns the version of the newest event up to limit, or 0 if there is none.
+func (h *history) lastVersion(limit uint64) (version uint64) {
+	for _, e := range h.eventsUntil(limit) {
 		version = e.version
 	}
 	return version
 }
 
-// objects are those of a type as of a version, by name, and how many events made them so.
+// objects returns the objects of a resource that exist at a version, sorted by name, and the number of the resource's
+// events up to that version.
 func (h *history) objects(resource int, version uint64) (objects []*object, events int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,10 +103,10 @@ func (h *history) objects(resource int, version uint64) (objects []*object, even
 	return objects, events
 }
 
-// newestVersion is later than all.
+// newestVersion is higher than all versions, and selects the newest state.
 const newestVersion = ^uint64(0)
 
-// current are all objects as they are now, in the order of resources.
+// current returns the newest version of each object that exists, in the order of the variable resources.
 func (h *history) current() []*object {
 	var all []*object
 	for i := range resources {

@@ -12,101 +12,101 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// injector has the fault of a plan happen, once.
+// injector injects the fault of a plan, once.
 type injector struct {
 	plan plan
 
-	mu       sync.Mutex
-	last     bool // the last step of the scenario has begun
-	patient  bool // what is frozen stays so until then
-	fired    bool
-	ended    bool // the fault is over: what follows is recovery
-	recovery int  // requests of the second process
-	again    bool // the second death has happened
+	mu                  sync.Mutex
+	lastStep            bool // the last step of the scenario has begun
+	frozenUntilLastStep bool // a frozen watch stays frozen until the last step
+	reached             bool
+	over                bool // the fault is over: the recovery has begun
+	recoveryRequests    int  // the number of requests of the second process
+	diedAgain           bool // the second death has happened
 
-	view   uint64 // the version of what the next process is served
-	stream *stream
-	stage  stage
-	held   chan struct{} // closed when the held request goes on
-	first  *process      // whose request is held, or who is not the only leader
+	nextSnapshot uint64 // the version of the lists for the next process; 0 for the newest
+	stream       *stream
+	stage        stage
+	resume       chan struct{} // closed to let the held request continue
+	heldProcess  *process      // the process whose request is held, or the first of two leaders
 }
 
-// stage is how far a fault has come that takes more than a moment.
+// stage is the progress of a fault with several steps.
 type stage int
 
 const (
-	idle     stage = iota
-	holding        // a request waits
-	beside         // another process has started
-	released       // the request has gone on
+	noStage         stage = iota
+	requestHeld           // a request is held, or a second process is about to start
+	secondStarted         // a second process has started
+	requestReleased       // the held request may continue, or two processes lead
 )
 
-// fires tells whether it is at the point of the plan, for the first time.
-func (i *injector) fires(id string) bool {
+// reaches reports whether id is the point of the plan. It returns true only once.
+func (i *injector) reaches(id string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if id == "" || i.fired || id != i.plan.point {
+	if id == "" || i.reached || id != i.plan.point {
 		return false
 	}
-	i.fired = true
+	i.reached = true
 	switch i.plan.fault {
 	case answerLate, leaseLost, twoLeaders, frozen, dropped, staleList, oldList:
 	default:
-		i.ended = i.plan.again == 0
+		i.over = i.plan.secondDeath == 0
 	}
 	return true
 }
 
-// over tells whether the fault has ended.
-func (i *injector) over() bool {
+func (i *injector) isOver() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.ended
+	return i.over
 }
 
 func (i *injector) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.ended = true
+	i.over = true
 }
 
-// request decides what becomes of a request.
-func (i *injector) request(r *run, a *asked, id string) reply {
-	if r.records(!a.writes()) && i.diesAgain(a.process) {
-		answer := r.send(a)
+// handle returns the response to a request. It injects the fault if the request is the point of the plan, and the
+// second death if the request is the plan's request of the recovery.
+func (i *injector) handle(r *run, a *apiRequest, id string) response {
+	if r.isRecording(!a.isWrite()) && i.isSecondDeath(a.process) {
+		resp := r.send(a)
 		a.process.die()
-		return answer
+		return resp
 	}
-	if !i.fires(id) {
+	if !i.reaches(id) {
 		return r.send(a)
 	}
 	r.log("!!", nil, i.plan.String(), nil, nil)
 	switch fault := i.plan.fault; fault {
 	case diesBefore:
 		a.process.die()
-		return reply{err: errDead}
+		return response{err: errDead}
 	case diesAfter:
-		answer := r.send(a)
+		resp := r.send(a)
 		a.process.die()
-		return answer
+		return resp
 	case answerLost:
 		r.send(a)
-		return reply{err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
+		return response{err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
 	case answerLate:
-		answer := r.send(a)
-		i.hold(a.process)
-		return answer
+		resp := r.send(a)
+		i.holdRequest(a.process)
+		return resp
 	case leaseLost:
-		a.process.still.Store(true)
-		a.process.deaf.Store(true)
-		i.hold(a.process)
+		a.process.suspended.Store(true)
+		a.process.noEvents.Store(true)
+		i.holdRequest(a.process)
 		return r.send(a)
 	case twoLeaders:
-		i.stand(a.process)
+		i.expectSecondProcess(a.process)
 		return r.send(a)
 	case early:
 		(&user{r}).deleteEarly()
-		r.wake() // as in hold
+		r.wake() // the run may be waiting: a timer may have started the reconcile
 		return r.send(a)
 	case "504":
 		r.send(a)
@@ -116,61 +116,62 @@ func (i *injector) request(r *run, a *asked, id string) reply {
 	}
 }
 
-// diesAgain counts the requests of the process that recovers.
-func (i *injector) diesAgain(p *process) bool {
+// isSecondDeath counts the requests of the second process, and reports whether p is this process and has to die after
+// this request.
+func (i *injector) isSecondDeath(p *process) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.plan.fault != diesAfter || p.number != 2 {
 		return false
 	}
-	i.recovery++
-	if i.recovery != i.plan.again {
+	i.recoveryRequests++
+	if i.recoveryRequests != i.plan.secondDeath {
 		return false
 	}
-	i.again, i.ended = true, true
+	i.diedAgain, i.over = true, true
 	return true
 }
 
-func (i *injector) hold(p *process) {
+func (i *injector) holdRequest(p *process) {
 	i.mu.Lock()
-	i.first, i.stage, i.held = p, holding, make(chan struct{})
-	held := i.held
+	i.heldProcess, i.stage, i.resume = p, requestHeld, make(chan struct{})
+	resume := i.resume
 	i.mu.Unlock()
-	p.run.wake() // the request may be of a pass that a timer began, while time passes
-	<-held
+	p.run.wake() // the run may be waiting: a timer may have started the reconcile
+	<-resume
 }
 
-func (i *injector) stand(p *process) {
+func (i *injector) expectSecondProcess(p *process) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.first, i.stage = p, holding
+	i.heldProcess, i.stage = p, requestHeld
 }
 
-// overlap is how long two processes take themselves for the leader.
+// overlap is the time for which two processes lead.
 const overlap = 5 * time.Second
 
-// releases goes on with a fault that takes more than a moment, when all events are
-// delivered and nothing is under way. It tells whether it has done anything.
-func (i *injector) releases(r *run) bool {
+// advance takes the next step of a fault with several steps, and reports whether there was one. The run calls it when
+// all events are delivered and nothing is in progress.
+func (i *injector) advance(r *run) bool {
 	i.mu.Lock()
-	at, fault, first := i.stage, i.plan.fault, i.first
+	current, fault, first := i.stage, i.plan.fault, i.heldProcess
 	i.mu.Unlock()
 	switch {
-	case at == holding && fault == answerLate:
-		i.step(released)
-		close(i.held)
+	case current == requestHeld && fault == answerLate:
+		i.setStage(requestReleased)
+		close(i.resume)
 		i.end()
-	case at == holding:
+	case current == requestHeld:
 		if _, err := r.start(newestVersion); err != nil {
-			r.violate("starting: %v", err)
+			r.addViolation("starting a process: %v", err)
 		}
-		i.step(beside)
+		i.setStage(secondStarted)
 		if fault == twoLeaders {
-			i.step(released)
+			i.setStage(requestReleased)
 			time.AfterFunc(overlap, func() { first.die(); i.end() })
 		}
-	case at == released && fault == leaseLost:
-		i.step(idle)
+	case current == requestReleased && fault == leaseLost:
+		i.setStage(noStage)
 		first.die()
 		i.end()
 	default:
@@ -179,16 +180,16 @@ func (i *injector) releases(r *run) bool {
 	return true
 }
 
-func (i *injector) step(to stage) {
+func (i *injector) setStage(to stage) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stage = to
 }
 
-// deliver decides what becomes of an event.
+// deliver delivers an event, and injects the fault if the event is the point of the plan.
 func (i *injector) deliver(r *run, s *stream, e event, id string) {
-	if !i.fires(id) {
-		s.skip(e)
+	if !i.reaches(id) {
+		s.markDelivered(e)
 		s.send(e)
 		return
 	}
@@ -197,64 +198,64 @@ func (i *injector) deliver(r *run, s *stream, e event, id string) {
 	case frozen:
 		s.frozen, i.stream = true, s
 	case dropped:
-		s.skip(e)
+		s.markDelivered(e)
 		i.stream = s
 	case twice:
-		s.skip(e)
+		s.markDelivered(e)
 		s.send(e)
 		s.send(e)
 	case expired, tombstone:
 		s.expire()
 	case staleList:
-		i.view = e.version - 1
+		i.nextSnapshot = e.version - 1
 		s.process.die()
 	case oldList:
-		i.view = e.version - 1
-		s.skip(e)
+		i.nextSnapshot = e.version - 1
+		s.markDelivered(e)
 		s.send(e)
 	}
 }
 
-// ages has the process die at the end of the scenario, so that the next is served an old
-// list.
-func (i *injector) ages(r *run) bool {
-	if !i.fired || !i.last || i.over() || i.plan.fault != oldList {
+// killForOldList ends the processes after the last step of a plan with the fault oldList, so that the next process
+// gets an old list. It reports whether it did.
+func (i *injector) killForOldList(r *run) bool {
+	if !i.reached || !i.lastStep || i.isOver() || i.plan.fault != oldList {
 		return false
 	}
-	r.someoneActs()
+	r.beginInterval()
 	for _, p := range r.processes {
 		p.die()
 	}
 	return true
 }
 
-// viewOf is what the process sees that takes over.
-func (i *injector) viewOf() uint64 {
-	if i.view > 0 {
-		view := i.view
-		i.view = 0
-		return view
+// takeSnapshot returns the version of the lists for the next process. Later processes get the newest version.
+func (i *injector) takeSnapshot() uint64 {
+	if i.nextSnapshot > 0 {
+		snapshot := i.nextSnapshot
+		i.nextSnapshot = 0
+		return snapshot
 	}
 	return newestVersion
 }
 
-// thaws ends a fault that lasts until all is at rest.
-func (i *injector) thaws(r *run) bool {
-	if !i.fired || i.over() {
+// endAtRest ends or continues a fault that waits until everything is at rest. It reports whether there was one.
+func (i *injector) endAtRest(r *run) bool {
+	if !i.reached || i.isOver() {
 		return false
 	}
 	switch i.plan.fault {
 	case leaseLost:
-		if i.stage != beside {
+		if i.stage != secondStarted {
 			return false
 		}
-		r.someoneActs()
-		i.step(released)
-		i.first.still.Store(false)
-		close(i.held)
+		r.beginInterval()
+		i.setStage(requestReleased)
+		i.heldProcess.suspended.Store(false)
+		close(i.resume)
 		return true
 	case frozen:
-		if i.patient && !i.last {
+		if i.frozenUntilLastStep && !i.lastStep {
 			return false
 		}
 		i.end()
@@ -263,36 +264,36 @@ func (i *injector) thaws(r *run) bool {
 		i.end()
 		i.stream.expire()
 	case staleList, oldList:
-		if i.view > 0 {
-			return false // nobody has been served it yet
+		if i.nextSnapshot > 0 {
+			return false // no process has received the old list yet
 		}
 		i.end()
 		for _, p := range r.processes {
-			p.view.Store(newestVersion)
+			p.snapshot.Store(newestVersion)
 		}
 	default:
 		return false
 	}
-	r.someoneActs()
+	r.beginInterval()
 	r.log("!!", nil, "the fault is over", nil, nil)
 	return true
 }
 
-// reasons of refusals, as the API server gives them.
-var reasons = map[int]metav1.StatusReason{
+// refusalReasons maps a status code to the reason that the API server gives with it.
+var refusalReasons = map[int]metav1.StatusReason{
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 	http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 	http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
 	http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
 }
 
-// refusal is the answer of an API server that does not do what it is asked for.
-func refusal(fault string) reply {
-	code, _ := strconv.Atoi(fault) // it is one of refusals
-	body, _ := json.Marshal(statusOf(code, reasons[code]))
+// refusal returns the API server's response for a fault in refusals.
+func refusal(fault string) response {
+	code, _ := strconv.Atoi(fault) // all refusals are numbers
+	body, _ := json.Marshal(failureStatus(code, refusalReasons[code]))
 	header := http.Header{}
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
 	}
-	return reply{status: code, header: header, body: body}
+	return response{status: code, header: header, body: body}
 }

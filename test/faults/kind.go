@@ -8,43 +8,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kind is one of the kinds whose objects have a spec that is changed field by field.
+// kind declares the scenarios of a kind. S is the type of the spec.
 type kind[S any] struct {
 	name, resource string
 	sql            bool
-	// prunes are the fields of which every change has faults, since without them something
-	// is deleted. Of the others the first has.
-	prunes []string
-	// left are some of what stays of an object that is deleted without its children.
-	left       []string
-	everything func() S
-	// change of a field is to another value, and then to that of everything.
+	// pruningFields are the fields whose changes can delete a child. All changes of these fields have faults. Of
+	// other fields, only the first change has faults.
+	pruningFields []string
+	// orphaned are the full names of objects that must still exist after the children were orphaned.
+	orphaned []string
+	fullSpec func() S
+	// changes maps the JSON name of a field to changes of fullSpec.
 	changes map[string][]func(*S)
-	// refers makes what the spec names.
-	refers step
-	object func(u *user, spec S) metav1.Object
+	// createReferences creates the objects that the spec refers to.
+	createReferences step
+	object           func(u *user, spec S) metav1.Object
 }
 
 func (k kind[S]) create(u *user) {
-	k.refers(u)
-	u.create(windlass, k.resource, k.object(u, k.everything()))
+	k.createReferences(u)
+	u.create(windlass, k.resource, k.object(u, k.fullSpec()))
 }
 
-// recreate makes an object whose references are there already.
-func (k kind[S]) recreate(u *user) { u.create(windlass, k.resource, k.object(u, k.everything())) }
+// createObject creates the object without its references.
+func (k kind[S]) createObject(u *user) { u.create(windlass, k.resource, k.object(u, k.fullSpec())) }
 
 func (k kind[S]) delete(u *user) {
-	u.delete(windlass, k.resource, k.object(u, k.everything()).GetName())
+	u.delete(windlass, k.resource, k.object(u, k.fullSpec()).GetName())
 }
 
-// orphan is delete with --cascade=orphan.
+// orphan deletes the object and orphans its children, like kubectl delete --cascade=orphan.
 func (k kind[S]) orphan(u *user) {
-	u.orphan(windlass, k.resource, k.object(u, k.everything()).GetName())
+	u.orphan(windlass, k.resource, k.object(u, k.fullSpec()).GetName())
 }
 
-// deleteIfThere is delete, unless somebody has done that before.
-func (k kind[S]) deleteIfThere(u *user) {
-	name := k.object(u, k.everything()).GetName()
+// deleteIfExists deletes the object unless the fault has deleted it already.
+func (k kind[S]) deleteIfExists(u *user) {
+	name := k.object(u, k.fullSpec()).GetName()
 	for _, o := range u.run.history.current() {
 		if o.resource == indexOf(windlass, k.resource) && o.Name == name {
 			k.delete(u)
@@ -52,41 +52,42 @@ func (k kind[S]) deleteIfThere(u *user) {
 	}
 }
 
-// set replaces the spec.
-func (k kind[S]) set(change func(*S)) step {
-	return func(u *user) { u.replace(windlass, k.resource, k.object(u, k.but(change).everything())) }
+// update returns a step that replaces the spec of the object with a changed fullSpec.
+func (k kind[S]) update(change func(*S)) step {
+	return func(u *user) { u.update(windlass, k.resource, k.object(u, k.with(change).fullSpec())) }
 }
 
-// but is the kind with another spec.
-func (k kind[S]) but(change func(*S)) kind[S] {
-	everything := k.everything
-	k.everything = func() S {
-		spec := everything()
+// with returns a copy of the kind with a changed fullSpec.
+func (k kind[S]) with(change func(*S)) kind[S] {
+	fullSpec := k.fullSpec
+	k.fullSpec = func() S {
+		spec := fullSpec()
 		change(&spec)
 		return spec
 	}
 	return k
 }
 
-// drifted is a scenario in which users change the children of an object at rest.
-func (k kind[S]) drifted() scenario {
-	return scenario{name: k.name + "-drifts", sql: k.sql, setUp: []step{k.create}, steps: []step{nothing}, drifts: k.name}
+// driftScenario returns the scenario in which users change the children of an object at rest.
+func (k kind[S]) driftScenario() scenario {
+	return scenario{name: k.name + "-drifts", sql: k.sql, setUp: []step{k.create}, steps: []step{noAction}, driftKind: k.name}
 }
 
-// scenarios are those of each kind: create, each change, delete, and create again.
+// scenarios returns the scenarios that App, Database, ExternalDatabase and Platform have: create, delete, delete and
+// create again, delete early, orphan, and change each field.
 func (k kind[S]) scenarios() []scenario {
 	all := []scenario{
 		{name: k.name + "-create", sql: k.sql, steps: []step{k.create}},
-		{name: k.name + "-delete", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete}, check: leaves()},
-		{name: k.name + "-again", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete, k.recreate}},
-		{name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfThere}, early: indexOf(windlass, k.resource)},
-		{name: k.name + "-orphan", sql: k.sql, setUp: []step{k.create}, steps: []step{k.orphan}, check: orphans(k.resource, k.left...)},
+		{name: k.name + "-delete", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete}, check: leavesOnly()},
+		{name: k.name + "-again", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete, k.createObject}},
+		{name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfExists}, earlyDeletion: indexOf(windlass, k.resource)},
+		{name: k.name + "-orphan", sql: k.sql, setUp: []step{k.create}, steps: []step{k.orphan}, check: leavesOrphans(k.resource, k.orphaned...)},
 	}
 	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
 		for i, change := range k.changes[field] {
 			all = append(all, scenario{
-				name: fmt.Sprintf("%s-%s-%d", k.name, field, i+1), sql: k.sql, setUp: []step{k.create}, steps: []step{k.set(change)},
-				fresh: []step{k.but(change).create}, few: true, calm: i > 0 && !slices.Contains(k.prunes, field),
+				name: fmt.Sprintf("%s-%s-%d", k.name, field, i+1), sql: k.sql, setUp: []step{k.create}, steps: []step{k.update(change)},
+				freshSteps: []step{k.with(change).create}, noSecondDeaths: true, noFaults: i > 0 && !slices.Contains(k.pruningFields, field),
 			})
 		}
 	}

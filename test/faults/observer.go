@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// object is one version of an object, as the API server has told of it.
+// object is one version of an object, as the API server sent it.
 type object struct {
 	resource int
 	version  uint64
@@ -26,7 +26,7 @@ type object struct {
 	metadata
 }
 
-// metadata is what the harness reads of all objects.
+// metadata holds the fields of an object's metadata that the harness reads.
 type metadata struct {
 	Namespace, Name, ResourceVersion string
 	UID                              types.UID
@@ -37,8 +37,8 @@ type metadata struct {
 	DeletionTimestamp                *metav1.Time
 }
 
-// scope is the namespace of a run: that of the object, or the object itself.
-func (o *object) scope() string {
+// runNamespace returns the namespace of the run that an object belongs to.
+func (o *object) runNamespace() string {
 	if resources[o.resource].clusterWide {
 		return o.Name
 	}
@@ -57,34 +57,34 @@ func readObject(resource int, raw json.RawMessage) (*object, error) {
 	return &object{resource, version, raw, read.Metadata}, nil
 }
 
-// event is what happened to an object.
+// event is a change of an object.
 type event struct {
 	kind watch.EventType
 	*object
 }
 
-// observer watches the API server for all runs, and keeps what it tells of each. Its
-// goroutines are in no bubble.
+// observer watches the API server for all runs, and keeps the history of each run. Its goroutines are outside of the
+// bubbles.
 type observer struct {
-	base   string
+	host   string
 	client *http.Client
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	scopes  map[string]*history
-	broken  error
+	mu        sync.Mutex
+	changed   *sync.Cond
+	histories map[string]*history
+	err       error
 }
 
-// newObserver returns an observer that sees all that happens from now on.
+// newObserver returns an observer that records all events from now on.
 func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{base: config.Host, client: client, scopes: map[string]*history{}}
+	o := &observer{host: config.Host, client: client, histories: map[string]*history{}}
 	o.changed = sync.NewCond(&o.mu)
 	for i := range resources {
-		version, err := o.newest(ctx, i)
+		version, err := o.currentVersion(ctx, i)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resources[i].Resource, err)
 		}
@@ -93,7 +93,7 @@ func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
 	return o, nil
 }
 
-func (o *observer) newest(ctx context.Context, resource int) (string, error) {
+func (o *observer) currentVersion(ctx context.Context, resource int) (string, error) {
 	body, err := o.get(ctx, resource, url.Values{"limit": {"1"}})
 	if err != nil {
 		return "", err
@@ -105,40 +105,41 @@ func (o *observer) newest(ctx context.Context, resource int) (string, error) {
 }
 
 func (o *observer) get(ctx context.Context, resource int, query url.Values) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.base+resources[resource].path("", "", "")+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.host+resources[resource].path("", "", "")+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/json")
 	for {
-		response, err := o.client.Do(request)
+		resp, err := o.client.Do(request)
 		if err != nil {
 			return nil, err
 		}
-		if response.StatusCode == http.StatusOK {
-			return response.Body, nil
+		if resp.StatusCode == http.StatusOK {
+			return resp.Body, nil
 		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusTooManyRequests {
-			return nil, errors.New(response.Status)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusTooManyRequests {
+			return nil, errors.New(resp.Status)
 		}
-		select { // the API server says so of kinds that were defined just now
+		select { // the API server does not serve types yet that were just defined
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(again):
+		case <-time.After(retryInterval):
 		}
 	}
 }
 
-// again is when a request that the API server puts off is sent once more.
-const again = 100 * time.Millisecond
+// retryInterval is the time between two attempts of a request to which the API server responds with 429.
+const retryInterval = 100 * time.Millisecond
 
-// watch goes on until ctx ends: the API server ends a watch now and then.
+// watch records the events of a resource until ctx ends or a watch fails. It watches again when the API server ends a
+// watch.
 func (o *observer) watch(ctx context.Context, resource int, version string) {
 	for ctx.Err() == nil {
 		body, err := o.get(ctx, resource, url.Values{"watch": {"1"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3600"}})
 		if err == nil {
-			version, err = o.follow(body, resource, version)
+			version, err = o.readEvents(body, resource, version)
 		}
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil {
 			o.fail(fmt.Errorf("watching %s: %w", resources[resource].Resource, err))
@@ -147,7 +148,7 @@ func (o *observer) watch(ctx context.Context, resource int, version string) {
 	}
 }
 
-func (o *observer) follow(body io.ReadCloser, resource int, version string) (string, error) {
+func (o *observer) readEvents(body io.ReadCloser, resource int, version string) (string, error) {
 	defer body.Close()
 	events := json.NewDecoder(body)
 	for {
@@ -167,7 +168,7 @@ func (o *observer) follow(body io.ReadCloser, resource int, version string) (str
 		}
 		version = object.ResourceVersion
 		if e.Type != watch.Bookmark {
-			o.note(event{e.Type, object})
+			o.addEvent(event{e.Type, object})
 		}
 	}
 }
@@ -175,53 +176,52 @@ func (o *observer) follow(body io.ReadCloser, resource int, version string) (str
 func (o *observer) fail(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.broken = errors.Join(o.broken, err)
+	o.err = errors.Join(o.err, err)
 	o.changed.Broadcast()
 }
 
-func (o *observer) note(e event) {
+func (o *observer) addEvent(e event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if h := o.scopes[e.scope()]; h != nil {
+	if h := o.histories[e.runNamespace()]; h != nil {
 		h.add(e)
 		o.changed.Broadcast()
 	}
 }
 
-// failure is why nothing can be observed any more, if so.
+// failure returns the errors of the observer, or nil. After an error, histories may be incomplete.
 func (o *observer) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.broken
+	return o.err
 }
 
-// open begins the history of a scope, and forget ends it.
-func (o *observer) open(scope string) *history {
+// startHistory starts the history of the run in a namespace, and endHistory ends it.
+func (o *observer) startHistory(namespace string) *history {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h := newHistory()
-	o.scopes[scope] = h
+	o.histories[namespace] = h
 	return h
 }
 
-func (o *observer) forget(scope string) {
+func (o *observer) endHistory(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.scopes, scope)
+	delete(o.histories, namespace)
 }
 
-// patience is how long the API server may take to tell of what it has done. It is no
-// measure of anything.
-const patience = 30 * time.Second
+// eventTimeout limits how long the API server may take to send the events of a write.
+const eventTimeout = 30 * time.Second
 
-// await waits until a history has what a write has come to.
-func (o *observer) await(what func() bool) error {
-	overdue := time.AfterFunc(patience, func() { o.fail(errors.New("the API server does not tell of what it has done")) })
-	defer overdue.Stop()
+// await waits until condition returns true. It returns an error after eventTimeout, or if the observer fails.
+func (o *observer) await(condition func() bool) error {
+	timeout := time.AfterFunc(eventTimeout, func() { o.fail(errors.New("the API server did not send the event of a write in time")) })
+	defer timeout.Stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !what() && o.broken == nil {
+	for !condition() && o.err == nil {
 		o.changed.Wait()
 	}
-	return o.broken
+	return o.err
 }

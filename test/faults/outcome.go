@@ -1,32 +1,32 @@
 package faults
 
-// outcome is what a run has come to.
+// outcome is the result of a run.
 type outcome struct {
-	record     record
-	violations []string
-	passes     []pass
-	writers    map[string]int // how often a pass wrote, by its reconcileID
-	recovery   int            // requests of the process that took over
-	asked      int            // requests and statements so far
-	atRest     float64        // of these, how many came in an hour of rest
-	fired      bool
-	final      map[string]any // the objects that are there in the end, by type and name
-	created    map[string]int // how often there was a new object of a name
-	deleted    map[string]int
-	passwords  map[string]int // how many passwords a Secret has had in its life
+	points           faultPoints
+	violations       []string
+	reconciles       []reconcile
+	writes           map[string]int // the number of writes, by the ID of the reconcile
+	recoveryRequests int            // the number of requests of the second process
+	requests         int            // the number of requests to the API server and to PostgreSQL
+	requestsPerHour  float64        // at rest
+	reachedPoint     bool
+	final            map[string]any // the final state of all objects, by full name
+	created          map[string]int // how often each object was created
+	deleted          map[string]int
+	passwords        map[string]int // how many passwords each Secret has had
 }
 
-// pass is a pass of a process, as its log tells of it.
-type pass struct {
+// reconcile is a reconcile that a process has logged.
+type reconcile struct {
 	id, object, result string
-	turn               int
-	after              bool // it ended when the fault was over
+	interval           int
+	afterFault         bool // the reconcile ended after the fault was over
 }
 
-// failed tells whether a pass has to be done again because of what went wrong. One that
-// was only out of date is not, nor one for something that nobody here can mend.
-func (p pass) failed() bool {
-	switch p.result {
+// failed reports whether a reconcile has to be repeated because of an error. Outdated caches, conflicts, and
+// errors that no retry can fix do not count.
+func (r reconcile) failed() bool {
+	switch r.result {
 	case "success", "requeue_after", "wait", "behind", "postponed", "conflict", "terminal", "degraded":
 		return false
 	}

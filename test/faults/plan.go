@@ -6,84 +6,86 @@ import (
 	"strings"
 )
 
-// plan is one fault at one point of a scenario. The zero plan is none.
+// plan is one fault at one point of a scenario. The zero plan has no fault.
 type plan struct {
-	scenario string
-	point    string // of a request or event, as in the record of the reference, or of rest
-	fault    string
-	again    int // the request of the recovery at which the process dies once more; 0 for none
+	scenario    string
+	point       string // the ID of a request or event of the reference run, or a point of rest
+	fault       string
+	secondDeath int // the request of the recovery at which the second process dies, from 1; 0 for none
 }
 
-// String is the name by which a plan is repeated.
+// String returns the name of a plan, which the flag -faults.plan accepts.
 func (p plan) String() string {
 	name := p.scenario + "/" + p.point + "/" + p.fault
-	if p.again > 0 {
-		name += fmt.Sprintf("/again-%d", p.again)
+	if p.secondDeath > 0 {
+		name += fmt.Sprintf("/again-%d", p.secondDeath)
 	}
 	return name
 }
 
-// What may happen to a request.
+// Faults of a request.
 const (
-	diesBefore = "dies-before" // the process, before the request is sent
-	diesAfter  = "dies-after"  // the process, when the request was carried out
-	answerLost = "answer-lost" // the request is carried out, and the connection ends
-	answerLate = "answer-late" // the request is answered when all that it caused has been seen
-	leaseLost  = "lease-lost"  // another process works meanwhile; then this one goes on with its pass
-	twoLeaders = "two-leaders" // another process works beside this one for five seconds
-	early      = "early"       // somebody deletes the object meanwhile, instead of later
+	diesBefore = "dies-before" // the process dies before the request is sent
+	diesAfter  = "dies-after"  // the process dies after the request was executed
+	answerLost = "answer-lost" // the request is executed, and the connection ends before the response
+	answerLate = "answer-late" // the response arrives after all events of the request
+	leaseLost  = "lease-lost"  // the process is suspended while another process works, and then continues its reconcile
+	twoLeaders = "two-leaders" // another process works at the same time for five seconds
+	early      = "early"       // the user deletes the object before this request, not in the last step
 )
 
-// refusals are the answers that a request may get instead of being carried out, but for
-// 504: that says that nobody knows, and the request was carried out.
+// refusals are the status codes of error responses. The API server does not execute the request, except with a 504,
+// which says that the result is unknown.
 var refusals = []string{"403", "404", "409", "422", "429", "500", "503", "504"}
 
-// What may happen to a statement of SQL, beside the death of the process.
-const connectionCut = "connection-cut" // before the server hears of it
+// connectionCut is a fault of an SQL statement: the connection ends before the server receives the statement. The
+// other faults of an SQL statement are diesBefore, diesAfter and answerLost.
+const connectionCut = "connection-cut"
 
-// What may happen to an event.
+// Faults of an event.
 const (
-	frozen    = "frozen"     // nothing more is delivered of its type until all is at rest; where somebody deletes, until after that
-	dropped   = "dropped"    // it is never delivered; its type is listed anew when all is at rest
-	twice     = "twice"      // it is delivered twice
-	expired   = "expired"    // instead of it comes 410, and a new list
-	tombstone = "tombstone"  // the same, of a deletion: the object is missing in the list
-	staleList = "stale-list" // the process dies, and the next is served a list from before it
-	oldList   = "old-list"   // the same at the end of the scenario
+	frozen    = "frozen"     // the watch sends nothing until everything is at rest, with earlyDeletion after the last step
+	dropped   = "dropped"    // the event is lost; the informer lists again when everything is at rest
+	twice     = "twice"      // the event arrives twice
+	expired   = "expired"    // a 410 and a new list arrive in place of the event
+	tombstone = "tombstone"  // like expired, for a deletion: the object is missing in the new list
+	staleList = "stale-list" // the process dies, and the next process gets a list from before the event
+	oldList   = "old-list"   // like staleList, but the process dies at the end of the scenario
 )
 
-// What may happen at a point of rest, beside what may happen to each owned object there.
+// Faults at a point of rest. The last three change one owned object. Each owned object has a plan with each of these
+// three, but a Pod has no plan with objectUnowned.
 const (
-	clockForward = "clock+1h"
-	clockBack    = "clock-1h"
-	isDeleted    = "deleted"
-	isUnlabelled = "unlabelled"
-	isUnowned    = "unowned"
+	clockForward     = "clock+1h"
+	clockBack        = "clock-1h"
+	objectDeleted    = "deleted"
+	objectUnlabelled = "unlabelled"
+	objectUnowned    = "unowned"
 )
 
-// ofObjects are the faults whose names end in the object that they happen to.
-var ofObjects = []string{isDeleted, isUnlabelled, isUnowned, isChanged, isRemoved, isRepeated}
+// objectFaults are the faults that change one object. The name of the object follows in the name of the fault.
+var objectFaults = []string{objectDeleted, objectUnlabelled, objectUnowned, fieldChanged, fieldRemoved, itemRepeated}
 
-// derive returns the plans for what a reference has recorded, without second deaths.
-func derive(s *scenario, of record) []plan {
+// derivePlans returns the plans for the points of a reference run, without second deaths.
+func derivePlans(s *scenario, points faultPoints) []plan {
 	var plans []plan
 	add := func(point string, faults ...string) {
 		for _, fault := range faults {
 			plans = append(plans, plan{scenario: s.name, point: point, fault: fault})
 		}
 	}
-	for _, id := range of.requests {
-		if s.polls() && strings.Contains(id, ".") && !strings.Contains(id, ".status") {
-			continue // each is as the first
+	for _, id := range points.requests {
+		if s.nameIsTaken() && strings.Contains(id, ".") && !strings.Contains(id, ".status") {
+			continue // a repeated request has the same plans as the first
 		}
-		if !s.known {
-			add(id, faultsAt(id)...)
+		if !s.onlyEventFaults {
+			add(id, requestFaults(id)...)
 		}
-		if s.early > 0 && !isSQL(id) && slices.Contains(of.requests[:of.untilLast], id) {
+		if s.earlyDeletion > 0 && !isSQL(id) && slices.Contains(points.requests[:points.beforeLastStep], id) {
 			add(id, early)
 		}
 	}
-	for _, id := range of.events {
+	for _, id := range points.events {
 		add(id, frozen, dropped, twice)
 		if s.isAt() || strings.Contains(s.name, "-early") || strings.HasPrefix(id, "event-deleted-") {
 			add(id, oldList)
@@ -94,28 +96,28 @@ func derive(s *scenario, of record) []plan {
 			add(id, expired)
 		}
 	}
-	if s.known {
+	if s.onlyEventFaults {
 		return plans
 	}
-	if s.drifts != "" {
-		add(restPoint(0), of.drifts...)
+	if s.driftKind != "" {
+		add(restPoint(0), points.drifts...)
 		return plans
 	}
-	for i, owned := range of.rests {
+	for i, owned := range points.ownedAtRest {
 		point := restPoint(i)
 		add(point, clockForward, clockBack)
 		for _, object := range owned {
-			add(point, isDeleted+"-"+object, isUnlabelled+"-"+object)
-			if !strings.HasPrefix(object, "pods-") { // which is nobody's then, as in at-taken
-				add(point, isUnowned+"-"+object)
+			add(point, objectDeleted+"-"+object, objectUnlabelled+"-"+object)
+			if !strings.HasPrefix(object, "pods-") { // without an owner, the Pod is a foreign object: see the scenario at-taken
+				add(point, objectUnowned+"-"+object)
 			}
 		}
 	}
 	return plans
 }
 
-// faultsAt is what may happen to a request.
-func faultsAt(id string) []string {
+// requestFaults returns the faults of a request or SQL statement.
+func requestFaults(id string) []string {
 	if isSQL(id) {
 		return []string{diesBefore, diesAfter, connectionCut, answerLost}
 	}
@@ -126,28 +128,27 @@ func isSQL(id string) bool { return strings.HasPrefix(id, "sql-") }
 
 func restPoint(i int) string { return fmt.Sprintf("rest-%d", i+1) }
 
-// diesOnce tells whether the process dies by the plan, so that the next may do so too.
-// Before a request it has the same behind it as after the last.
-func (p plan) diesOnce() bool { return p.fault == diesAfter && p.again == 0 }
+// hasSecondDeaths reports whether plans with a second death follow from this plan. A death before a request has
+// the same recovery as a death after the previous request.
+func (p plan) hasSecondDeaths() bool { return p.fault == diesAfter && p.secondDeath == 0 }
 
-// secondDeaths are the plans in which the process that takes over dies too, at each of
-// the requests that it sends otherwise.
-func (p plan) secondDeaths(recovery int) []plan {
+// secondDeaths returns the plans in which the second process dies too: one plan for each request of its recovery.
+func (p plan) secondDeaths(requests int) []plan {
 	var plans []plan
-	for n := range recovery {
+	for n := range requests {
 		second := p
-		second.again = n + 1
+		second.secondDeath = n + 1
 		plans = append(plans, second)
 	}
 	return plans
 }
 
-// kindOfFault is the row of the table that a plan is counted in.
-func (p plan) kindOfFault() string {
-	if p.again > 0 {
+// tableRow returns the name of the row that counts the plan in the table of results.
+func (p plan) tableRow() string {
+	if p.secondDeath > 0 {
 		return "dies twice"
 	}
-	for _, fault := range ofObjects { // of each object
+	for _, fault := range objectFaults { // all objects share a row
 		if strings.HasPrefix(p.fault, fault+"-") {
 			return fault
 		}
@@ -155,30 +156,30 @@ func (p plan) kindOfFault() string {
 	return p.fault
 }
 
-// record is what a run can be disturbed at.
-type record struct {
-	requests []string // of the API server and of SQL servers, in the order of the reference
-	// untilLast is how many of them come before the last step.
-	untilLast int
-	events    []string
-	rests     [][]string // at each point of rest, the objects that are owned
-	drifts    []string   // what users can do to children at the first one
-	refused   int        // how much of that the API server refuses, or undoes
+// faultPoints are the points of a run at which faults can happen.
+type faultPoints struct {
+	requests []string // the IDs of the requests to the API server and to PostgreSQL, in order
+	// beforeLastStep is the number of requests before the last step.
+	beforeLastStep int
+	events         []string
+	ownedAtRest    [][]string // the owned objects at each point of rest
+	drifts         []string   // changes that users can make to children at the first point of rest
+	refusedDrifts  int        // the number of changes that the API server refuses or undoes
 }
 
-// differs tells how two records do, in a line; empty if they do not.
-func (a record) differs(b record) string {
-	for what, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flat(a.rests), flat(b.rests)}, "drifts": {a.drifts, b.drifts}} {
+// diff returns a difference between the points of two runs, or "".
+func (a faultPoints) diff(b faultPoints) string {
+	for name, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flatten(a.ownedAtRest), flatten(b.ownedAtRest)}, "drifts": {a.drifts, b.drifts}} {
 		if !slices.Equal(slices.Sorted(slices.Values(pair[0])), slices.Sorted(slices.Values(pair[1]))) {
-			return fmt.Sprintf("%s: %v and %v", what, pair[0], pair[1])
+			return fmt.Sprintf("%s: %v and %v", name, pair[0], pair[1])
 		}
 	}
 	return ""
 }
 
-func flat(rests [][]string) (all []string) {
-	for i, rest := range rests {
-		for _, object := range rest {
+func flatten(rests [][]string) (all []string) {
+	for i, objects := range rests {
+		for _, object := range objects {
 			all = append(all, restPoint(i)+" "+object)
 		}
 	}

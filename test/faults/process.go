@@ -18,81 +18,80 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// process is the operator: all kinds, as shipped, with an HTTP transport that lies.
+// process is one process of the operator: all kinds as shipped, with an HTTP transport that injects faults.
 type process struct {
 	run    *run
 	number int
-	// view is the version as of which lists are answered. Unless it is newestVersion,
-	// nothing is delivered.
-	view atomic.Uint64
+	// snapshot is the version of the lists that the process receives. The process receives events only while snapshot
+	// is newestVersion.
+	snapshot atomic.Uint64
 
-	// While the process stands still nothing that it does reaches anybody, and what it
-	// knows is from before until its end.
-	still, deaf atomic.Bool
+	// While the process is suspended, its new requests fail. With noEvents, it receives no events until it ends.
+	suspended, noEvents atomic.Bool
 
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
 
 	mu      sync.Mutex
 	dead    bool
 	streams []*stream
 }
 
-// workers is how many objects of a kind a process works on at once.
+// workers is how many objects of a kind a process reconciles at the same time.
 const workers = 2
 
 var errDead = errors.New("the process has died")
 
-// start starts a process that is served lists as of a version.
-func (r *run) start(view uint64) (*process, error) {
-	r.started++
-	p := &process{run: r, number: r.started}
-	p.view.Store(view)
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(&sink{run: r, process: p})))
+// start starts a process. Its lists show the state at the version snapshot.
+func (r *run) start(snapshot uint64) (*process, error) {
+	r.processCount++
+	p := &process{run: r, number: r.processCount}
+	p.snapshot.Store(snapshot)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(&logSink{run: r, process: p})))
 	p.cancel = cancel
 	clients, err := operator.NewClients(&rest.Config{Host: "http://faults", Transport: p, QPS: -1})
 	if err != nil {
 		return nil, err
 	}
 	caches := operator.NewCaches(clients, "")
-	here, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
+	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := operator.Kinds(ctx, caches, nowhere{}, operator.Options{
-		Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: here, Workers: workers},
+	kinds, err := operator.Kinds(ctx, caches, discardEvents{}, operator.Options{
+		Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: allowed, Workers: workers},
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.ended.Go(func() {
+	p.goroutines.Go(func() {
 		caches.Start(ctx.Done())
 		<-ctx.Done()
 		caches.Shutdown()
 	})
 	for _, c := range kinds.All {
-		p.ended.Go(func() {
+		p.goroutines.Go(func() {
 			if err := c.Run(ctx, workers); err != nil && ctx.Err() == nil {
-				r.violate("controller %s ended: %v", c.Name(), err)
+				r.addViolation("controller %s ended: %v", c.Name(), err)
 			}
 		})
 	}
 	r.processes = append(r.processes, p)
-	r.newest.Store(p)
+	r.newestProcess.Store(p)
 	return p, nil
 }
 
-// kill has nothing that the process does reach anybody from now on. It may be called
-// outside of the bubble.
-func (p *process) kill() {
+// markDead makes all requests of the process fail. It may be called outside of the bubble.
+func (p *process) markDead() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dead = true
 }
 
-// die is kill, inside of the bubble.
+// die makes all requests and SQL connections of the process fail, like a crash. The run then stops the process. die
+// must be called in the bubble.
 func (p *process) die() {
-	p.kill()
+	p.markDead()
 	p.run.sql.cutAll()
 	p.run.wake()
 }
@@ -103,19 +102,19 @@ func (p *process) isDead() bool {
 	return p.dead
 }
 
-// end returns when nothing of a process is left.
-func (p *process) end() {
-	p.kill()
+// stop ends the process, and returns when all its goroutines have ended.
+func (p *process) stop() {
+	p.markDead()
 	p.run.sql.cutAll()
 	p.cancel()
-	for _, s := range p.watches() {
+	for _, s := range p.openStreams() {
 		_ = s.pipe.CloseWithError(errDead)
 	}
-	p.ended.Wait()
+	p.goroutines.Wait()
 }
 
-// open has a stream take part, and drop ends that.
-func (p *process) open(s *stream) {
+// addStream adds a stream to the streams that receive events. removeStream removes and closes it.
+func (p *process) addStream(s *stream) {
 	p.mu.Lock()
 	p.streams = append(p.streams, s)
 	dead := p.dead
@@ -126,14 +125,14 @@ func (p *process) open(s *stream) {
 	p.run.wake()
 }
 
-func (p *process) drop(s *stream) {
+func (p *process) removeStream(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.streams = slices.DeleteFunc(p.streams, func(other *stream) bool { return other == s })
 	_ = s.pipe.Close()
 }
 
-func (p *process) watches() []*stream {
+func (p *process) openStreams() []*stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.streams)
@@ -141,22 +140,22 @@ func (p *process) watches() []*stream {
 
 // RoundTrip implements http.RoundTripper.
 func (p *process) RoundTrip(request *http.Request) (*http.Response, error) {
-	if p.isDead() || p.still.Load() {
+	if p.isDead() || p.suspended.Load() {
 		return nil, errDead
 	}
-	t := parse(request.URL.Path)
+	t := parsePath(request.URL.Path)
 	if t.resource < 0 {
-		return nil, fmt.Errorf("nobody expects a request for %s", request.URL)
+		return nil, fmt.Errorf("unexpected request for %s", request.URL)
 	}
 	if request.Method == http.MethodGet && t.name == "" {
-		w, err := wanted(request, t.resource)
+		sel, err := parseSelection(request, t.resource)
 		if err != nil {
 			return nil, err
 		}
 		if query := request.URL.Query(); query.Has("watch") {
-			return p.watch(w, query)
+			return p.watch(sel, query)
 		}
-		return p.list(w)
+		return p.list(sel)
 	}
 	var body []byte
 	if request.Body != nil {
@@ -166,19 +165,19 @@ func (p *process) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		_ = request.Body.Close()
 	}
-	asked := &asked{
+	req := &apiRequest{
 		process: p, target: t, method: request.Method, query: request.URL.RawQuery,
-		contentType: request.Header.Get("Content-Type"), body: body, pass: passOf(request.Context()),
+		contentType: request.Header.Get("Content-Type"), body: body, reconcileID: reconcileIDOf(request.Context()),
 	}
-	answer := p.run.answer(asked)
+	resp := p.run.handleRequest(req)
 	if p.isDead() {
 		return nil, errDead
 	}
-	if answer.err != nil {
-		return nil, answer.err
+	if resp.err != nil {
+		return nil, resp.err
 	}
-	r := response(answer.status, answer.body)
-	if after := answer.header.Get("Retry-After"); after != "" {
+	r := httpResponse(resp.status, resp.body)
+	if after := resp.header.Get("Retry-After"); after != "" {
 		r.Header.Set("Retry-After", after)
 	}
 	return r, nil

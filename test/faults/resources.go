@@ -17,40 +17,41 @@ type resource struct {
 	clusterWide bool
 }
 
-func core(name, kind string) resource {
+func coreResource(name, kind string) resource {
 	return resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: name}, kind: kind}
 }
 
-func grouped(gv schema.GroupVersion, name, kind string) resource {
+func namespaced(gv schema.GroupVersion, name, kind string) resource {
 	return resource{GroupVersionResource: gv.WithResource(name), kind: kind}
 }
 
-// resources are all of them. What controls another comes after it.
+// resources are the types that the operator watches or writes, in the order in which the simulator handles their
+// objects: owners before children.
 var resources = []resource{
-	{core("namespaces", "").GroupVersionResource, "Namespace", true},
+	{coreResource("namespaces", "").GroupVersionResource, "Namespace", true},
 	{v1alpha1.SchemeGroupVersion.WithResource("platforms"), "Platform", true},
-	grouped(v1alpha1.SchemeGroupVersion, "apps", "App"),
-	grouped(v1alpha1.SchemeGroupVersion, "databases", "Database"),
-	grouped(v1alpha1.SchemeGroupVersion, "externaldatabases", "ExternalDatabase"),
-	grouped(cnatv1.SchemeGroupVersion, "ats", "At"),
-	grouped(schema.GroupVersion{Group: "apps", Version: "v1"}, "deployments", "Deployment"),
-	grouped(schema.GroupVersion{Group: "apps", Version: "v1"}, "statefulsets", "StatefulSet"),
-	grouped(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, "ingresses", "Ingress"),
-	grouped(schema.GroupVersion{Group: "autoscaling", Version: "v2"}, "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
-	grouped(schema.GroupVersion{Group: "policy", Version: "v1"}, "poddisruptionbudgets", "PodDisruptionBudget"),
-	core("services", "Service"),
-	core("configmaps", "ConfigMap"),
-	core("secrets", "Secret"),
-	core("persistentvolumeclaims", "PersistentVolumeClaim"),
-	core("pods", "Pod"),
+	namespaced(v1alpha1.SchemeGroupVersion, "apps", "App"),
+	namespaced(v1alpha1.SchemeGroupVersion, "databases", "Database"),
+	namespaced(v1alpha1.SchemeGroupVersion, "externaldatabases", "ExternalDatabase"),
+	namespaced(cnatv1.SchemeGroupVersion, "ats", "At"),
+	namespaced(schema.GroupVersion{Group: "apps", Version: "v1"}, "deployments", "Deployment"),
+	namespaced(schema.GroupVersion{Group: "apps", Version: "v1"}, "statefulsets", "StatefulSet"),
+	namespaced(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, "ingresses", "Ingress"),
+	namespaced(schema.GroupVersion{Group: "autoscaling", Version: "v2"}, "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+	namespaced(schema.GroupVersion{Group: "policy", Version: "v1"}, "poddisruptionbudgets", "PodDisruptionBudget"),
+	coreResource("services", "Service"),
+	coreResource("configmaps", "ConfigMap"),
+	coreResource("secrets", "Secret"),
+	coreResource("persistentvolumeclaims", "PersistentVolumeClaim"),
+	coreResource("pods", "Pod"),
 }
 
-// own tells whether a type is one of the operator's kinds.
-func (r resource) own() bool {
+// isKind reports whether the type is one of the operator's kinds.
+func (r resource) isKind() bool {
 	return r.Group == v1alpha1.SchemeGroupVersion.Group || r.Group == cnatv1.SchemeGroupVersion.Group
 }
 
-// path is that of an object, or of all objects if the name is empty.
+// path returns the path of an object, or of the list of objects if the name is empty.
 func (r resource) path(namespace, name, subresource string) string {
 	parts := []string{"", "apis", r.Group, r.Version}
 	if r.Group == "" {
@@ -68,19 +69,19 @@ func (r resource) path(namespace, name, subresource string) string {
 	return strings.Join(parts, "/")
 }
 
-// indexOf finds a type by its group and name; -1 if it is not among resources.
+// indexOf returns the index of a type in resources, or -1 if the type is not there.
 func indexOf(group, name string) int {
 	return slices.IndexFunc(resources, func(r resource) bool { return r.Group == group && r.Resource == name })
 }
 
-// target is what a request is about.
+// target is the object or list that a request names.
 type target struct {
-	resource                     int // index in resources; -1 if it is none of them
+	resource                     int // index in resources, or -1
 	namespace, name, subresource string
 }
 
-// parse reads a path as the API server does.
-func parse(path string) target {
+// parsePath parses the path of a request, as the API server does.
+func parsePath(path string) target {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
 	switch {

@@ -11,26 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// atRest notes a point of rest, and has happen there what the plan says.
-func (r *run) atRest(i int) {
+// handleRest records the point of rest after step i, and injects the fault of the plan if this is the plan's point.
+func (r *run) handleRest(i int) {
 	var owned []*object
 	var names []string
 	for _, o := range r.history.current() {
 		if isOwned(o) {
 			owned = append(owned, o)
-			names = append(names, r.nameOf(o))
+			names = append(names, r.dashedName(o))
 		}
 	}
 	r.mu.Lock()
-	r.outcome.record.rests = append(r.outcome.record.rests, names)
+	r.outcome.points.ownedAtRest = append(r.outcome.points.ownedAtRest, names)
 	r.mu.Unlock()
-	if r.scenario.drifts != "" && r.plan == (plan{}) {
+	if r.scenario.driftKind != "" && r.plan == (plan{}) {
 		r.findDrifts()
 	}
-	if r.injector.ages(r) {
-		r.settle()
+	if r.injector.killForOldList(r) {
+		r.awaitRest()
 	}
-	if !r.injector.fires(restPoint(i)) {
+	if !r.injector.reaches(restPoint(i)) {
 		return
 	}
 	r.log("!!", nil, r.plan.String(), nil, nil)
@@ -42,66 +42,68 @@ func (r *run) atRest(i int) {
 	default:
 		for _, o := range r.history.current() {
 			if patch, ok := r.driftPatch(o, fault); ok {
-				r.byOthers(http.MethodPatch, o, "", string(types.JSONPatchType), patch)
+				r.externalWriteTo(http.MethodPatch, o, "", string(types.JSONPatchType), patch)
 			}
 		}
 		for _, o := range owned {
-			if name, ok := strings.CutPrefix(fault, isDeleted+"-"); ok && name == r.nameOf(o) {
+			if name, ok := strings.CutPrefix(fault, objectDeleted+"-"); ok && name == r.dashedName(o) {
 				r.delete(o)
 			}
-			if name, ok := strings.CutPrefix(fault, isUnlabelled+"-"); ok && name == r.nameOf(o) {
+			if name, ok := strings.CutPrefix(fault, objectUnlabelled+"-"); ok && name == r.dashedName(o) {
 				r.patch(o, "", map[string]any{"metadata": map[string]any{"labels": nil}})
 			}
-			if name, ok := strings.CutPrefix(fault, isUnowned+"-"); ok && name == r.nameOf(o) {
+			if name, ok := strings.CutPrefix(fault, objectUnowned+"-"); ok && name == r.dashedName(o) {
 				r.patch(o, "", map[string]any{"metadata": map[string]any{"ownerReferences": nil}})
 			}
 		}
 	}
-	r.settle()
+	r.awaitRest()
 }
 
-// findDrifts notes what users can do to the children of the scenario's object.
+// findDrifts records the changes that users can make to the children of the scenario's object.
 func (r *run) findDrifts() {
 	for _, o := range r.history.current() {
 		if r.isChild(o) {
-			r.outcome.record.drifts = append(r.outcome.record.drifts, r.driftsOf(o)...)
+			r.outcome.points.drifts = append(r.outcome.points.drifts, r.driftFaults(o)...)
 		}
 	}
 }
 
-// rest checks that nothing is written any more.
-func (r *run) rest(u *user) {
-	before, asked, since := r.writes(), r.asked(), time.Now()
+// checkRest counts the operator's requests per hour at rest, and checks that the operator writes nothing at rest and
+// that foreign objects are unchanged.
+func (r *run) checkRest(u *user) {
+	before, requests, since := r.writes(), r.requests(), time.Now()
 	for range r.resyncs() {
-		r.await(r.quiet())
-		r.drain()
+		r.await(r.quietPeriod())
+		r.deliverEvents()
 	}
-	r.outcome.atRest = float64(r.asked()-asked) / time.Since(since).Hours()
+	r.outcome.requestsPerHour = float64(r.requests()-requests) / time.Since(since).Hours()
 	if after := r.writes(); after != before {
-		r.violate("%d writes at rest", after-before)
+		r.addViolation("the operator sent %d writes at rest", after-before)
 	}
-	u.checkForeign()
+	u.checkForeignObjects()
 }
 
-// isOwned tells whether an object is a kind's.
+// isOwned reports whether an object has an owner of one of the operator's kinds.
 func isOwned(o *object) bool {
 	return slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return slices.ContainsFunc(resources, func(t resource) bool {
-			return t.own() && t.kind == ref.Kind && t.GroupVersion().String() == ref.APIVersion
+			return t.isKind() && t.kind == ref.Kind && t.GroupVersion().String() == ref.APIVersion
 		})
 	})
 }
 
-// fullName is the type and name of an object.
+// fullName returns the resource and the name of an object, for example secrets/shop-credentials. In the name, "ns"
+// replaces the namespace of the run.
 func (r *run) fullName(o *object) string {
-	return resources[o.resource].Resource + "/" + r.plain(o.Name)
+	return resources[o.resource].Resource + "/" + r.stableName(o.Name)
 }
 
-// has tells whether there is an object of a full name.
-func (r *run) has(name string) bool {
+// hasObject reports whether an object with this full name exists.
+func (r *run) hasObject(name string) bool {
 	return slices.ContainsFunc(r.history.current(), func(o *object) bool { return r.fullName(o) == name })
 }
 
-func (r *run) nameOf(o *object) string {
-	return fmt.Sprintf("%s-%s", resources[o.resource].Resource, r.plain(o.Name))
+func (r *run) dashedName(o *object) string {
+	return fmt.Sprintf("%s-%s", resources[o.resource].Resource, r.stableName(o.Name))
 }

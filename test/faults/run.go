@@ -10,106 +10,108 @@ import (
 	"time"
 )
 
-// run is one life of a scenario, with at most one fault. Its methods are called in its
-// bubble, unless they say otherwise.
+// run is one run of a scenario, with at most one fault. Its methods are called in its bubble, unless they say
+// otherwise.
 type run struct {
-	bridge   *bridge
-	scenario *scenario
-	plan     plan
-	scope    string
-	history  *history
-	sql      *sqlServer
-	clock    *shiftedClock
-	activity chan struct{}
+	bridge    *bridge
+	scenario  *scenario
+	plan      plan
+	namespace string
+	history   *history
+	sql       *sqlServer
+	clock     *shiftedClock
+	activity  chan struct{}
 
-	processes []*process
-	newest    atomic.Pointer[process] // the one that was started last
-	started   int
-	injector  injector
-	outcome   outcome
+	processes     []*process
+	newestProcess atomic.Pointer[process] // the process that was started last
+	processCount  int
+	injector      injector
+	outcome       outcome
 
-	mu        sync.Mutex
-	armed     bool           // the part of the scenario has begun that is recorded, and in which faults happen
-	dozing    bool           // what only looks is not recorded
-	turn      int            // how often somebody else than the operator has done something
-	seen      map[string]int // how often there was a request or event of a name
-	lastWrite int            // the number of writes so far
-	lastAct   time.Time      // when somebody last wrote something
-	journal   strings.Builder
+	mu              sync.Mutex
+	recording       bool           // requests and events are recorded, and faults can happen
+	recordingPaused bool           // only periodic checks are expected
+	interval        int            // counts external writes and ends of faults
+	idCounts        map[string]int // how often each name of a request or event was recorded
+	writeCount      int            // the number of writes so far
+	lastWrite       time.Time      // the time of the last write, or of the start of the interval if later
+	logBuffer       strings.Builder
 }
 
-// live is the run from begin to end. now is the time in the bubble's world.
-func (r *run) live(now time.Time) {
+// execute runs the scenario. now is the time outside of the bubble.
+func (r *run) execute(now time.Time) {
 	r.activity = make(chan struct{}, 1)
-	<-time.After(time.Until(now)) // bubbles begin in the year 2000
+	<-time.After(time.Until(now)) // the clock of a bubble starts in the year 2000
 	u := &user{r}
-	defer r.endAll()
-	u.moveIn()
+	defer r.stopAll()
+	u.createNamespace()
 	if _, err := r.start(newestVersion); err != nil {
-		r.violate("starting: %v", err)
+		r.addViolation("starting a process: %v", err)
 		return
 	}
-	r.settle()
+	r.awaitRest()
 	for _, step := range r.scenario.setUp {
 		step(u)
-		r.settle()
+		r.awaitRest()
 	}
-	r.arm(true)
+	r.setRecording(true)
 	for i, step := range r.scenario.steps {
-		if r.injector.last = i == len(r.scenario.steps)-1; r.injector.last {
-			r.lastStep()
+		if r.injector.lastStep = i == len(r.scenario.steps)-1; r.injector.lastStep {
+			r.markLastStep()
 		}
-		r.injector.patient = r.scenario.early > 0
-		r.afterLook()
+		r.injector.frozenUntilLastStep = r.scenario.earlyDeletion > 0
+		r.awaitPoll()
 		step(u)
-		r.settle()
-		r.atRest(i)
+		r.awaitRest()
+		r.handleRest(i)
 	}
-	r.arm(false)
+	r.setRecording(false)
 	for _, step := range r.scenario.after {
 		step(u)
-		r.settle()
+		r.awaitRest()
 	}
-	r.rest(u)
+	r.checkRest(u)
 }
 
-func (r *run) endAll() {
+func (r *run) stopAll() {
 	for _, p := range r.processes {
-		p.end()
+		p.stop()
 	}
 	r.processes = nil
 }
 
-// settle returns when the operator and nature have done all that they will.
-func (r *run) settle() {
-	for range tooLong {
-		r.drain()
-		if nature(r) || r.await(lull) || r.asleep(r.quiet()) || r.injector.thaws(r) {
+// awaitRest returns when neither the operator nor the simulator has anything left to do. It also ends faults that
+// last until then.
+func (r *run) awaitRest() {
+	for range maxIterations {
+		r.deliverEvents()
+		if simulateStep(r) || r.await(recordingTimeout) || r.awaitUnrecorded(r.quietPeriod()) || r.injector.endAtRest(r) {
 			continue
 		}
 		return
 	}
-	r.violate("it does not come to rest")
+	r.addViolation("the operator does not come to rest")
 }
 
-// drain delivers events, one at a time, until there are no more and nothing is under way.
-func (r *run) drain() {
-	for range tooLong {
+// deliverEvents delivers events, one at a time, until there are none left and nothing is in progress.
+func (r *run) deliverEvents() {
+	for range maxIterations {
 		synctest.Wait()
-		if r.bury() || r.deliver() || r.injector.releases(r) {
+		if r.replaceDead() || r.deliverNext() || r.injector.advance(r) {
 			continue
 		}
 		return
 	}
-	r.violate("there is no end of events")
+	r.addViolation("the delivery of events does not end")
 }
 
-// bury removes processes that have died, and starts another if none is left.
-func (r *run) bury() bool {
+// replaceDead removes processes that have died, and starts another process if none is left. It reports whether a
+// process had died.
+func (r *run) replaceDead() bool {
 	var living []*process
 	for _, p := range r.processes {
 		if p.isDead() {
-			p.end()
+			p.stop()
 			continue
 		}
 		living = append(living, p)
@@ -117,24 +119,24 @@ func (r *run) bury() bool {
 	died := len(living) < len(r.processes)
 	r.processes = living
 	if died && len(living) == 0 {
-		if _, err := r.start(r.injector.viewOf()); err != nil {
-			r.violate("starting: %v", err)
+		if _, err := r.start(r.injector.takeSnapshot()); err != nil {
+			r.addViolation("starting a process: %v", err)
 		}
 		r.log("--", nil, "another process has started", nil, nil)
 	}
 	return died
 }
 
-// deliver delivers the oldest event that some process waits for.
-func (r *run) deliver() bool {
+// deliverNext delivers the oldest event that a process has not received. It reports whether there was one.
+func (r *run) deliverNext() bool {
 	var oldest event
 	var to *stream
 	for _, p := range r.processes {
-		if p.deaf.Load() {
+		if p.noEvents.Load() {
 			continue
 		}
-		for _, s := range p.watches() {
-			if e, ok := s.pending(); ok && (to == nil || e.version < oldest.version) {
+		for _, s := range p.openStreams() {
+			if e, ok := s.nextEvent(); ok && (to == nil || e.version < oldest.version) {
 				oldest, to = e, s
 			}
 		}
@@ -142,108 +144,112 @@ func (r *run) deliver() bool {
 	if to == nil {
 		return false
 	}
-	id := r.number(fmt.Sprintf("event-%s-%s-%s", strings.ToLower(string(oldest.kind)), resources[to.resource].Resource, r.plain(oldest.Name)), to.process, false)
+	id := r.recordID(fmt.Sprintf("event-%s-%s-%s", strings.ToLower(string(oldest.kind)), resources[to.resource].Resource, r.stableName(oldest.Name)), to.process, false)
 	r.log("ev", nil, id, nil, nil)
 	r.injector.deliver(r, to, oldest, id)
 	return true
 }
 
-// number tells a request or event from others of its name. It is empty as long as
-// nothing is recorded, and for a process that is not the first: what it does is not in
-// the record of the reference.
-func (r *run) number(name string, p *process, looks bool) string {
+// recordID records a request or event, and returns its ID: its name, with a number from the second request or event
+// of this name on. It returns "" while nothing is recorded. It also returns "" for all processes except the first,
+// because the reference run has only one process. onlyReads is the parameter of isRecording.
+func (r *run) recordID(name string, p *process, onlyReads bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p.number != 1 || !r.recording(looks) {
+	if p.number != 1 || !r.isRecordingLocked(onlyReads) {
 		return ""
 	}
-	r.seen[name]++
-	if n := r.seen[name]; n > 1 {
+	r.idCounts[name]++
+	if n := r.idCounts[name]; n > 1 {
 		name += "." + strconv.Itoa(n)
 	}
-	list := &r.outcome.record.requests
+	list := &r.outcome.points.requests
 	if strings.HasPrefix(name, "event-") {
-		list = &r.outcome.record.events
+		list = &r.outcome.points.events
 	}
 	*list = append(*list, name)
 	return name
 }
 
-// records tells whether a request is one that faults happen to.
-func (r *run) records(looks bool) bool {
+// isRecording reports whether requests or events are recorded now. Only recorded requests and events can have faults.
+// onlyReads is set for a read or an SQL statement.
+func (r *run) isRecording(onlyReads bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recording(looks)
+	return r.isRecordingLocked(onlyReads)
 }
 
-// recording is records, of who holds the lock. An At is started while nobody looks.
-func (r *run) recording(looks bool) bool {
-	return r.armed && (!r.dozing || !looks && r.scenario.isAt())
+// isRecordingLocked is isRecording for callers that hold the lock. The writes and events of an At are also recorded
+// while recording is paused, because the At waits for its schedule during a pause.
+func (r *run) isRecordingLocked(onlyReads bool) bool {
+	return r.recording && (!r.recordingPaused || !onlyReads && r.scenario.isAt())
 }
 
-func (r *run) arm(armed bool) {
+func (r *run) setRecording(recording bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.armed = armed
+	r.recording = recording
 }
 
-// someoneActs begins a turn: what the operator does from now on is an answer to it.
-func (r *run) someoneActs() {
+// beginInterval begins an interval, in which the operator responds to an external write or to the end of a fault.
+func (r *run) beginInterval() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn++
-	r.lastAct = time.Now()
+	r.interval++
+	r.lastWrite = time.Now()
 }
 
-// lastStep notes how much of the record comes before the last step.
-func (r *run) lastStep() {
+// markLastStep records how many requests come before the last step.
+func (r *run) markLastStep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outcome.record.untilLast = len(r.outcome.record.requests)
+	r.outcome.points.beforeLastStep = len(r.outcome.points.requests)
 }
 
 func (r *run) writes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastWrite
+	return r.writeCount
 }
 
-func (r *run) asked() int {
+func (r *run) requests() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.outcome.asked
+	return r.outcome.requests
 }
 
-// plain is a name without what differs from run to run.
-func (r *run) plain(name string) string { return strings.ReplaceAll(name, r.scope, "ns") }
+// stableName replaces the namespace of the run in a text with "ns", so that the text is the same in each run.
+func (r *run) stableName(name string) string { return strings.ReplaceAll(name, r.namespace, "ns") }
 
-// versionAt is the version of a list.
-func (r *run) versionAt(limit uint64) string {
-	return strconv.FormatUint(r.history.version(limit), 10)
+// listVersion returns the resourceVersion of a list that shows the state at the version limit.
+func (r *run) listVersion(limit uint64) string {
+	return strconv.FormatUint(r.history.lastVersion(limit), 10)
 }
 
-// violate notes what must not be. It may be called outside of the bubble.
-func (r *run) violate(format string, args ...any) {
+// addViolation records a property that does not hold. It may be called outside of the bubble.
+func (r *run) addViolation(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome.violations = append(r.outcome.violations, fmt.Sprintf(format, args...))
 }
 
-// log keeps what happened, for whoever looks at a plan that failed.
-func (r *run) log(mark string, s *sink, message string, err error, values []any) {
+// log appends a line to the log of the run, which is shown if the plan fails. The mark says what the line is about:
+// "ev" an event, "rq" a request, "sq" an SQL statement, "by" an external write, "!!" a fault, "--" a process, and
+// "I" or "E" the log of the operator.
+func (r *run) log(mark string, s *logSink, message string, err error, values []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(&r.journal, "%s %s %s", time.Now().Format("15:04:05.000"), mark, message)
+	fmt.Fprintf(&r.logBuffer, "%s %s %s", time.Now().Format("15:04:05.000"), mark, message)
 	if s != nil {
-		fmt.Fprintf(&r.journal, " [%d %s %s %s]", s.process.number, s.value("controller"), s.value("object"), s.value("reconcileID"))
+		fmt.Fprintf(&r.logBuffer, " [%d %s %s %s]", s.process.number, s.value("controller"), s.value("object"), s.value("reconcileID"))
 	}
 	if err != nil {
-		fmt.Fprintf(&r.journal, " err=%q", err)
+		fmt.Fprintf(&r.logBuffer, " err=%q", err)
 	}
 	for i := 0; i+1 < len(values); i += 2 {
 		if values[i] != "stack" && values[i] != "duration" {
-			fmt.Fprintf(&r.journal, " %v=%v", values[i], values[i+1])
+			fmt.Fprintf(&r.logBuffer, " %v=%v", values[i], values[i+1])
 		}
 	}
-	r.journal.WriteByte('\n')
+	r.logBuffer.WriteByte('\n')
 }

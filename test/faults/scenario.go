@@ -12,71 +12,69 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// scenario is what somebody does with the operator.
+// scenario is a sequence of actions of a user.
 type scenario struct {
 	name string
-	sql  bool // it has to do with a PostgreSQL server outside of the cluster
-	// setUp is what goes before, without faults, and steps what they happen in. After
-	// each step all comes to rest.
+	sql  bool // the scenario needs a PostgreSQL server outside of the cluster
+	// setUp are the steps before the first fault. Faults happen in steps. After each step the run waits until
+	// everything is at rest.
 	setUp, steps []step
-	// after are steps without faults after which a run has come to its end.
+	// after are steps without faults at the end.
 	after []step
-	// calm scenarios have no faults: they go the ways of others, and are run to see what
-	// they come to. In few the process does not die a second time, for the same reason.
-	calm, few bool
-	// known scenarios send the requests that others do, and faults happen to what they see.
-	known bool
-	// drifts is the kind of the objects whose children users change at rest, and nothing else
-	// happens there; empty if they do not.
-	drifts string
-	// fresh, if there are any, make at once what setUp and steps come to: what is there
-	// in the end must be the same.
-	fresh []step
-	// early is the type of the object that the last step deletes, so that somebody may
-	// do so before; 0, which are namespaces, if there is none.
-	early int
-	// foreign are objects that setUp makes, by type and name, and that are not the
-	// operator's.
+	// A scenario with noFaults has no plans: its final state is only compared with the state after freshSteps. A
+	// scenario with noSecondDeaths has no plans with a second death. Plans of other scenarios cover the same code.
+	noFaults, noSecondDeaths bool
+	// A scenario with onlyEventFaults sends the same requests as other scenarios. Its events have faults, and its
+	// requests have only the fault early.
+	onlyEventFaults bool
+	// driftKind is the kind of the object whose children users change at rest, or "" for other scenarios. These
+	// changes are the only faults at rest.
+	driftKind string
+	// freshSteps, if there are any, create the objects with their new specs. The final state must be the same.
+	freshSteps []step
+	// earlyDeletion is an index in resources: the type of the object that the last step deletes, and that the fault
+	// early deletes sooner. 0 means that the scenario has no such fault.
+	earlyDeletion int
+	// foreign are the full names of objects that setUp creates and the operator does not own.
 	foreign []string
-	// check looks at what a run without a fault has come to, beside what all must do.
+	// check returns the problems of the outcome of the reference run, in addition to the checks of all runs.
 	check func(o outcome) []string
 }
 
-// patience is how long after anybody's last write the operator may write something: long
-// enough for its backoff, but not for a periodic check to find that it is needed. What
-// is invalid, and a volume that may not grow, is tried again after 5 minutes, and a
-// component that is refused for good at a periodic check. An At may wait for its time, and
+// maxWriteDelay returns how long after the last write the operator may write again: long enough for its backoff, but
+// not for a periodic check. A request that is refused with 403 or 422 is retried after up to 5 minutes. In a Platform,
+// the limit for such a request includes a periodic check. An At has no limit, because it waits for its schedule and
 // has no periodic checks.
-func (s *scenario) patience(fault string) time.Duration {
+func (s *scenario) maxWriteDelay(fault string) time.Duration {
 	switch {
 	case s.isAt():
 		return forever
-	case isForGood(fault) && strings.HasPrefix(s.name, "platform-"):
-		return quiet
-	case isForGood(fault):
+	case isPermanent(fault) && strings.HasPrefix(s.name, "platform-"):
+		return quietPeriod
+	case isPermanent(fault):
 		return 6 * time.Minute
 	}
 	return time.Minute
 }
 
-// isForGood tells whether a fault says that it is of no use to try again.
-func isForGood(fault string) bool { return fault == "403" || fault == "422" }
+// isPermanent reports whether a fault is a response that a retry within seconds will not change.
+func isPermanent(fault string) bool { return fault == "403" || fault == "422" }
 
 func (s *scenario) isAt() bool { return strings.HasPrefix(s.name, "at-") }
 
-// looks tells whether the operator looks again and again at what no event tells of: a
-// PostgreSQL server, or somebody else's object in the place of a child.
-func (s *scenario) looks() bool { return s.sql || s.polls() }
+// polls reports whether the operator repeatedly checks state that no event reports: a PostgreSQL server, or a foreign
+// object that has the name of a child.
+func (s *scenario) polls() bool { return s.sql || s.nameIsTaken() }
 
-func (s *scenario) polls() bool { return strings.HasSuffix(s.name, "-taken") }
+func (s *scenario) nameIsTaken() bool { return strings.HasSuffix(s.name, "-taken") }
 
 const forever = 1000 * time.Hour
 
-// moveIn makes the scope: what a namespace has, and what is not the operator's.
-func (u *user) moveIn() {
-	u.create("", "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.run.scope}})
-	if !strings.HasPrefix(u.run.scenario.name, "app-") { // of which there are no Pods here
-		u.makeAccount()
+// createNamespace creates the namespace of the run, with objects that the operator does not own.
+func (u *user) createNamespace() {
+	u.create("", "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.run.namespace}})
+	if !strings.HasPrefix(u.run.scenario.name, "app-") { // the Deployment of an App has no Pods here
+		u.createServiceAccount()
 	}
 	for _, name := range foreignNames {
 		u.create("", "secrets", &corev1.Secret{
@@ -87,42 +85,40 @@ func (u *user) moveIn() {
 	}
 }
 
-// foreignNames are those of objects that are not the operator's, though one bears its
-// label.
+// foreignNames are the names of objects that the operator does not own, although the Secrets have its label.
 var foreignNames = []string{"theirs"}
 
-// checkForeign looks whether anybody has touched what is not the operator's.
-func (u *user) checkForeign() {
-	foreign, before := slices.Clone(u.run.scenario.foreign), map[string]string{}
+// checkForeignObjects checks that no foreign object was changed or deleted.
+func (u *user) checkForeignObjects() {
+	foreign, seen := slices.Clone(u.run.scenario.foreign), map[string]string{}
 	for _, name := range foreignNames {
 		foreign = append(foreign, "secrets/"+name, "configmaps/"+name)
 	}
-	for _, e := range u.run.history.all(newestVersion) {
+	for _, e := range u.run.history.eventsUntil(newestVersion) {
 		name := u.run.fullName(e.object)
 		if !slices.Contains(foreign, name) {
 			continue
 		}
-		is := essence(e.object)
-		if was, known := before[name]; e.kind == watch.Deleted || known && was != is {
-			u.run.violate("%s, which is not the operator's, was %s: %s, and before: %s", name, e.kind, is, was)
+		current := withoutStatus(e.object)
+		if previous, ok := seen[name]; e.kind == watch.Deleted || ok && previous != current {
+			u.run.addViolation("foreign object %s was %s: it is %s, and was %s before", name, e.kind, current, previous)
 		}
-		before[name] = is
+		seen[name] = current
 	}
-	if len(before) < len(foreign) {
-		u.run.violate("of %v there were only %v", foreign, slices.Sorted(maps.Keys(before)))
+	if len(seen) < len(foreign) {
+		u.run.addViolation("of the foreign objects %v, only %v were found", foreign, slices.Sorted(maps.Keys(seen)))
 	}
 }
 
-// essence is an object without what a kubelet, or the operator for one of its kinds, says
-// of it.
-func essence(o *object) string {
+// withoutStatus returns the text of an object without the status and the metadata that each write changes.
+func withoutStatus(o *object) string {
 	var all map[string]any
-	_ = json.Unmarshal(o.raw, &all) // then it is empty
+	_ = json.Unmarshal(o.raw, &all) // without a valid object, the text is empty
 	delete(all, "status")
 	if metadata, ok := all["metadata"].(map[string]any); ok {
 		delete(metadata, "resourceVersion")
 		delete(metadata, "managedFields")
 	}
-	text, _ := json.Marshal(all) // it was read from JSON
+	text, _ := json.Marshal(all) // values decoded from JSON can always be encoded
 	return string(text)
 }

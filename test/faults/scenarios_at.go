@@ -12,13 +12,13 @@ import (
 
 const cnat = "cnat.programming-kubernetes.info"
 
-// due is when an At is so at once, however wrong the operator's clock is.
-const due = -2 * time.Hour
+// overdue is the offset of a schedule that is due at once, even if the operator's clock is an hour behind.
+const overdue = -2 * time.Hour
 
-// createAt makes an At that is due in d.
+// createAt returns a step that creates an At with a schedule d from now. change may modify its spec, and may be nil.
 func createAt(d time.Duration, change func(*cnatv1.AtSpec)) step {
 	return func(u *user) {
-		at := &cnatv1.At{ObjectMeta: metav1.ObjectMeta{Name: "task"}, Spec: cnatv1.AtSpec{Schedule: u.in(d), Command: []string{"true"}}}
+		at := &cnatv1.At{ObjectMeta: metav1.ObjectMeta{Name: "task"}, Spec: cnatv1.AtSpec{Schedule: u.timeIn(d), Command: []string{"true"}}}
 		if change != nil {
 			change(&at.Spec)
 		}
@@ -28,16 +28,16 @@ func createAt(d time.Duration, change func(*cnatv1.AtSpec)) step {
 
 func deleteAt(u *user) { u.delete(cnat, "ats", "task") }
 
-// changeAt changes a field of an At that waits.
+// changeAt returns a step that merges the fields that value returns into the spec of the At.
 func changeAt(value func(u *user) map[string]any) step {
-	return func(u *user) { u.change(cnat, "ats", "task", map[string]any{"spec": value(u)}) }
+	return func(u *user) { u.patch(cnat, "ats", "task", map[string]any{"spec": value(u)}) }
 }
 
-func is(spec map[string]any) func(*user) map[string]any {
+func fixed(spec map[string]any) func(*user) map[string]any {
 	return func(*user) map[string]any { return spec }
 }
 
-// deletePod deletes the Pod, unless somebody has done that before.
+// deletePod deletes the Pod unless the fault has deleted it already.
 func deletePod(u *user) {
 	for _, o := range u.run.history.current() {
 		if resources[o.resource].Resource == "pods" {
@@ -46,52 +46,52 @@ func deletePod(u *user) {
 	}
 }
 
-// somebodysPod has the name of the At's.
-func somebodysPod(u *user) {
+// createForeignPod creates a Pod with the name of the At's Pod.
+func createForeignPod(u *user) {
 	u.create("", "pods", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "task-pod"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1", Command: []string{endless}}}},
 	})
 }
 
-// changesOfAt are changes of each field of an At that waits for its time.
+// changesOfAt maps the last part of a scenario's name to a change of the spec of an At that waits for its schedule.
 var changesOfAt = map[string]func(u *user) map[string]any{
-	"schedule":           func(u *user) map[string]any { return map[string]any{"schedule": u.in(2 * time.Hour)} },
-	"schedule-now":       func(u *user) map[string]any { return map[string]any{"schedule": u.in(0)} },
-	"command":            is(map[string]any{"command": []string{"other"}}),
-	"args":               is(map[string]any{"args": []string{"x"}}),
-	"image":              is(map[string]any{"image": "other:1"}),
-	"env":                is(map[string]any{"env": []map[string]any{{"name": "A", "value": "a"}}}),
-	"envFrom":            is(map[string]any{"envFrom": []map[string]any{{"configMapRef": map[string]any{"name": "theirs"}}}}),
-	"resources":          is(map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "1"}}}),
-	"imagePullSecrets":   is(map[string]any{"imagePullSecrets": []map[string]any{{"name": "theirs"}}}),
-	"serviceAccountName": is(map[string]any{"serviceAccountName": "default"}),
-	"suspend":            is(map[string]any{"suspend": true}),
-	"backoffLimit":       is(map[string]any{"backoffLimit": 2}),
-	"ttl":                is(map[string]any{"ttlSecondsAfterFinished": 60}),
-	"deadlines":          is(map[string]any{"startingDeadlineSeconds": 7200, "activeDeadlineSeconds": 60}),
+	"schedule":           func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(2 * time.Hour)} },
+	"schedule-now":       func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(0)} },
+	"command":            fixed(map[string]any{"command": []string{"other"}}),
+	"args":               fixed(map[string]any{"args": []string{"x"}}),
+	"image":              fixed(map[string]any{"image": "other:1"}),
+	"env":                fixed(map[string]any{"env": []map[string]any{{"name": "A", "value": "a"}}}),
+	"envFrom":            fixed(map[string]any{"envFrom": []map[string]any{{"configMapRef": map[string]any{"name": "theirs"}}}}),
+	"resources":          fixed(map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "1"}}}),
+	"imagePullSecrets":   fixed(map[string]any{"imagePullSecrets": []map[string]any{{"name": "theirs"}}}),
+	"serviceAccountName": fixed(map[string]any{"serviceAccountName": "default"}),
+	"suspend":            fixed(map[string]any{"suspend": true}),
+	"backoffLimit":       fixed(map[string]any{"backoffLimit": 2}),
+	"ttl":                fixed(map[string]any{"ttlSecondsAfterFinished": 60}),
+	"deadlines":          fixed(map[string]any{"startingDeadlineSeconds": 7200, "activeDeadlineSeconds": 60}),
 }
 
 func atScenarios() []scenario {
 	later := createAt(time.Hour, nil)
-	fails := createAt(due, func(s *cnatv1.AtSpec) { s.Command, s.BackoffLimit = []string{failing}, ptr.To[int32](1) })
-	runs := createAt(due, func(s *cnatv1.AtSpec) { s.Command = []string{endless} })
-	exceeds := createAt(due, func(s *cnatv1.AtSpec) { s.Command, s.ActiveDeadlineSeconds = []string{endless}, ptr.To[int64](60) })
+	fails := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.BackoffLimit = []string{failing}, ptr.To[int32](1) })
+	runs := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command = []string{endless} })
+	exceeds := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.ActiveDeadlineSeconds = []string{endless}, ptr.To[int64](60) })
 	all := []scenario{
-		{name: "at-create", steps: []step{createAt(due, nil)}, check: isMade("pods/task-pod", 1)},
+		{name: "at-create", steps: []step{createAt(overdue, nil)}, check: isCreated("pods/task-pod", 1)},
 		{name: "at-wait", steps: []step{later, wait(3 * time.Hour)}},
-		{name: "at-suspended", setUp: []step{later, changeAt(is(map[string]any{"suspend": true})), wait(2 * time.Hour)},
-			steps: []step{changeAt(is(map[string]any{"suspend": false}))}},
-		{name: "at-fails", steps: []step{fails, wait(time.Hour)}, check: isMade("pods/task-pod", 2)},
+		{name: "at-suspended", setUp: []step{later, changeAt(fixed(map[string]any{"suspend": true})), wait(2 * time.Hour)},
+			steps: []step{changeAt(fixed(map[string]any{"suspend": false}))}},
+		{name: "at-fails", steps: []step{fails, wait(time.Hour)}, check: isCreated("pods/task-pod", 2)},
 		{name: "at-exceeds", steps: []step{exceeds, wait(time.Hour)}},
 		{name: "at-runs", steps: []step{runs}},
-		{name: "at-delete", setUp: []step{createAt(due, nil)}, steps: []step{deleteAt}},
+		{name: "at-delete", setUp: []step{createAt(overdue, nil)}, steps: []step{deleteAt}},
 		{name: "at-delete-running", setUp: []step{runs}, steps: []step{deleteAt}},
-		{name: "at-orphan", setUp: []step{runs}, steps: []step{func(u *user) { u.orphan(cnat, "ats", "task") }}, check: orphans("ats", "pods/task-pod")},
-		{name: "at-again", setUp: []step{createAt(due, nil)}, steps: []step{deleteAt, createAt(due, nil)}},
-		{name: "at-again-at-once", setUp: []step{createAt(due, nil)}, steps: []step{func(u *user) { deleteAt(u); createAt(due, nil)(u) }}},
-		{name: "at-taken", setUp: []step{somebodysPod}, steps: []step{createAt(due, nil)}, foreign: []string{"pods/task-pod"}},
-		{name: "at-forgotten", steps: []step{createAt(due, nil), deletePod}},
+		{name: "at-orphan", setUp: []step{runs}, steps: []step{func(u *user) { u.orphan(cnat, "ats", "task") }}, check: leavesOrphans("ats", "pods/task-pod")},
+		{name: "at-again", setUp: []step{createAt(overdue, nil)}, steps: []step{deleteAt, createAt(overdue, nil)}},
+		{name: "at-again-at-once", setUp: []step{createAt(overdue, nil)}, steps: []step{func(u *user) { deleteAt(u); createAt(overdue, nil)(u) }}},
+		{name: "at-taken", setUp: []step{createForeignPod}, steps: []step{createAt(overdue, nil)}, foreign: []string{"pods/task-pod"}},
+		{name: "at-forgotten", steps: []step{createAt(overdue, nil), deletePod}},
 	}
 	for field, change := range changesOfAt {
 		all = append(all, scenario{name: "at-change-" + field, setUp: []step{later}, steps: []step{changeAt(change)}, after: []step{wait(4 * time.Hour)}})

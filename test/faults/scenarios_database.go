@@ -9,40 +9,41 @@ import (
 )
 
 var databases = kind[v1alpha1.DatabaseSpec]{
-	name: "database", resource: "databases", left: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, everything: world.EverythingOfDatabase, changes: world.ChangesOfDatabase, refers: nothing,
+	name: "database", resource: "databases", orphaned: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, fullSpec: world.EverythingOfDatabase, changes: world.ChangesOfDatabase, createReferences: noAction,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
 }
 
-func nothing(*user) {}
+func noAction(*user) {}
 
 var externalDatabases = kind[v1alpha1.ExternalDatabaseSpec]{
-	name: "externaldatabase", resource: "externaldatabases", sql: true, left: []string{"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns"},
-	everything: world.EverythingOfExternalDatabase, changes: world.ChangesOfExternalDatabase, refers: refersOfExternalDatabase,
+	name: "externaldatabase", resource: "externaldatabases", sql: true, orphaned: []string{"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns"},
+	fullSpec: world.EverythingOfExternalDatabase, changes: world.ChangesOfExternalDatabase, createReferences: createConnectionSecrets,
 	object: func(u *user, spec v1alpha1.ExternalDatabaseSpec) metav1.Object {
-		return &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: ofScope(spec, u)}
+		return &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: withUniqueNames(spec, u)}
 	},
 }
 
-// ofScope is a spec with names of its own on a server that all runs share.
-func ofScope(spec v1alpha1.ExternalDatabaseSpec, u *user) v1alpha1.ExternalDatabaseSpec {
-	spec.DatabaseName, spec.Owner = spec.DatabaseName+"-"+u.run.scope, spec.Owner+"-"+u.run.scope
+// withUniqueNames returns the spec with a database and an owner whose names are unique on the server, because all runs
+// share the server.
+func withUniqueNames(spec v1alpha1.ExternalDatabaseSpec, u *user) v1alpha1.ExternalDatabaseSpec {
+	spec.DatabaseName, spec.Owner = spec.DatabaseName+"-"+u.run.namespace, spec.Owner+"-"+u.run.namespace
 	return spec
 }
 
-func refersOfExternalDatabase(u *user) {
-	for name, connection := range u.run.sql.connections() {
+func createConnectionSecrets(u *user) {
+	for name, connection := range u.run.sql.connectionSecrets() {
 		u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: connection})
 	}
 }
 
-// databaseScenarios are those of every kind, and a Database whose data goes with it, or
-// stays for the next.
+// databaseScenarios returns kind.scenarios for Database, and scenarios in which a Database retains its data, or in
+// which a foreign Secret has the name of the Database's Secret.
 func databaseScenarios() []scenario {
-	retained := databases.but(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
-	return append(databases.scenarios(), databases.drifted(),
-		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves("persistentvolumeclaims/shop")},
+	retained := databases.with(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
+	return append(databases.scenarios(), databases.driftScenario(),
+		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly("persistentvolumeclaims/shop")},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
 			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
 		}}, steps: []step{databases.create}, foreign: []string{"secrets/shop-credentials"}},
@@ -51,13 +52,13 @@ func databaseScenarios() []scenario {
 }
 
 func externalDatabaseScenarios() []scenario {
-	retained := externalDatabases.but(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
+	retained := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
-	return append(externalDatabases.scenarios(), externalDatabases.drifted(),
-		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leaves(kept...)},
-		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.recreate},
-			check: isRefused("externaldatabases/shop")},
-		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.scope + `"`) }},
-			steps: []step{externalDatabases.create}, check: isRefused("externaldatabases/shop")},
+	return append(externalDatabases.scenarios(), externalDatabases.driftScenario(),
+		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly(kept...)},
+		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.createObject},
+			check: isStalled("externaldatabases/shop")},
+		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.namespace + `"`) }},
+			steps: []step{externalDatabases.create}, check: isStalled("externaldatabases/shop")},
 	)
 }

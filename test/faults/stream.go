@@ -16,177 +16,178 @@ import (
 
 // stream is a watch of a process.
 type stream struct {
-	wants
+	selection
 	process *process
 	pipe    *io.PipeWriter
-	next    int             // the index in the history of the first event that was not delivered
-	has     map[string]bool // the names of what the process knows to be there
-	frozen  bool            // nothing is delivered
+	next    int             // the index in the history of the next event to deliver
+	known   map[string]bool // the names of the objects that the process has observed
+	frozen  bool            // no events are delivered
 }
 
-// wants is what a list or watch asks for.
-type wants struct {
+// selection holds the parameters of a list or watch.
+type selection struct {
 	resource int
 	selector labels.Selector
-	// partial says that the process wants no more than the metadata.
-	partial bool
+	// metadataOnly is set if the process requests only the metadata.
+	metadataOnly bool
 }
 
-func wanted(request *http.Request, resource int) (wants, error) {
+func parseSelection(request *http.Request, resource int) (selection, error) {
 	query := request.URL.Query()
 	if query.Has("fieldSelector") {
-		return wants{}, fmt.Errorf("there are no field selectors here: %s", request.URL)
+		return selection{}, fmt.Errorf("field selectors are not supported: %s", request.URL)
 	}
 	selector, err := labels.Parse(query.Get("labelSelector"))
-	return wants{resource, selector, strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")}, err
+	return selection{resource, selector, strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")}, err
 }
 
-// shown is an object as a process gets it.
-func (w wants) shown(raw json.RawMessage) (json.RawMessage, error) {
-	if !w.partial {
+// encode returns an object in JSON, reduced to its metadata if metadataOnly is set.
+func (sel selection) encode(raw json.RawMessage) (json.RawMessage, error) {
+	if !sel.metadataOnly {
 		return raw, nil
 	}
-	var part struct {
+	var partial struct {
 		Kind       string          `json:"kind"`
 		APIVersion string          `json:"apiVersion"`
 		Metadata   json.RawMessage `json:"metadata"`
 	}
-	if err := json.Unmarshal(raw, &part); err != nil {
+	if err := json.Unmarshal(raw, &partial); err != nil {
 		return nil, err
 	}
-	part.Kind, part.APIVersion = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
-	return json.Marshal(part)
+	partial.Kind, partial.APIVersion = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
+	return json.Marshal(partial)
 }
 
-// list answers a list as of a version.
-func (p *process) list(w wants) (*http.Response, error) {
-	objects, _ := p.run.history.objects(w.resource, p.view.Load())
+// list responds to a list with the objects that exist at the snapshot of the process.
+func (p *process) list(sel selection) (*http.Response, error) {
+	objects, _ := p.run.history.objects(sel.resource, p.snapshot.Load())
 	items := []json.RawMessage{}
 	for _, o := range objects {
-		if !w.selector.Matches(labels.Set(o.Labels)) {
+		if !sel.selector.Matches(labels.Set(o.Labels)) {
 			continue
 		}
-		item, err := w.shown(o.raw)
+		item, err := sel.encode(o.raw)
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, item)
 	}
-	r := resources[w.resource]
+	r := resources[sel.resource]
 	kind, version := r.kind+"List", r.GroupVersion().String()
-	if w.partial {
+	if sel.metadataOnly {
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
 	body, err := json.Marshal(map[string]any{
 		"kind": kind, "apiVersion": version,
-		"metadata": map[string]string{"resourceVersion": p.run.versionAt(p.view.Load())}, "items": items,
+		"metadata": map[string]string{"resourceVersion": p.run.listVersion(p.snapshot.Load())}, "items": items,
 	})
-	return response(http.StatusOK, body), err
+	return httpResponse(http.StatusOK, body), err
 }
 
-// watch opens a stream. One that begins with what is there is what informers do instead
-// of a list (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists).
-func (p *process) watch(w wants, query url.Values) (*http.Response, error) {
+// watch responds to a watch with a stream. Informers list with a watch that sends the initial state as events
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists).
+func (p *process) watch(sel selection, query url.Values) (*http.Response, error) {
 	reader, writer := io.Pipe()
-	objects, next := p.run.history.objects(w.resource, p.view.Load())
-	s := &stream{wants: w, process: p, pipe: writer, next: next, has: map[string]bool{}}
-	var first []json.RawMessage
+	objects, next := p.run.history.objects(sel.resource, p.snapshot.Load())
+	s := &stream{selection: sel, process: p, pipe: writer, next: next, known: map[string]bool{}}
+	var initial []json.RawMessage
 	for _, o := range objects {
-		if !w.selector.Matches(labels.Set(o.Labels)) {
+		if !sel.selector.Matches(labels.Set(o.Labels)) {
 			continue
 		}
-		s.has[o.Name] = true
-		shown, err := w.shown(o.raw)
+		s.known[o.Name] = true
+		encoded, err := sel.encode(o.raw)
 		if err != nil {
 			return nil, err
 		}
-		first = append(first, frame(watch.Added, shown))
+		initial = append(initial, watchEvent(watch.Added, encoded))
 	}
 	if query.Get("sendInitialEvents") != "true" {
-		first = nil
+		initial = nil
 	} else {
-		first = append(first, p.bookmark(w))
+		initial = append(initial, p.bookmark(sel))
 	}
 	go func() {
-		for _, f := range first {
-			_, _ = writer.Write(f) // who does not read any more has ended
+		for _, f := range initial {
+			_, _ = writer.Write(f) // an error means that the process has ended
 		}
-		p.open(s)
+		p.addStream(s)
 	}()
-	answer := response(http.StatusOK, nil)
-	answer.Body, answer.ContentLength = reader, -1
-	return answer, nil
+	resp := httpResponse(http.StatusOK, nil)
+	resp.Body, resp.ContentLength = reader, -1
+	return resp, nil
 }
 
-// bookmark ends what is there.
-func (p *process) bookmark(w wants) json.RawMessage {
-	r := resources[w.resource]
+// bookmark returns the event that marks the end of the initial state.
+func (p *process) bookmark(sel selection) json.RawMessage {
+	r := resources[sel.resource]
 	kind, version := r.kind, r.GroupVersion().String()
-	if w.partial {
+	if sel.metadataOnly {
 		kind, version = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
 	}
-	object, _ := json.Marshal(map[string]any{ // strings and maps can always be written
+	object, _ := json.Marshal(map[string]any{ // strings and maps can always be encoded
 		"kind": kind, "apiVersion": version,
 		"metadata": map[string]any{
-			"resourceVersion": p.run.versionAt(p.view.Load()),
+			"resourceVersion": p.run.listVersion(p.snapshot.Load()),
 			"annotations":     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 		},
 	})
-	return frame(watch.Bookmark, object)
+	return watchEvent(watch.Bookmark, object)
 }
 
-func frame(kind watch.EventType, object json.RawMessage) json.RawMessage {
+func watchEvent(kind watch.EventType, object json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", kind, object)
 }
 
-// pending is the next event that is to be delivered, as its selector sees it.
-func (s *stream) pending() (e event, ok bool) {
-	for !s.frozen && s.process.view.Load() == newestVersion {
-		if e, ok = s.process.run.history.at(s.resource, s.next); !ok {
+// nextEvent returns the next event to deliver. An object that begins to match the selector is Added, and an object that
+// stops matching it is Deleted. ok is false if there is no event.
+func (s *stream) nextEvent() (e event, ok bool) {
+	for !s.frozen && s.process.snapshot.Load() == newestVersion {
+		if e, ok = s.process.run.history.eventAt(s.resource, s.next); !ok {
 			return e, false
 		}
 		matches := e.kind != watch.Deleted && s.selector.Matches(labels.Set(e.Labels))
-		switch had := s.has[e.Name]; {
-		case matches && had:
+		switch wasKnown := s.known[e.Name]; {
+		case matches && wasKnown:
 			e.kind = watch.Modified
 			return e, true
 		case matches:
 			e.kind = watch.Added
 			return e, true
-		case had:
+		case wasKnown:
 			e.kind = watch.Deleted
 			return e, true
 		}
-		s.next++ // it is none of this stream's
+		s.next++ // the selector does not match the object, and the process does not know it
 	}
 	return event{}, false
 }
 
-// skip takes an event as delivered.
-func (s *stream) skip(e event) {
+// markDelivered records that an event is delivered or dropped.
+func (s *stream) markDelivered(e event) {
 	s.next++
-	s.has[e.Name] = e.kind != watch.Deleted
+	s.known[e.Name] = e.kind != watch.Deleted
 }
 
-// send delivers an event.
+// send sends an event to the process.
 func (s *stream) send(e event) {
-	shown, err := s.shown(e.raw)
+	encoded, err := s.encode(e.raw)
 	if err != nil {
-		s.process.run.violate("an event cannot be read: %v", err)
+		s.process.run.addViolation("encoding an event: %v", err)
 		return
 	}
-	_, _ = s.pipe.Write(frame(e.kind, shown)) // who does not read any more has ended
+	_, _ = s.pipe.Write(watchEvent(e.kind, encoded)) // an error means that the process has ended
 }
 
-// expire ends the watch for being too old, whereupon an informer lists anew.
+// expire ends the watch with a 410, so that the informer lists again.
 func (s *stream) expire() {
-	status, _ := json.Marshal(statusOf(http.StatusGone, metav1.StatusReasonExpired)) // it is plain data
-	_, _ = s.pipe.Write(frame(watch.Error, status))
-	s.process.drop(s)
+	status, _ := json.Marshal(failureStatus(http.StatusGone, metav1.StatusReasonExpired)) // plain data can always be encoded
+	_, _ = s.pipe.Write(watchEvent(watch.Error, status))
+	s.process.removeStream(s)
 }
 
-// response is an answer of the API server.
-func response(status int, body []byte) *http.Response {
+// httpResponse returns a response of the API server.
+func httpResponse(status int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}},
@@ -194,8 +195,8 @@ func response(status int, body []byte) *http.Response {
 	}
 }
 
-// statusOf is how the API server says that it refuses a request.
-func statusOf(code int, reason metav1.StatusReason) metav1.Status {
+// failureStatus returns the body of an error response.
+func failureStatus(code int, reason metav1.StatusReason) metav1.Status {
 	return metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "this is a test",

@@ -8,22 +8,22 @@ import (
 	"text/tabwriter"
 )
 
-// table counts plans and failures, by kind of fault and by kind of object.
+// table counts plans and failures, by fault and by kind.
 type table map[cell]*count
 
 type cell struct{ fault, kind string }
 
 type count struct{ plans, failures int }
 
-func (t table) note(p plan, ok bool) {
+func (t table) add(p plan, ok bool) {
 	kind, _, _ := strings.Cut(p.scenario, "-")
-	at := cell{p.kindOfFault(), kind}
-	if t[at] == nil {
-		t[at] = &count{}
+	key := cell{p.tableRow(), kind}
+	if t[key] == nil {
+		t[key] = &count{}
 	}
-	t[at].plans++
+	t[key].plans++
 	if !ok {
-		t[at].failures++
+		t[key].failures++
 	}
 }
 
@@ -35,11 +35,11 @@ func (t table) totals() (plans, failures int) {
 	return plans, failures
 }
 
-// String is the table as it is printed at the end.
+// String returns the table as text: a row for each fault, a column for each kind, and the sums.
 func (t table) String() string {
 	faults, kinds := map[string]bool{}, map[string]bool{}
-	for at := range t {
-		faults[at.fault], kinds[at.kind] = true, true
+	for key := range t {
+		faults[key.fault], kinds[key.kind] = true, true
 	}
 	columns := slices.Sorted(maps.Keys(kinds))
 	var text strings.Builder
@@ -61,6 +61,6 @@ func (t table) String() string {
 	}
 	plans, failures := t.totals()
 	fmt.Fprintf(w, "all%s\t%d\t%d\t\n", strings.Repeat("\t", len(columns)), plans, failures)
-	_ = w.Flush() // into a string
+	_ = w.Flush() // a strings.Builder returns no error
 	return text.String()
 }

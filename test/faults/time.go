@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shiftedClock is the bubble's clock, which somebody may set wrong.
+// shiftedClock is the clock of the bubble, with a shift that a fault sets.
 type shiftedClock struct {
 	clock.RealClock
 	mu    sync.Mutex
@@ -29,63 +29,63 @@ func (c *shiftedClock) set(shift time.Duration) {
 }
 
 const (
-	// How long nothing is written before the operator is taken to be at rest: longer than
-	// its longest backoff and than its periodic checks, which are more frequent where it
-	// looks at what no event tells of.
-	quiet, quietWithLooks = 12 * time.Minute, 6 * time.Minute
-	// lull is after how long without a write what only looks is not recorded any more:
-	// when periodic checks come is left to chance.
-	lull = time.Minute
-	// manyResyncs is how many periodic checks follow in the end of a reference, and of one
-	// plan of ten; fewResyncs how many follow in the others, and where the operator
-	// looks every few seconds.
+	// quietPeriod is the time without writes after which the operator counts as at rest. It is longer than the
+	// longest backoff and the time between resyncs. pollingQuietPeriod takes its place in scenarios that poll, in which
+	// periodic checks are more frequent.
+	quietPeriod, pollingQuietPeriod = 12 * time.Minute, 6 * time.Minute
+	// recordingTimeout is the time without activity after which recording is paused, because periodic checks send
+	// requests at random times.
+	recordingTimeout = time.Minute
+	// manyResyncs is the number of quiet periods, each with a periodic check, at the end of a reference run and
+	// of a tenth of the plans. fewResyncs is the number for the other plans, and for scenarios in which the
+	// operator checks every few seconds.
 	manyResyncs, fewResyncs = 20, 2
-	// tooLong is how many events and writes there may be between two points of rest.
-	tooLong = 2000
+	// maxIterations limits the events and writes between two points of rest.
+	maxIterations = 2000
 )
 
-func (r *run) quiet() time.Duration {
-	if r.scenario.looks() && !isForGood(r.plan.fault) {
-		return quietWithLooks
+func (r *run) quietPeriod() time.Duration {
+	if r.scenario.polls() && !isPermanent(r.plan.fault) {
+		return pollingQuietPeriod
 	}
-	return quiet
+	return quietPeriod
 }
 
 func (r *run) resyncs() int {
-	if r.scenario.polls() || r.plan != (plan{}) && !oneOf(10, 0)(r.plan) {
+	if r.scenario.nameIsTaken() || r.plan != (plan{}) && !sample(10, 0)(r.plan) {
 		return fewResyncs
 	}
 	return manyResyncs
 }
 
-// asleep is await, without a record of what only looks.
-func (r *run) asleep(limit time.Duration) bool {
-	r.doze(true)
-	defer r.doze(false)
+// awaitUnrecorded pauses recording, and waits like await.
+func (r *run) awaitUnrecorded(limit time.Duration) bool {
+	r.pauseRecording(true)
+	defer r.pauseRecording(false)
 	return r.await(limit)
 }
 
-// afterLook lets time pass until the operator has looked once more at what no event tells
-// of, so that its next look is too far off to be taken for an answer to a step.
-func (r *run) afterLook() {
-	if !r.scenario.looks() {
+// awaitPoll lets time pass until the operator has polled, so that the next poll is not mistaken for a response to
+// a step.
+func (r *run) awaitPoll() {
+	if !r.scenario.polls() {
 		return
 	}
-	r.doze(true)
-	defer r.doze(false)
-	for before, begun := r.asked(), time.Now(); r.asked() == before && time.Since(begun) < quietWithLooks; {
-		r.await(lull / 10)
-		r.drain()
+	r.pauseRecording(true)
+	defer r.pauseRecording(false)
+	for before, started := r.requests(), time.Now(); r.requests() == before && time.Since(started) < pollingQuietPeriod; {
+		r.await(recordingTimeout / 10)
+		r.deliverEvents()
 	}
 }
 
-func (r *run) doze(dozing bool) {
+func (r *run) pauseRecording(paused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dozing = dozing
+	r.recordingPaused = paused
 }
 
-// await lets time pass until something happens, and tells whether that was before limit.
+// await lets time pass until there is activity or the limit is reached, and reports whether there was activity.
 func (r *run) await(limit time.Duration) bool {
 	select {
 	case <-r.activity:
@@ -95,7 +95,7 @@ func (r *run) await(limit time.Duration) bool {
 	}
 }
 
-// wake ends await.
+// wake reports activity, so that await returns.
 func (r *run) wake() {
 	select {
 	case r.activity <- struct{}{}:

@@ -16,12 +16,12 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// helmLabels are those of a Pod that a Helm chart called app makes for a release called web.
+// helmLabels are the labels of a Pod that Helm installs from the chart app as the release web.
 var helmLabels = labels.Set{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": "web", "app.kubernetes.io/managed-by": "Helm"}
 
-// TestAHelmPodGetsNoTrafficOfAnApp is of a Pod of others that has the labels name=app and
-// instance=web.
-func TestAHelmPodGetsNoTrafficOfAnApp(t *testing.T) {
+// TestAppServiceDoesNotSelectHelmPod checks that neither the Service nor the PodDisruptionBudget of an App selects a
+// foreign Pod with the labels app.kubernetes.io/name=app and app.kubernetes.io/instance=web.
+func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	two := int32(2)
@@ -32,29 +32,29 @@ func TestAHelmPodGetsNoTrafficOfAnApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if labels.SelectorFromSet(service.Spec.Selector).Matches(helmLabels) {
-		t.Errorf("the Service selects it: %v", service.Spec.Selector)
+		t.Errorf("the Service selects the Pod of Helm: %v", service.Spec.Selector)
 	}
 	budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if labels.SelectorFromSet(budget.Spec.Selector.MatchLabels).Matches(helmLabels) {
-		t.Errorf("the budget selects it: %v", budget.Spec.Selector)
+		t.Errorf("the PodDisruptionBudget selects the Pod of Helm: %v", budget.Spec.Selector)
 	}
 	deployment, err := tenant.Kube.AppsV1().Deployments(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if pod := deployment.Spec.Template; !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
-		t.Errorf("the Service selects %v, which the Pods are not: %v", service.Spec.Selector, pod.Labels)
+		t.Errorf("the selector %v of the Service does not match the labels %v of the Pods", service.Spec.Selector, pod.Labels)
 	} else if token := pod.Spec.AutomountServiceAccountToken; token == nil || *token {
-		t.Error("the Pods mount a token")
+		t.Error("the Pods mount a token of their service account")
 	}
 }
 
-// TestAnUpgradeReplacesNoPodOfAnApp puts Deployment and Service as an earlier version has made
-// them, and then changes the App.
-func TestAnUpgradeReplacesNoPodOfAnApp(t *testing.T) {
+// TestUpgradeReplacesNoPodOfApp gives the Deployment and the Service the state that an earlier version of the operator
+// created, and then changes the App.
+func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
@@ -101,18 +101,19 @@ func TestAnUpgradeReplacesNoPodOfAnApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(d.Spec, now.Spec); diff != "" {
-		t.Errorf("its Deployment was changed (-before +after):\n%s", diff)
+		t.Errorf("the spec of the Deployment (-before +after):\n%s", diff)
 	}
 	if service, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || service.Spec.Selector["windlass.dev/app"] != "" {
-		t.Errorf("the Service selects what no Pod has: %v (%v)", service.Spec.Selector, err)
+		t.Errorf("the Service selects a label that no Pod has: %v (%v)", service.Spec.Selector, err)
 	}
 	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) { app.Spec.Image = "registry.example.com/web:2" })
-	world.Eventually(t, "the Service to select the new Pods alone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Service to select only the new Pods", func(ctx context.Context) (bool, error) {
 		service, err := services.Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && service.Spec.Selector["windlass.dev/app"] == "web", err
 	})
 }
 
+// pause sets the annotation windlass.dev/paused of App web.
 func pause(t *testing.T, w *world.World, namespace, value string) {
 	t.Helper()
 	w.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) {
@@ -120,9 +121,9 @@ func pause(t *testing.T, w *world.World, namespace, value string) {
 	})
 }
 
-// TestAnAppGetsTheDatabaseOfTheKindThatItNames has a Database whose Secret is called as that of
-// an ExternalDatabase would be.
-func TestAnAppGetsTheDatabaseOfTheKindThatItNames(t *testing.T) {
+// TestAppRejectsDatabaseOfOtherKind creates an App that refers to ExternalDatabase orders, which does not exist. The
+// Secret of Database orders has the name that the Secret of ExternalDatabase orders would have.
+func TestAppRejectsDatabaseOfOtherKind(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())

@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-func TestAnAtRunsWherePodSecurityIsRestricted(t *testing.T) {
+func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
@@ -26,13 +26,13 @@ func TestAnAtRunsWherePodSecurityIsRestricted(t *testing.T) {
 	tenant.InPhase(t, tenant.Namespace, "confined", v1.AtDone)
 
 	tenant.Create(t, tenant.Namespace, "free", "echo Hello", nil)
-	world.Eventually(t, "the At to say that its Pod is refused", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the At to report that its Pod is refused", func(ctx context.Context) (bool, error) {
 		at, err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Get(ctx, "free", metav1.GetOptions{})
 		return err == nil && world.Reason(at, "Stalled") == "PodRefused", err
 	})
 	text, err := shared.Kubectl(t.Context(), "", "get", "at", "free", "-n", tenant.Namespace)
 	if err != nil || !strings.Contains(text, "PodRefused") {
-		t.Errorf("kubectl get does not show it: %v: %s", err, text)
+		t.Errorf("kubectl get does not print PodRefused: %v: %s", err, text)
 	}
 	confine := `{"spec":{"restricted":true}}`
 	if _, err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Patch(t.Context(), "free", types.MergePatchType, []byte(confine), metav1.PatchOptions{}); err != nil {
@@ -41,7 +41,7 @@ func TestAnAtRunsWherePodSecurityIsRestricted(t *testing.T) {
 	tenant.InPhase(t, tenant.Namespace, "free", v1.AtDone)
 }
 
-func TestAnAtThatNamesNoAccountMountsNoToken(t *testing.T) {
+func TestAtWithoutServiceAccountMountsNoToken(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	for name, account := range map[string]string{"without": "", "with": "default"} {
@@ -52,7 +52,7 @@ func TestAnAtThatNamesNoAccountMountsNoToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if mounts := len(pod.Spec.Containers[0].VolumeMounts) > 0; mounts != (account != "") {
-			t.Errorf("the Pod of an At that names the account %q mounts a token: %t", account, mounts)
+			t.Errorf("the Pod of an At with service account %q mounts a token: %t", account, mounts)
 		}
 	}
 }

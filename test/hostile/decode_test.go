@@ -24,7 +24,7 @@ import (
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// poisoned are specs that an API server has stored whose CRDs were laxer, by the resource.
+// poisoned maps resources and object names to specs that the API server accepts only if the CRDs are loosened.
 var poisoned = map[schema.GroupVersionResource]map[string]string{
 	v1alpha1.SchemeGroupVersion.WithResource("apps"): {
 		"two-sorts": `{"image":"a","resources":{"requests":{"cpu":"1e5.5"}}}`,
@@ -44,11 +44,11 @@ var poisoned = map[schema.GroupVersionResource]map[string]string{
 	},
 }
 
-// kindOf are the kinds of resources.
+// kindOf maps resources to kinds.
 var kindOf = map[string]string{"apps": "App", "databases": "Database", "platforms": "Platform", "ats": "At"}
 
-// loosen takes all rules about quantities off the CRDs, as if they were of another version,
-// and returns what brings them back.
+// loosen removes the validation of quantities and all validation rules from the CRDs, as in an earlier version. It
+// returns a function that restores the CRDs.
 func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	t.Helper()
 	var before []unstructured.Unstructured
@@ -77,7 +77,7 @@ func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	}
 }
 
-// withoutRules takes from a schema what limits the values of quantities.
+// withoutRules removes the validation of quantities and all validation rules from a schema.
 func withoutRules(node any) {
 	switch node := node.(type) {
 	case []any:
@@ -97,7 +97,7 @@ func withoutRules(node any) {
 	}
 }
 
-// store creates an object, which the API server takes once it knows of the laxer CRD.
+// store creates an object. It retries until the API server uses the changed CRD.
 func store(t *testing.T, in dynamic.ResourceInterface, kind, version, name, spec string) {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -111,8 +111,8 @@ func store(t *testing.T, in dynamic.ResourceInterface, kind, version, name, spec
 	})
 }
 
-// ignoreInvalid returns nil for an object that the schema refuses: the API server takes its time to
-// learn another schema.
+// ignoreInvalid returns nil for an Invalid error, so that the caller retries: the API server needs some time to
+// use a changed schema. It returns any other error unchanged.
 func ignoreInvalid(err error) error {
 	if apierrors.IsInvalid(err) {
 		return nil
@@ -120,8 +120,9 @@ func ignoreInvalid(err error) error {
 	return err
 }
 
-// all are the poisoned objects, as what reads them.
-func all(tenant *place.Tenant, admin dynamic.Interface, do func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string)) {
+// forEachPoisoned calls do for every poisoned object. The client that it passes to do is the tenant's for namespaced
+// objects, and admin for cluster-scoped objects.
+func forEachPoisoned(tenant *place.Tenant, admin dynamic.Interface, do func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string)) {
 	for resource, objects := range poisoned {
 		in := tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
 		if resource.Resource == "platforms" {
@@ -133,8 +134,9 @@ func all(tenant *place.Tenant, admin dynamic.Interface, do func(in dynamic.Resou
 	}
 }
 
-// everyKind checks that an object of every kind becomes what it should.
-func everyKind(t *testing.T, on *place.Place, round string) {
+// checkEveryKind checks that the operator reconciles a valid object of every kind. The name of the Platform contains
+// round.
+func checkEveryKind(t *testing.T, on *place.Place, round string) {
 	t.Helper()
 	canary(t, on)
 	other := on.NewTenant(t)
@@ -150,7 +152,7 @@ func everyKind(t *testing.T, on *place.Place, round string) {
 	on.PlatformIn(t, "canary-"+round, v1alpha1.PlatformReady)
 }
 
-func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
+func TestUndecodableObjectAffectsOnlyItself(t *testing.T) {
 	t.Parallel()
 	on := place.Own(t)
 	admin, err := dynamic.NewForConfig(on.Config())
@@ -159,7 +161,7 @@ func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
 	}
 	attacker := on.NewTenant(t)
 	restore := loosen(t, admin)
-	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string) {
+	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string) {
 		store(t, in, kindOf[resource.Resource], resource.GroupVersion().String(), name, spec)
 	})
 	restore()
@@ -167,12 +169,12 @@ func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
 	process := place.Launch(t, on.Cluster)
 	t.Cleanup(func() {
 		if t.Failed() {
-			_ = process.KeepLog("hostile-decode.log") // for who looks for the cause
+			_ = process.KeepLog("hostile-decode.log") // shows the cause of the failure
 		}
 	})
-	everyKind(t, on, "first")
-	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
-		world.Eventually(t, resource.Resource+" "+name+" to say that it cannot be read", func(ctx context.Context) (bool, error) {
+	checkEveryKind(t, on, "first")
+	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
+		world.Eventually(t, resource.Resource+" "+name+" to report that it cannot be read", func(ctx context.Context) (bool, error) {
 			object, err := in.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return false, err
@@ -183,30 +185,30 @@ func TestAnObjectThatCannotBeReadAffectsOnlyItself(t *testing.T) {
 		})
 	})
 	if metrics := process.Get(t, "/metrics"); !strings.Contains(metrics, `windlass_unreadable_objects{controller="app"} 3`) {
-		t.Error("the metric does not count the Apps that cannot be read")
+		t.Error("the metric windlass_unreadable_objects does not count 3 Apps")
 	}
 	old := on.Windlass.CnatV1alpha1().Ats(attacker.Namespace)
 	list, err := on.Windlass.CnatV1alpha1().Ats("").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) < 3 {
-		t.Errorf("listing Ats as v1alpha1: %d, %v", len(list.Items), err)
+		t.Errorf("listing Ats as v1alpha1: got %d, want at least 3: %v", len(list.Items), err)
 	}
 	if _, err := old.Get(t.Context(), "slow", metav1.GetOptions{}); err != nil {
 		t.Errorf("reading an At as v1alpha1: %v", err)
 	}
 
 	if code := process.Terminate(); code != 0 {
-		t.Errorf("the controller ended with %d; its log:\n%s", code, process.Log.String())
+		t.Errorf("the controller ended with exit code %d, want 0; its log:\n%s", code, process.Log.String())
 	}
 	process = place.Launch(t, on.Cluster)
 	defer process.Terminate()
-	everyKind(t, on, "second")
-	all(attacker, admin, func(in dynamic.ResourceInterface, _ schema.GroupVersionResource, name, _ string) {
+	checkEveryKind(t, on, "second")
+	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, _ schema.GroupVersionResource, name, _ string) {
 		if err := in.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("deleting %s: %v", name, err)
 		}
 	})
-	all(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
-		world.Eventually(t, resource.Resource+" "+name+" to be gone", func(ctx context.Context) (bool, error) {
+	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
+		world.Eventually(t, resource.Resource+" "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 			_, err := in.Get(ctx, name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 		})

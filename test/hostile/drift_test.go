@@ -38,9 +38,9 @@ var (
 	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
-// A list item with another key stood beside the operator's own, which the API server refused
-// as a duplicate for good.
-func TestAChangedKeyOfAListIsPutRight(t *testing.T) {
+// TestReconcileCorrectsChangedListKeys changes keys of list items in children. Earlier versions of the operator added
+// another item beside the changed item, and the API server refused the patch because of the duplicate.
+func TestReconcileCorrectsChangedListKeys(t *testing.T) {
 	t.Parallel()
 	ofApp, ofDatabase := appOf(t), databaseOf(t)
 	for name, attack := range map[string]struct {
@@ -77,10 +77,10 @@ func TestAChangedKeyOfAListIsPutRight(t *testing.T) {
 			patch := "[" + strings.Join(attack.patch, ",") + "]"
 			changed, err := children.Patch(t.Context(), "shop", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 			if err != nil || cmp.Equal(specOf(before), specOf(changed)) {
-				t.Fatalf("the attack comes to nothing: %v", err)
+				t.Fatalf("the patch does not change the spec: %v", err)
 			}
 			diff := ""
-			world.Eventually(t, "the "+attack.child.Resource+" to be put right", func(ctx context.Context) (bool, error) {
+			world.Eventually(t, "the "+attack.child.Resource+" to be corrected", func(ctx context.Context) (bool, error) {
 				now, err := children.Get(ctx, "shop", metav1.GetOptions{})
 				if err != nil {
 					return false, err
@@ -96,7 +96,7 @@ func TestAChangedKeyOfAListIsPutRight(t *testing.T) {
 
 func specOf(object *unstructured.Unstructured) any { return object.Object["spec"] }
 
-// appOf is a tenant with an App that has an item in each list of its children.
+// appOf returns a tenant with an App whose children have items in all lists that the test changes.
 func appOf(t *testing.T) *place.Tenant {
 	t.Helper()
 	tenant := shared.NewTenant(t)
@@ -109,6 +109,7 @@ func appOf(t *testing.T) *place.Tenant {
 	return tenant
 }
 
+// databaseOf returns a tenant with a Database.
 func databaseOf(t *testing.T) *place.Tenant {
 	t.Helper()
 	tenant := shared.NewTenant(t)
@@ -119,8 +120,9 @@ func databaseOf(t *testing.T) *place.Tenant {
 	return tenant
 }
 
-// The record of what was wanted did not fit into the annotations of a Deployment.
-func TestLongArgumentsWork(t *testing.T) {
+// TestAppRunsWithLongArguments uses arguments that do not fit into the annotations of a Deployment. Earlier versions
+// of the operator could not write the record of such a Deployment.
+func TestAppRunsWithLongArguments(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	long := []string{"--short"}
@@ -130,7 +132,7 @@ func TestLongArgumentsWork(t *testing.T) {
 	tenant.CreateApp(t, tenant.Namespace, "shop", v1alpha1.AppSpec{Image: "registry.example.com/shop:1", Args: long})
 	tenant.AppIn(t, tenant.Namespace, "shop", v1alpha1.AppReady)
 	argsAre := func(wanted []string) {
-		world.Eventually(t, "the Deployment to have the arguments", func(ctx context.Context) (bool, error) {
+		world.Eventually(t, "the Deployment to have the arguments of the App", func(ctx context.Context) (bool, error) {
 			d, err := tenant.Kube.AppsV1().Deployments(tenant.Namespace).Get(ctx, "shop", metav1.GetOptions{})
 			return err == nil && cmp.Equal(wanted, d.Spec.Template.Spec.Containers[0].Args), err
 		})

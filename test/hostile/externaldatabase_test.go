@@ -20,12 +20,12 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// maxForeignStatus is what the conditions of a status may have, in bytes: three repeat the 1 KiB that
-// is kept of a server's words, and some words of the operator's.
-const maxForeignStatus = 3 * (1<<10 + 512)
+// maxForeignMessage is the largest allowed size of a condition message, in bytes: 1 KiB of a server's message, and the
+// operator's own text.
+const maxForeignMessage = 1<<10 + 256
 
-// playsServer plays a script on this machine.
-func playsServer(t *testing.T, host string, script postgres.Script) *postgres.Scripted {
+// startServer starts a fake PostgreSQL server that runs a script. The server stops at the end of the test.
+func startServer(t *testing.T, host string, script postgres.Script) *postgres.Scripted {
 	t.Helper()
 	s, err := postgres.Play(host, script)
 	if err != nil {
@@ -35,8 +35,9 @@ func playsServer(t *testing.T, host string, script postgres.Script) *postgres.Sc
 	return s
 }
 
-// namesServer has a tenant name a server, by an ExternalDatabase and a Secret that are called name.
-func namesServer(t *testing.T, tenant *place.Tenant, name, host, port string, more ...string) {
+// useServer creates, as the tenant, an ExternalDatabase on a server, and its connection Secret. Both have the given
+// name. more contains pairs of a key and a value that override the data of the Secret.
+func useServer(t *testing.T, tenant *place.Tenant, name, host, port string, more ...string) {
 	t.Helper()
 	data := map[string]string{"host": host, "port": port, "username": "admin-of-secret", "password": "canary-of-secret", "sslmode": "disable"}
 	for n := 0; n < len(more); n += 2 {
@@ -52,8 +53,8 @@ func namesServer(t *testing.T, tenant *place.Tenant, name, host, port string, mo
 	})
 }
 
-// saidOf is all that a status says.
-func saidOf(db *v1alpha1.ExternalDatabase) string {
+// messagesOf returns the messages of all conditions, joined.
+func messagesOf(db *v1alpha1.ExternalDatabase) string {
 	var all strings.Builder
 	for _, condition := range db.Status.Conditions {
 		all.WriteString(condition.Message)
@@ -61,7 +62,7 @@ func saidOf(db *v1alpha1.ExternalDatabase) string {
 	return all.String()
 }
 
-func TestTheWordsOfAPostgreSQLServerAreCut(t *testing.T) {
+func TestStatusTruncatesServerMessages(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	for name, script := range map[string]postgres.Script{
@@ -70,29 +71,31 @@ func TestTheWordsOfAPostgreSQLServerAreCut(t *testing.T) {
 		"floods":    postgres.Flood(),
 		"is-no-one": postgres.Says(strings.Repeat("\xff", 1<<20)),
 	} {
-		namesServer(t, tenant, name, "127.0.0.1", playsServer(t, "127.0.0.1", script).Port)
+		useServer(t, tenant, name, "127.0.0.1", startServer(t, "127.0.0.1", script).Port)
 		db := tenant.ExternalDatabaseWith(t, tenant.Namespace, name, "an error", func(db *v1alpha1.ExternalDatabase) bool {
-			return strings.Contains(saidOf(db), "server") && db.Status.Binding != nil && !strings.Contains(saidOf(db), "about to be made")
+			return strings.Contains(messagesOf(db), "server") && db.Status.Binding != nil && !strings.Contains(messagesOf(db), "is about to create role")
 		})
-		if text := saidOf(db); len(text) > maxForeignStatus || strings.Contains(text, "of-secret") || strings.Contains(text, "127.0.0.1") {
-			t.Errorf("%s: the status has %d bytes: %.500s", name, len(text), text)
+		for _, c := range db.Status.Conditions {
+			if len(c.Message) > maxForeignMessage || strings.Contains(c.Message, "of-secret") || strings.Contains(c.Message, "127.0.0.1") {
+				t.Errorf("%s: the message of %s has %d bytes: %.500s", name, c.Type, len(c.Message), c.Message)
+			}
 		}
 	}
 	canary(t, shared)
 }
 
-// TestServersThatAreForgottenTakeNoMemory names many servers that talk, and deletes the
-// objects again.
-func TestServersThatAreForgottenTakeNoMemory(t *testing.T) {
+// TestForgottenServersUseNoMemory uses many servers that send large errors, and then deletes the
+// ExternalDatabases.
+func TestForgottenServersUseNoMemory(t *testing.T) {
 	tenant := shared.NewTenant(t)
-	talks := playsServer(t, "127.0.0.1", postgres.Refuses("57P03", strings.Repeat("x", 4<<20)))
+	talks := startServer(t, "127.0.0.1", postgres.Refuses("57P03", strings.Repeat("x", 4<<20)))
 	before := controller.Heap(t)
 	const servers = 160
 	for n := range servers {
-		namesServer(t, tenant, fmt.Sprintf("db-%d", n), fmt.Sprintf("127.77.%d.%d", n/250, n%250+1), talks.Port)
+		useServer(t, tenant, fmt.Sprintf("db-%d", n), fmt.Sprintf("127.77.%d.%d", n/250, n%250+1), talks.Port)
 	}
 	for n := range 10 {
-		namesServer(t, tenant, fmt.Sprintf("here-%d", n), "127.0.0.1", talks.Port)
+		useServer(t, tenant, fmt.Sprintf("here-%d", n), "127.0.0.1", talks.Port)
 	}
 	for n := range servers {
 		tenant.ExternalDatabaseReason(t, tenant.Namespace, fmt.Sprintf("db-%d", n), "ServerUnreachable")
@@ -101,17 +104,17 @@ func TestServersThatAreForgottenTakeNoMemory(t *testing.T) {
 		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "all to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "all ExternalDatabases to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := tenant.Windlass.WindlassV1alpha1().ExternalDatabases(tenant.Namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0, err
 	})
 	if grown := (controller.Heap(t) - before) >> 20; grown > 20 {
-		t.Errorf("%d MiB are kept", grown)
+		t.Errorf("the heap has grown by %d MiB, want at most 20", grown)
 	}
 }
 
-// TestSlowServersDoNotStarveAnotherTenant counts the workers that are at slow servers.
-func TestSlowServersDoNotStarveAnotherTenant(t *testing.T) {
+// TestSlowServersDoNotStarveOtherTenant counts the simultaneous connections to slow servers.
+func TestSlowServersDoNotStarveOtherTenant(t *testing.T) {
 	t.Parallel()
 	real, err := postgres.NewServer(t.Context())
 	if err != nil {
@@ -120,42 +123,42 @@ func TestSlowServersDoNotStarveAnotherTenant(t *testing.T) {
 	t.Cleanup(real.Remove)
 	hostile, other := shared.NewTenant(t), shared.NewTenant(t)
 	var (
-		slow     [12]*postgres.Scripted
-		at, most atomic.Int32
+		slow       [12]*postgres.Scripted
+		open, most atomic.Int32
 	)
 	for n := range slow {
-		slow[n] = playsServer(t, "127.0.0.1", func(conn net.Conn) {
-			if now := at.Add(1); now > most.Load() {
+		slow[n] = startServer(t, "127.0.0.1", func(conn net.Conn) {
+			if now := open.Add(1); now > most.Load() {
 				most.Store(now)
 			}
-			defer at.Add(-1)
+			defer open.Add(-1)
 			postgres.Slow(3 * time.Second)(conn)
 		})
-		namesServer(t, hostile, fmt.Sprintf("slow-%d", n), "127.0.0.1", slow[n].Port)
+		useServer(t, hostile, fmt.Sprintf("slow-%d", n), "127.0.0.1", slow[n].Port)
 	}
-	world.Eventually(t, "a worker to be at a slow server", func(context.Context) (bool, error) { return at.Load() > 0, nil })
-	namesServer(t, other, "shop", "127.0.0.1", real.Port, "username", "postgres", "password", real.Password)
+	world.Eventually(t, "a connection to a slow server", func(context.Context) (bool, error) { return open.Load() > 0, nil })
+	useServer(t, other, "shop", "127.0.0.1", real.Port, "username", "postgres", "password", real.Password)
 	other.ExternalDatabaseIn(t, other.Namespace, "shop", v1alpha1.ExternalDatabaseReady)
-	// Two visits, and what pgconn does in the background to cancel two others.
+	// Two reconciles have connections, and pgconn cancels the queries of two other reconciles in the background.
 	if most.Load() > 6 {
-		t.Errorf("%d connections were to slow servers of a tenant at once", most.Load())
+		t.Errorf("%d connections to slow servers of one tenant were open at once, want at most 6", most.Load())
 	}
 }
 
-func TestALoginThatCostsTooMuchIsNotBegun(t *testing.T) {
+func TestOperatorRefusesExpensiveLogin(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	var begun atomic.Bool
-	namesServer(t, tenant, "bomb", "127.0.0.1", playsServer(t, "127.0.0.1", postgres.Bomb(10_000_000, func() { begun.Store(true) })).Port)
+	useServer(t, tenant, "bomb", "127.0.0.1", startServer(t, "127.0.0.1", postgres.Bomb(10_000_000, func() { begun.Store(true) })).Port)
 	db := tenant.ExternalDatabaseReason(t, tenant.Namespace, "bomb", "Rejected")
-	if !strings.Contains(saidOf(db), "10000000 iterations of SCRAM, and 100000 are computed at most") || begun.Load() {
-		t.Errorf("the login was begun: %v; it is said: %s", begun.Load(), saidOf(db))
+	if !strings.Contains(messagesOf(db), "10000000 SCRAM iterations, but the operator computes at most 100000") || begun.Load() {
+		t.Errorf("the login was computed: %v; the conditions: %s", begun.Load(), messagesOf(db))
 	}
 }
 
-// TestAViewerOfAStatusLearnsNothingOfTheSecret is of a user with the role view, who may read
-// no Secret, and of a server that repeats what it is told.
-func TestAViewerOfAStatusLearnsNothingOfTheSecret(t *testing.T) {
+// TestStatusHidesConnectionSecretFromViewer reads the status as a user with the role view, who may not read
+// Secrets. The server repeats the user name and the password in its error.
+func TestStatusHidesConnectionSecretFromViewer(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	viewer := shared.TenantIn(t, tenant.Namespace, "view")
@@ -163,9 +166,9 @@ func TestAViewerOfAStatusLearnsNothingOfTheSecret(t *testing.T) {
 		t.Fatal("a viewer may read Secrets")
 	}
 	nobody, port, _ := net.SplitHostPort(place.OwnAddress())
-	repeats := playsServer(t, "127.0.0.1", postgres.Refuses("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
-	namesServer(t, tenant, "refused", "127.0.0.1", repeats.Port)
-	namesServer(t, tenant, "nobody", nobody, port)
+	repeats := startServer(t, "127.0.0.1", postgres.Refuses("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
+	useServer(t, tenant, "refused", "127.0.0.1", repeats.Port)
+	useServer(t, tenant, "nobody", nobody, port)
 	for name, reason := range map[string]string{"refused": "LoginRefused", "nobody": "ServerUnreachable"} {
 		tenant.ExternalDatabaseReason(t, tenant.Namespace, name, reason)
 		db, err := viewer.Windlass.WindlassV1alpha1().ExternalDatabases(tenant.Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -173,44 +176,43 @@ func TestAViewerOfAStatusLearnsNothingOfTheSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, hidden := range []string{"-of-secret", "127.0.0.1", nobody, port, repeats.Port} {
-			if strings.Contains(saidOf(db), hidden) {
-				t.Errorf("%s is told: %s", hidden, saidOf(db))
+			if strings.Contains(messagesOf(db), hidden) {
+				t.Errorf("the status contains %s: %s", hidden, messagesOf(db))
 			}
 		}
 	}
 }
 
-// TestByDefaultNothingOfTheOperatorsIsReached runs a controller without the flag that allows
-// servers on this machine.
-func TestByDefaultNothingOfTheOperatorsIsReached(t *testing.T) {
+// TestOperatorRefusesInternalAddressesByDefault runs a controller that does not allow servers on this machine, unlike
+// the controller that other tests use.
+func TestOperatorRefusesInternalAddressesByDefault(t *testing.T) {
 	t.Parallel()
 	on := place.Own(t)
 	p := place.Launch(t, on.Cluster, "--external-database-allowed-hosts=")
 	defer p.Terminate()
 	tenant := on.NewTenant(t)
-	loopback := playsServer(t, "127.0.0.1", postgres.Silence)
+	loopback := startServer(t, "127.0.0.1", postgres.Silence)
 	apiHost, apiPort, _ := net.SplitHostPort(strings.TrimPrefix(on.Config().Host, "https://"))
 	forbidden := map[string][2]string{
 		"loopback": {"127.0.0.1", loopback.Port}, "name": {"localhost", loopback.Port}, "mapped": {"::ffff:127.0.0.1", loopback.Port},
 		"metadata": {"169.254.169.254", "80"}, "nat64": {"64:ff9b::a9fe:a9fe", "80"}, "zero": {"0.0.0.0", loopback.Port}, "api": {apiHost, apiPort},
 	}
 	for name, at := range forbidden {
-		namesServer(t, tenant, name, at[0], at[1])
+		useServer(t, tenant, name, at[0], at[1])
 	}
 	for name := range forbidden {
 		on.ExternalDatabaseReason(t, tenant.Namespace, name, "HostNotAllowed")
 	}
 	if _, total := loopback.Connections(); total > 0 {
-		t.Errorf("%d connections were made", total)
+		t.Errorf("the operator opened %d connections, want none", total)
 	}
-	whatAnswersIsNotTold(t, on, tenant)
+	checkStatusHidesResponder(t, on, tenant)
 	canary(t, on)
 }
 
-// whatAnswersIsNotTold checks that the status is the same whatever is at an address, by
-// addresses of this machine that are not special. Where there are none, pkg/postgresql alone
-// shows it.
-func whatAnswersIsNotTold(t *testing.T, on *place.Place, tenant *place.Tenant) {
+// checkStatusHidesResponder checks that the status does not reveal which program listens at an address. It uses an
+// address of this machine that is not a loopback address. It checks nothing if this machine has no such address.
+func checkStatusHidesResponder(t *testing.T, on *place.Place, tenant *place.Tenant) {
 	t.Helper()
 	host := ownHost(t)
 	if host == "" {
@@ -219,22 +221,22 @@ func whatAnswersIsNotTold(t *testing.T, on *place.Place, tenant *place.Tenant) {
 	for name, script := range map[string]postgres.Script{
 		"resets": postgres.Hangup, "is-silent": postgres.Silence, "is-http": postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\n"), "is-ssh": postgres.Says("SSH-2.0-OpenSSH\r\n"),
 	} {
-		namesServer(t, tenant, name, host, playsServer(t, host, script).Port)
+		useServer(t, tenant, name, host, startServer(t, host, script).Port)
 	}
-	closed := playsServer(t, host, postgres.Silence)
+	closed := startServer(t, host, postgres.Silence)
 	closed.Close()
-	namesServer(t, tenant, "refuses", host, closed.Port)
+	useServer(t, tenant, "refuses", host, closed.Port)
 	told := map[string]string{}
 	for _, name := range []string{"resets", "is-silent", "is-http", "is-ssh", "refuses"} {
 		db := on.ExternalDatabaseReason(t, tenant.Namespace, name, "ServerUnreachable")
-		told[strings.ReplaceAll(saidOf(db), "Secret "+name, "Secret X")] = name
+		told[strings.ReplaceAll(messagesOf(db), "Secret "+name, "Secret X")] = name
 	}
 	if len(told) != 1 {
-		t.Errorf("the status tells what answers: %v", told)
+		t.Errorf("the status depends on what listens at the address: %v", told)
 	}
 }
 
-// ownHost is an address of this machine that others could have, or empty.
+// ownHost returns an IPv4 address of this machine that is not a loopback or link-local address, or "".
 func ownHost(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

@@ -22,11 +22,11 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// tenantApp is an App as small as can be.
+// tenantApp is the spec of a small App.
 var tenantApp = v1alpha1.AppSpec{Image: "registry.example.com/app:1"}
 
-// made returns how many requests the controller has sent, by verb and resource, in a namespace.
-func made(t *testing.T, on *place.Place, namespace, verb, resource string) int {
+// requestCount returns the number of the controller's requests with a verb and resource in a namespace.
+func requestCount(t *testing.T, on *place.Place, namespace, verb, resource string) int {
 	t.Helper()
 	requests, err := on.Requests(func(r cluster.Request) bool {
 		return r.User.Username == place.ControllerUser && r.ObjectRef.Namespace == namespace && r.Verb == verb &&
@@ -38,14 +38,15 @@ func made(t *testing.T, on *place.Place, namespace, verb, resource string) int {
 	return len(requests)
 }
 
-// waiting is an App that costs one write, of its status: it waits for a Secret.
+// waiting returns the spec of an App that waits for a Secret. The operator sends one write for such an App, to its
+// status.
 func waiting() v1alpha1.AppSpec {
 	spec := tenantApp
 	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}}
 	return spec
 }
 
-func TestATenantThatChangesThousandsOfObjectsDoesNotHoldUpAnother(t *testing.T) {
+func TestBusyTenantDoesNotDelayOtherTenant(t *testing.T) {
 	t.Parallel()
 	const objects, creators = 2000, 10
 	p := place.Own(t)
@@ -59,9 +60,9 @@ func TestATenantThatChangesThousandsOfObjectsDoesNotHoldUpAnother(t *testing.T) 
 		})
 	}
 	creating.Wait()
-	place.Launch(t, p.Cluster) // finds them all in its first list, as so many changes
+	place.Launch(t, p.Cluster) // its first list contains all Apps, and each App counts as a change
 	world.Eventually(t, "the first reconciles", func(context.Context) (bool, error) {
-		return made(t, p, greedy.Namespace, "update", "apps/status") > 0, nil
+		return requestCount(t, p, greedy.Namespace, "update", "apps/status") > 0, nil
 	})
 	modest.CreateApp(t, modest.Namespace, "modest", tenantApp)
 	world.Eventually(t, "the Deployment of another tenant", func(ctx context.Context) (bool, error) {
@@ -75,23 +76,23 @@ func TestATenantThatChangesThousandsOfObjectsDoesNotHoldUpAnother(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "apps" && r.Verb == "create" })
-	answered := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "deployments" })
-	// Some are under way, and some end while the event travels: more than the number of workers,
-	// and far fewer than those that wait.
-	if between := answered - asked; between > 200 {
-		t.Errorf("another tenant's App came after %d reconciles of the %d objects of a greedy one", between, objects)
+	created := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "apps" && r.Verb == "create" })
+	reconciled := slices.IndexFunc(requests, func(r cluster.Request) bool { return r.ObjectRef.Resource == "deployments" })
+	// Some reconciles are in flight, and some end before the controller receives the event. Their number is larger than
+	// the number of workers, and far smaller than the number of waiting objects.
+	if between := reconciled - created; between > 200 {
+		t.Errorf("%d of %d reconciles of the busy tenant came before the App of the other tenant, want at most 200", between, objects)
 	}
 	if left := objects - len(requests); left < objects/4 {
-		t.Logf("only %d reconciles were left, so that this shows little", left)
+		t.Logf("only %d reconciles remained, so this run proves little", left)
 	}
 }
 
-func TestAnAnnotationOnASecretCostsOneRead(t *testing.T) {
+func TestSecretAnnotationCostsOneRead(t *testing.T) {
 	t.Parallel()
 	const apps = 50
 	tenant := shared.NewTenant(t)
-	tenant.MakeSecret(t, tenant.Namespace, "large", map[string]string{"a": strings.Repeat("x", 900<<10)})
+	tenant.CreateSecret(t, tenant.Namespace, "large", map[string]string{"a": strings.Repeat("x", 900<<10)})
 	spec := tenantApp
 	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}}}
 	for i := range apps {
@@ -100,33 +101,33 @@ func TestAnAnnotationOnASecretCostsOneRead(t *testing.T) {
 	for i := range apps {
 		tenant.AppIn(t, tenant.Namespace, fmt.Sprint("app-", i), v1alpha1.AppReady)
 	}
-	reads, patches := made(t, shared, tenant.Namespace, "get", "secrets"), made(t, shared, tenant.Namespace, "patch", "deployments")
+	reads, patches := requestCount(t, shared, tenant.Namespace, "get", "secrets"), requestCount(t, shared, tenant.Namespace, "patch", "deployments")
 	if reads > 1 {
 		t.Errorf("%d Apps read one version of a Secret %d times", apps, reads)
 	}
 	const changes = 3
 	for i := range changes {
-		before := made(t, shared, tenant.Namespace, "get", "secrets")
+		before := requestCount(t, shared, tenant.Namespace, "get", "secrets")
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i)
 		if _, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Patch(t.Context(), "large", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		world.Eventually(t, "the annotated Secret to be read", func(context.Context) (bool, error) {
-			return made(t, shared, tenant.Namespace, "get", "secrets") > before, nil
+			return requestCount(t, shared, tenant.Namespace, "get", "secrets") > before, nil
 		})
 	}
-	// What is made later is seen to later: all that the annotations cost was sent before.
+	// The App "last" is reconciled after the Apps that use the annotated Secret.
 	tenant.CreateApp(t, tenant.Namespace, "last", tenantApp)
 	tenant.AppIn(t, tenant.Namespace, "last", v1alpha1.AppReady)
-	if n := made(t, shared, tenant.Namespace, "get", "secrets") - reads; n != changes {
+	if n := requestCount(t, shared, tenant.Namespace, "get", "secrets") - reads; n != changes {
 		t.Errorf("%d annotations cost %d reads", changes, n)
 	}
-	if n := made(t, shared, tenant.Namespace, "patch", "deployments") - patches; n != 0 {
+	if n := requestCount(t, shared, tenant.Namespace, "patch", "deployments") - patches; n != 0 {
 		t.Errorf("%d annotations cost %d writes", changes, n)
 	}
 }
 
-func TestALoopThatRevertsALabelIsSlowedDown(t *testing.T) {
+func TestWriteBudgetSlowsRevertLoop(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateApp(t, tenant.Namespace, "web", tenantApp)
@@ -136,7 +137,7 @@ func TestALoopThatRevertsALabelIsSlowedDown(t *testing.T) {
 		return strings.Contains(controller.Get(t, "/metrics"), `controller_runtime_reconcile_total{controller="app",result="throttled"}`)
 	}
 	began, revert := time.Now(), []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"reverted"}}}`)
-	const attempts = 10000 // to revert it; most of them find it reverted still
+	const attempts = 10000 // attempts to change the label; before most attempts, the operator has not corrected the label yet
 	left := attempts
 	for i := range attempts {
 		if _, err := services.Patch(t.Context(), "web", types.MergePatchType, revert, metav1.PatchOptions{}); err != nil {
@@ -150,17 +151,17 @@ func TestALoopThatRevertsALabelIsSlowedDown(t *testing.T) {
 		}
 	}
 	if !throttled() {
-		t.Error("nothing was throttled")
+		t.Error("the operator throttled no reconcile")
 	}
-	// The budget is 250 at once and one a second.
-	if took, n := int(time.Since(began).Seconds()), made(t, shared, tenant.Namespace, "patch", "services"); n > 250+took+10 {
-		t.Errorf("a loop of %d s was answered by %d writes", took, n)
+	// The write budget of an object allows 250 writes at once, and then one write each second.
+	if took, n := int(time.Since(began).Seconds()), requestCount(t, shared, tenant.Namespace, "patch", "services"); n > 250+took+10 {
+		t.Errorf("a loop of %d s caused %d writes", took, n)
 	}
 	canary(t, shared)
 }
 
-// alternating is a server that hangs up on every second connection and says what is not
-// PostgreSQL to the others.
+// alternating starts a server that sends HTTP on every second connection, and nothing on the other connections. The
+// server closes each connection at once. connections returns the number of connections so far.
 func alternating(t *testing.T) (address string, connections func() int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,7 +194,7 @@ func alternating(t *testing.T) (address string, connections func() int) {
 	}
 }
 
-func TestAStatusWriteOfItsOwnWakesNoExternalDatabase(t *testing.T) {
+func TestOwnStatusWriteDoesNotRequeueExternalDatabase(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	address, connections := alternating(t)
@@ -201,17 +202,17 @@ func TestAStatusWriteOfItsOwnWakesNoExternalDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenant.MakeSecret(t, tenant.Namespace, "server", map[string]string{
+	tenant.CreateSecret(t, tenant.Namespace, "server", map[string]string{
 		"host": host, "port": port, "username": "admin", "password": "secret", "sslmode": "disable",
 	})
 	spec := world.EverythingOfExternalDatabase()
 	tenant.CreateExternalDatabase(t, tenant.Namespace, "shop", spec)
-	world.Eventually(t, "the server to be asked", func(context.Context) (bool, error) { return connections() > 0, nil })
-	// Meanwhile the operator does for another tenant what takes many reconciles.
+	world.Eventually(t, "a connection to the server", func(context.Context) (bool, error) { return connections() > 0, nil })
+	// Meanwhile the operator reconciles many times for other tenants.
 	for range 5 {
 		canary(t, shared)
 	}
-	if n := made(t, shared, tenant.Namespace, "update", "externaldatabases/status"); n > 10 {
-		t.Errorf("a server that alternates its answers was told of in %d status writes", n)
+	if n := requestCount(t, shared, tenant.Namespace, "update", "externaldatabases/status"); n > 10 {
+		t.Errorf("a server that alternates its responses caused %d status writes, want at most 10", n)
 	}
 }

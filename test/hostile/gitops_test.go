@@ -19,15 +19,15 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// tracking are the labels by which tools recognise what they have applied from git.
+// tracking are the labels by which GitOps tools recognise the objects that they have applied, and a user's own label.
 var tracking = map[string]string{
 	"app.kubernetes.io/instance": "storefront", "argocd.argoproj.io/instance": "storefront",
 	"kustomize.toolkit.fluxcd.io/name": "storefront", "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
 	"kapp.k14s.io/app": "1700000000", "team": "storefront",
 }
 
-// prune deletes what a tool deletes that recognises by these labels what it has applied, and
-// has nothing in git: all that bears one of them and has no owner reference.
+// prune deletes the objects that a GitOps tool deletes after all manifests were removed from git: all objects that
+// have one of the labels and no owner reference.
 func prune(t *testing.T, in *place.Tenant, labels map[string]string) {
 	t.Helper()
 	for _, resource := range []schema.GroupVersionResource{
@@ -53,7 +53,7 @@ func prune(t *testing.T, in *place.Tenant, labels map[string]string) {
 	}
 }
 
-// label gives a Database the labels of a tool.
+// label adds the labels in tracking to a Database.
 func label(t *testing.T, in *place.Tenant, name string) *v1alpha1.Database {
 	t.Helper()
 	return in.UpdateDatabase(t, in.Namespace, name, func(db *v1alpha1.Database) {
@@ -73,45 +73,45 @@ func claimOf(t *testing.T, in *place.Tenant, name string) *corev1.PersistentVolu
 	return claim
 }
 
-// labelled waits until the StatefulSet of a Database bears the labels of a tool. It is the last
-// object that a reconcile writes.
-func labelled(t *testing.T, in *place.Tenant, name string) {
+// waitLabelled waits until the StatefulSet of a Database has the labels of GitOps tools. The StatefulSet is the
+// last object that a reconcile writes.
+func waitLabelled(t *testing.T, in *place.Tenant, name string) {
 	t.Helper()
-	world.Eventually(t, "the labels to be seen", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the StatefulSet to have the labels", func(ctx context.Context) (bool, error) {
 		set, err := in.Kube.AppsV1().StatefulSets(in.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && set.Labels["kapp.k14s.io/app"] != "", world.IgnoreNotFound(err)
 	})
 }
 
-// TestAPruneFromGitLeavesTheVolume deletes, as Argo CD, Flux and kapp do, all that bears their
-// labels and has no owner.
-func TestAPruneFromGitLeavesTheVolume(t *testing.T) {
+// TestGitOpsPruneKeepsVolume deletes all objects that have the labels of Argo CD, Flux or kapp and no owner,
+// as these tools do.
+func TestGitOpsPruneKeepsVolume(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())
 	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
 	label(t, tenant, "orders")
-	labelled(t, tenant, "orders")
+	waitLabelled(t, tenant, "orders")
 	before := claimOf(t, tenant, "orders")
 	prune(t, tenant, tracking)
 	after := claimOf(t, tenant, "orders")
 	if after.UID != before.UID || after.DeletionTimestamp != nil {
-		t.Errorf("the volume is lost: %v", after.ObjectMeta)
+		t.Errorf("the claim was deleted or replaced: %v", after.ObjectMeta)
 	}
 	want := map[string]string{"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "windlass"}
 	if !maps.Equal(after.Labels, want) {
-		t.Errorf("the claim bears %v, and not %v", after.Labels, want)
+		t.Errorf("the claim has the labels %v, want %v", after.Labels, want)
 	}
 }
 
-// TestAClaimOfAnEarlierVersionLosesItsLabels is of a claim as earlier versions have made it.
-func TestAClaimOfAnEarlierVersionLosesItsLabels(t *testing.T) {
+// TestReconcileRemovesFormerLabelsOfClaim gives a claim the labels that earlier versions set.
+func TestReconcileRemovesFormerLabelsOfClaim(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())
 	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
 	label(t, tenant, "orders")
-	labelled(t, tenant, "orders")
+	waitLabelled(t, tenant, "orders")
 	set, err := tenant.Kube.AppsV1().StatefulSets(tenant.Namespace).Get(t.Context(), "orders", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -149,13 +149,13 @@ func TestAClaimOfAnEarlierVersionLosesItsLabels(t *testing.T) {
 	})
 	prune(t, tenant, tracking)
 	if after := claimOf(t, tenant, "orders"); after.UID != claim.UID || after.DeletionTimestamp != nil {
-		t.Errorf("the volume is lost: %v", after.ObjectMeta)
+		t.Errorf("the claim was deleted or replaced: %v", after.ObjectMeta)
 	}
 	now, err := tenant.Kube.AppsV1().StatefulSets(tenant.Namespace).Get(t.Context(), "orders", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if now.Generation != set.Generation {
-		t.Errorf("PostgreSQL is started anew: generation %d after %d", now.Generation, set.Generation)
+		t.Errorf("PostgreSQL restarts: the StatefulSet has generation %d, want %d", now.Generation, set.Generation)
 	}
 }

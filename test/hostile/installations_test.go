@@ -19,14 +19,14 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// renewals is how often each of two installations renews its Lease while the tests look on.
+// renewals is the number of Lease renewals for which waitRenewed waits.
 const renewals = 5
 
-// atDefinition is the CustomResourceDefinition that names the webhook.
+// atDefinition is the name of the CustomResourceDefinition that uses the webhook.
 const atDefinition = "ats.cnat.programming-kubernetes.info"
 
-// renewed waits until a Lease has been renewed a number of times from now on.
-func renewed(t *testing.T, on *place.Place, namespace string) {
+// waitRenewed waits until the Lease in a namespace has been renewed several times after the call.
+func waitRenewed(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	count := func() int {
 		requests, err := on.Requests(func(r cluster.Request) bool {
@@ -42,7 +42,7 @@ func renewed(t *testing.T, on *place.Place, namespace string) {
 	world.Eventually(t, "the Lease in "+namespace+" to be renewed", func(context.Context) (bool, error) { return count() >= before+renewals, nil })
 }
 
-// generation is how often the CustomResourceDefinition of At has been changed.
+// generation returns the generation of the CustomResourceDefinition of At, which counts the changes of its spec.
 func generation(t *testing.T, on *place.Place) string {
 	t.Helper()
 	text, err := on.Kubectl(t.Context(), "", "get", "crd", atDefinition, "-o", "jsonpath={.metadata.generation}")
@@ -52,8 +52,8 @@ func generation(t *testing.T, on *place.Place) string {
 	return text
 }
 
-// secondInstallation gives the account of another namespace the rights of artifacts/rbac, and
-// returns its kubeconfig.
+// secondInstallation creates a namespace and a service account with the rights of artifacts/rbac, and
+// returns the kubeconfig of the account.
 func secondInstallation(t *testing.T, on *place.Place, namespace string) string {
 	t.Helper()
 	root, err := cluster.Root()
@@ -81,26 +81,26 @@ func secondInstallation(t *testing.T, on *place.Place, namespace string) string 
 	return kubeconfig
 }
 
-func TestOfTwoInstallationsInOneClusterOneWorks(t *testing.T) {
+func TestSecondInstallationStandsBy(t *testing.T) {
 	t.Parallel()
 	p := place.Own(t)
 	first := place.Launch(t, p.Cluster)
-	renewed(t, p, metav1.NamespaceSystem)
+	waitRenewed(t, p, metav1.NamespaceSystem)
 	before := generation(t, p)
 
 	second := place.Begin(t, p.Cluster, "--kubeconfig", secondInstallation(t, p, "second-system"))
 	t.Cleanup(func() { second.Terminate() })
-	renewed(t, p, "second-system")
-	renewed(t, p, metav1.NamespaceSystem)
+	waitRenewed(t, p, "second-system")
+	waitRenewed(t, p, metav1.NamespaceSystem)
 	if after := generation(t, p); after != before {
-		t.Errorf("a second installation changed the CustomResourceDefinition from generation %s to %s", before, after)
+		t.Errorf("the second installation changed the CustomResourceDefinition from generation %s to %s", before, after)
 	}
 	if second.Ready() {
-		t.Error("a second installation, which converts nothing, is ready")
+		t.Error("the second installation is ready, although it does not serve the webhook")
 	}
-	if log := second.Log.String(); strings.Count(log, "Another installation works in this cluster") != 1 ||
-		strings.Count(log, "Another installation of Windlass converts") != 1 {
-		t.Errorf("its log does not say once that it stands by:\n%s", log)
+	if log := second.Log.String(); strings.Count(log, "Standing by while another installation of the operator holds the Lease") != 1 ||
+		strings.Count(log, "Not serving conversions, because the CustomResourceDefinition names the webhook of another installation of Windlass") != 1 {
+		t.Errorf("the log of the second installation does not report exactly once that it stands by:\n%s", log)
 	}
 	writes, err := p.Requests(func(r cluster.Request) bool {
 		return r.User.Username == "system:serviceaccount:second-system:second" && r.ObjectRef.Resource != "leases" &&
@@ -110,26 +110,26 @@ func TestOfTwoInstallationsInOneClusterOneWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, write := range writes {
-		t.Errorf("the one that stands by writes: %s", write)
+		t.Errorf("the installation on standby writes: %s", write)
 	}
 
 	first.Kill()
-	world.Eventually(t, "the second to be ready", func(context.Context) (bool, error) { return second.Ready(), nil })
+	world.Eventually(t, "the second installation to be ready", func(context.Context) (bool, error) { return second.Ready(), nil })
 	p.Create(t, "default", "example", "echo Hello", nil)
 	p.InPhase(t, "default", "example", v1.AtDone)
 	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", "default"); err != nil || !strings.Contains(text, "example") {
-		t.Errorf("the second does not convert: %v: %s", err, text)
+		t.Errorf("the second installation does not convert Ats: %v: %s", err, text)
 	}
 	taken := generation(t, p)
 	third := place.Begin(t, p.Cluster)
 	t.Cleanup(func() { third.Terminate() })
-	renewed(t, p, "windlass-system")
+	waitRenewed(t, p, "windlass-system")
 	if after := generation(t, p); after != taken {
-		t.Errorf("the first, started again, changed the CustomResourceDefinition from generation %s to %s", taken, after)
+		t.Errorf("the restarted first installation changed the CustomResourceDefinition from generation %s to %s", taken, after)
 	}
 }
 
-func TestTwoOperatorsOfOneNamespaceEachBothWork(t *testing.T) {
+func TestNamespacedOperatorsWorkSideBySide(t *testing.T) {
 	t.Parallel()
 	p := place.Own(t)
 	root, err := cluster.Root()
@@ -154,13 +154,13 @@ func TestTwoOperatorsOfOneNamespaceEachBothWork(t *testing.T) {
 	for _, namespace := range []string{"one", "two"} {
 		p.Create(t, namespace, "example", "echo Hello", nil)
 		p.InPhase(t, namespace, "example", v1.AtDone)
-		renewed(t, p, namespace)
+		waitRenewed(t, p, namespace)
 	}
 	refused, err := p.Requests(func(r cluster.Request) bool { return r.User.Username == place.ControllerUser && r.Unauthorized() })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(refused) > 0 {
-		t.Errorf("they were refused: %s", fmt.Sprint(refused))
+		t.Errorf("requests of the operators were denied: %s", fmt.Sprint(refused))
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAKindWhoseCacheIsNotFilledHoldsUpNoOther takes a CustomResourceDefinition away before the
-// controller starts, so that the cache of Apps is never filled. Platforms need it too.
-func TestAKindWhoseCacheIsNotFilledHoldsUpNoOther(t *testing.T) {
+// TestKindWithoutCacheDelaysNoOtherKind deletes the CustomResourceDefinition of App before the controller starts, so
+// that the cache of Apps never syncs. The controller of Platforms needs this cache too.
+func TestKindWithoutCacheDelaysNoOtherKind(t *testing.T) {
 	t.Parallel()
 	p := place.Own(t)
 	if _, err := p.Kubectl(t.Context(), "", "delete", "crd", "apps.windlass.dev"); err != nil {
 		t.Fatal(err)
 	}
-	crippled := place.Launch(t, p.Cluster) // returns when it is ready
+	crippled := place.Launch(t, p.Cluster) // returns when the controller is ready
 	defer crippled.Terminate()
 	namespace := p.NewNamespace(t)
 	p.CreateDatabase(t, namespace, "canary", world.SmallestDatabase())
@@ -29,7 +29,7 @@ func TestAKindWhoseCacheIsNotFilledHoldsUpNoOther(t *testing.T) {
 	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", namespace); err != nil {
 		t.Errorf("the webhook does not convert: %v", err)
 	}
-	if log := crippled.Log.String(); !strings.Contains(log, `"A kind does not work yet; the others do" err=`) || !strings.Contains(log, `controller="app"`) {
+	if log := crippled.Log.String(); !strings.Contains(log, `"Starting without a kind whose caches have not synced" err=`) || !strings.Contains(log, `controller="app"`) {
 		t.Error("the log does not name the kind that does not work")
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// beyond is a value that has one more of what a schema limits than it may have, with the words by
-// which the API server refuses it. It is not ok if the schema limits nothing.
-func beyond(of schema.Node) (value any, refusal string, ok bool) {
+// overLimit returns a value that exceeds the limit of a schema by one, and a part of the error with which the API
+// server refuses the value. ok is false if the schema has no limit.
+func overLimit(of schema.Node) (value any, refusal string, ok bool) {
 	if most, found := schema.Number(of["maxLength"]); found {
 		return strings.Repeat("1", most+1), "Too long", true
 	}
@@ -36,7 +36,7 @@ func beyond(of schema.Node) (value any, refusal string, ok bool) {
 	return nil, "", false
 }
 
-func TestTheSchemaRefusesWhatIsBeyondItsLimits(t *testing.T) {
+func TestSchemaRejectsValuesBeyondLimits(t *testing.T) {
 	t.Parallel()
 	tenant, limits := shared.NewTenant(t), 0
 	for _, v := range schema.Versions(t) {
@@ -45,23 +45,23 @@ func TestTheSchemaRefusesWhatIsBeyondItsLimits(t *testing.T) {
 			client = shared.Kube.Discovery().RESTClient()
 		}
 		for _, f := range v.Fields("spec") {
-			value, refusal, ok := beyond(f.Schema)
+			value, refusal, ok := overLimit(f.Schema)
 			if !ok {
 				continue
 			}
 			limits++
-			answer, err := tried(t.Context(), t, client, v, tenant.Namespace, encoded(t, f.Object("odd", value)))
-			if err == nil || !strings.Contains(string(answer), refusal) {
-				t.Errorf("%s is not refused as %q: %v: %.500s", f, refusal, err, answer)
+			response, err := dryRunCreate(t.Context(), t, client, v, tenant.Namespace, encoded(t, f.Object("odd", value)))
+			if err == nil || !strings.Contains(string(response), refusal) {
+				t.Errorf("%s is not refused with %q: %v: %.500s", f, refusal, err, response)
 			}
 		}
 	}
 	if limits < 150 {
-		t.Errorf("only %d limits were found in the specs", limits)
+		t.Errorf("found only %d limits in the specs, want at least 150", limits)
 	}
 }
 
-func TestAnAppMayBeAsLargeAsItsLimits(t *testing.T) {
+func TestSchemaEnforcesAppLimits(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	many := func(n int, of func(i int) any) []any {
@@ -75,7 +75,7 @@ func TestAnAppMayBeAsLargeAsItsLimits(t *testing.T) {
 		spec    schema.Node
 		refusal string
 	}{
-		"arguments of the length that Linux takes":   {schema.Node{"args": []any{strings.Repeat("ä", 128<<10)}}, ""},
+		"an argument of the largest length in Linux": {schema.Node{"args": []any{strings.Repeat("ä", 128<<10)}}, ""},
 		"very many arguments":                        {schema.Node{"args": many(1024, func(i int) any { return fmt.Sprint(i) })}, ""},
 		"very many variables":                        {schema.Node{"env": many(1024, func(i int) any { return schema.Node{"name": fmt.Sprint("A", i), "value": "b"} })}, ""},
 		"a variable with a long value":               {schema.Node{"env": []any{schema.Node{"name": "A", "value": strings.Repeat("b", 128<<10)}}}, ""},
@@ -85,7 +85,7 @@ func TestAnAppMayBeAsLargeAsItsLimits(t *testing.T) {
 		"an autoscaler with a limit of CPU":          {schema.Node{"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, ""},
 		"an autoscaler without either":               {schema.Node{"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"memory": "1Gi"}}}, "autoscaling needs resources.requests.cpu"},
 		"an autoscaler whose minimum is the maximum": {schema.Node{"autoscaling": schema.Node{"minReplicas": 3, "maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, ""},
-		"an autoscaler whose minimum is larger":      {schema.Node{"autoscaling": schema.Node{"minReplicas": 4, "maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, "may not be above"},
+		"an autoscaler whose minimum is larger":      {schema.Node{"autoscaling": schema.Node{"minReplicas": 4, "maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, "must not be greater than"},
 		"a claim of a device":                        {schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "gpu"}}}}, "claims cannot be used"},
 		"no claim of a device":                       {schema.Node{"resources": schema.Node{"claims": []any{}}}, ""},
 		"a variable from a file": {schema.Node{"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{
@@ -105,16 +105,16 @@ func TestAnAppMayBeAsLargeAsItsLimits(t *testing.T) {
 				if object["kind"] == platform.Kind {
 					of = platform
 				}
-				answer, err := tried(t.Context(), t, shared.Kube.Discovery().RESTClient(), of, tenant.Namespace, encoded(t, object))
-				if (tt.refusal == "") != (err == nil) || !strings.Contains(string(answer), tt.refusal) {
-					t.Errorf("a %s is taken is %v, want a refusal with %q: %.500s", of.Kind, err == nil, tt.refusal, answer)
+				response, err := dryRunCreate(t.Context(), t, shared.Kube.Discovery().RESTClient(), of, tenant.Namespace, encoded(t, object))
+				if (tt.refusal == "") != (err == nil) || !strings.Contains(string(response), tt.refusal) {
+					t.Errorf("the %s is accepted: %v; want a refusal with %q: %.500s", of.Kind, err == nil, tt.refusal, response)
 				}
 			}
 		})
 	}
 }
 
-func TestTheKindsHaveShortNames(t *testing.T) {
+func TestKindsHaveShortNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"app", "cnat", "db", "extdb", "plat", "windlass"} {
 		if _, err := shared.Kubectl(t.Context(), "", "get", name, "--all-namespaces"); err != nil {

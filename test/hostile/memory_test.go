@@ -17,14 +17,13 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// What one tenant may add to the memory of each replica, in bytes. The objects that the test
-// below creates took 709 MiB and 441 MiB of it.
+// The memory that one tenant may add to each replica, in bytes.
 const (
 	heapOfATenant = 64 << 20
 	rssOfATenant  = 256 << 20
 )
 
-// megabyte is a text of a million bytes, in parts that the schemas allow.
+// megabyte returns strings of a million bytes in total. The schemas allow the length of each string.
 func megabyte() []string {
 	parts := []string{}
 	for left := 1_000_000; left > 0; left -= 100_000 {
@@ -33,8 +32,8 @@ func megabyte() []string {
 	return parts
 }
 
-// fillCaches creates what is large and what operators cache: Ats, and Secrets and ConfigMaps that
-// bear the operator's label. Every third of those claims to belong to an App.
+// fillCaches creates large objects that the operator caches: Ats, and Secrets and ConfigMaps that have the operator's
+// label. Every third Secret and ConfigMap has an owner reference to an App that does not exist.
 func fillCaches(t *testing.T, tenant *place.Tenant) {
 	t.Helper()
 	create := func(err error) {
@@ -65,11 +64,11 @@ func fillCaches(t *testing.T, tenant *place.Tenant) {
 	}
 }
 
-func TestATenantDoesNotFillTheCaches(t *testing.T) {
+func TestTenantCannotFillCaches(t *testing.T) {
 	t.Parallel()
 	p := place.Own(t)
 	leader := place.Launch(t, p.Cluster, "--pprof")
-	canary(t, p) // which waits until it leads
+	canary(t, p) // waits until the process leads
 	standBy := func() *place.Process {
 		return place.Launch(t, p.Cluster, "--pprof", "--webhook-url", leader.WebhookURL)
 	}
@@ -89,14 +88,14 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 		}
 		return world.Reason(at, "Stalled") == "NamespaceBudgetExceeded"
 	}
-	// The last ones exceed the budget: fewer than ten of a megabyte fit.
+	// The last 30 Ats exceed the budget, which is smaller than ten of these Ats.
 	for i := 10; i < 40; i++ {
-		world.Eventually(t, "an At beyond the budget to say so", func(ctx context.Context) (bool, error) {
+		world.Eventually(t, "an At that exceeds the budget to report the reason NamespaceBudgetExceeded", func(ctx context.Context) (bool, error) {
 			return refused(ctx, fmt.Sprintf("large-%02d", i)), nil
 		})
 	}
 	canary(t, p)
-	// A replica that starts now reads all of it.
+	// A replica that starts now reads all these objects.
 	replicas["late"] = standBy()
 	defer replicas["late"].Terminate()
 	heap["late"], rss["late"] = heap["standby"], rss["standby"]
@@ -104,10 +103,11 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 		moreHeap, moreRSS := replica.Heap(t)-heap[name], replica.PeakRSS(t)-rss[name]
 		t.Logf("%s: %d MiB more heap, %d MiB more RSS at the peak", name, moreHeap>>20, moreRSS>>20)
 		if moreHeap > heapOfATenant || moreRSS > rssOfATenant {
-			t.Errorf("the objects of a tenant take %d MiB of the heap and %d MiB of RSS of the %s", moreHeap>>20, moreRSS>>20, name)
+			t.Errorf("the objects of a tenant take %d MiB of heap and %d MiB of RSS in the %s replica", moreHeap>>20, moreRSS>>20, name)
 		}
 	}
-	// Those that did not fit go on once the others are gone, without a change of their own.
+	// After the other objects are deleted, the operator reconciles the Ats that exceeded the budget, without a change of
+	// these Ats.
 	for i := range 38 {
 		if err := ats.Delete(t.Context(), fmt.Sprintf("large-%02d", i), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -120,8 +120,8 @@ func TestATenantDoesNotFillTheCaches(t *testing.T) {
 	if err := tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, all); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the remaining Ats to go on", func(ctx context.Context) (bool, error) {
-		leader.Heap(t) // collects garbage, which is what the budget counts by
+	world.Eventually(t, "the remaining Ats to fit into the budget", func(ctx context.Context) (bool, error) {
+		leader.Heap(t) // runs the garbage collector; an object counts against the budget until it is collected
 		return !refused(ctx, "large-38") && !refused(ctx, "large-39"), nil
 	})
 }

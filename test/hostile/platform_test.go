@@ -19,21 +19,21 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// web is a component that is an App.
+// web returns a component that is an App.
 func web(name string) v1alpha1.PlatformComponent {
 	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), App: &v1alpha1.AppSpec{Image: "registry.example.com/web:1"}}
 }
 
-// platformIn makes a Platform in a namespace, and returns it when it is Ready.
+// platformIn creates a Platform with the name of its namespace, and returns it when it is Ready.
 func platformIn(t *testing.T, namespace string, components ...v1alpha1.PlatformComponent) *v1alpha1.Platform {
 	t.Helper()
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components})
 	return shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 }
 
-// TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation deletes the namespace of a Platform,
-// which had Pod Security labels.
-func TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation(t *testing.T) {
+// TestPlatformDoesNotRecreateIsolatedNamespace deletes the namespace of a Platform. A new namespace would lack the Pod
+// Security labels of the former namespace.
+func TestPlatformDoesNotRecreateIsolatedNamespace(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-isolated"
 	isolated := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -49,7 +49,7 @@ func TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation(t *testing.T) {
 	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
 	shared.PlatformReason(t, name, "NamespaceGone")
 	if now, err := namespaces.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("it came back as %v (%v)", now.ObjectMeta, err)
+		t.Fatalf("the namespace was created again as %v (%v)", now.ObjectMeta, err)
 	}
 	isolated.ResourceVersion = ""
 	again, err := namespaces.Create(t.Context(), isolated, metav1.CreateOptions{})
@@ -58,25 +58,25 @@ func TestADeletedNamespaceDoesNotComeBackWithoutItsIsolation(t *testing.T) {
 	}
 	platform := shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	if uid := platform.Status.NamespaceUID; uid == nil || *uid != again.UID {
-		t.Errorf("the status speaks of namespace %v, and not of %s", uid, again.UID)
+		t.Errorf("status.namespaceUID is %v, want %s", uid, again.UID)
 	}
 	if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestAPlatformMayNotUseTheNamespacesOfKubernetesAndTheOperator asks for them.
-func TestAPlatformMayNotUseTheNamespacesOfKubernetesAndTheOperator(t *testing.T) {
+// TestPlatformCannotUseSystemNamespaces creates Platforms for the namespaces kube-system and windlass-system.
+func TestPlatformCannotUseSystemNamespaces(t *testing.T) {
 	t.Parallel()
 	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
 	system := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "system"}, Spec: v1alpha1.PlatformSpec{Namespace: "kube-system", Components: []v1alpha1.PlatformComponent{web("web")}}}
 	if _, err := platforms.Create(t.Context(), system, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must not begin with kube-") {
-		t.Errorf("a Platform in kube-system: %v", err)
+		t.Errorf("creating a Platform for kube-system: got %v, want an Invalid error", err)
 	}
 	shared.CreatePlatform(t, "own", v1alpha1.PlatformSpec{Namespace: "windlass-system", Components: []v1alpha1.PlatformComponent{web("web")}})
 	shared.PlatformReason(t, "own", "NamespaceNotAllowed")
-	if made, err := shared.Windlass.WindlassV1alpha1().Apps("windlass-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(made.Items) > 0 {
-		t.Errorf("it has made %v (%v)", made.Items, err)
+	if apps, err := shared.Windlass.WindlassV1alpha1().Apps("windlass-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(apps.Items) > 0 {
+		t.Errorf("the operator has created %v in windlass-system (%v)", apps.Items, err)
 	}
 	deletePlatform(t, "own")
 }
@@ -87,7 +87,7 @@ func deletePlatform(t *testing.T, name string) {
 	if err := platforms.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "Platform "+name+" to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "Platform "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := platforms.Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
@@ -95,8 +95,8 @@ func deletePlatform(t *testing.T, name string) {
 
 const forgeries = 1000
 
-// forge makes Apps that say that they are components of a Platform: with its reference, with a
-// record copied from a real one, and with a finalizer that nobody takes off.
+// forge creates n Apps that look like children of a Platform. Each App has an owner reference to the Platform, a
+// record copied from the real child, and a finalizer that no controller removes.
 func forge(t *testing.T, tenant *place.Tenant, platform *v1alpha1.Platform, n int) {
 	t.Helper()
 	apps := tenant.Windlass.WindlassV1alpha1().Apps(tenant.Namespace)
@@ -121,18 +121,18 @@ func forge(t *testing.T, tenant *place.Tenant, platform *v1alpha1.Platform, n in
 	}
 }
 
-// TestForgedComponentsHoldUpNothing makes a thousand Apps that claim to be components of a
-// Platform, and cannot be deleted.
-func TestForgedComponentsHoldUpNothing(t *testing.T) {
+// TestForgedComponentsDoNotDelayPlatform creates a thousand Apps that look like children of a Platform and have a
+// finalizer.
+func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	platform := platformIn(t, tenant.Namespace, web("web"))
 	forge(t, tenant, platform, forgeries)
-	t.Cleanup(func() { unforge(t, tenant) })
+	t.Cleanup(func() { releaseForged(t, tenant) })
 	platform = shared.UpdatePlatform(t, platform.Name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
 	platform = shared.PlatformIn(t, platform.Name, v1alpha1.PlatformReady)
 	if n := len(platform.Status.Components); n != 2 {
-		t.Errorf("the status has %d components", n)
+		t.Errorf("the status has %d components, want 2", n)
 	}
 	deletePlatform(t, platform.Name)
 	about, err := shared.Requests(func(r cluster.Request) bool {
@@ -142,12 +142,12 @@ func TestForgedComponentsHoldUpNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(about) > 0 {
-		t.Errorf("the operator made %d requests about what is forged, such as %v", len(about), about[0])
+		t.Errorf("the operator sent %d requests about forged components, such as %v", len(about), about[0])
 	}
 }
 
-// unforge lets the forged Apps go.
-func unforge(t *testing.T, tenant *place.Tenant) {
+// releaseForged removes the finalizers of a tenant's Apps, so that the namespace can be deleted.
+func releaseForged(t *testing.T, tenant *place.Tenant) {
 	t.Helper()
 	apps := shared.Windlass.WindlassV1alpha1().Apps(tenant.Namespace)
 	list, err := apps.List(context.Background(), metav1.ListOptions{})

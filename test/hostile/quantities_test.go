@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// collection is the path at which an object of a kind is created.
+// collection returns the API path at which the objects of a kind are created.
 func collection(s schema.Version, namespace string) string {
 	if s.Namespaced {
 		return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", s.Group, s.Name, namespace, s.Plural)
@@ -26,15 +26,15 @@ func collection(s schema.Version, namespace string) string {
 	return fmt.Sprintf("/apis/%s/%s/%s", s.Group, s.Name, s.Plural)
 }
 
-// tried creates an object without storing it, and returns what the API server would store.
-func tried(ctx context.Context, t *testing.T, client rest.Interface, s schema.Version, namespace string, object []byte) ([]byte, error) {
+// dryRunCreate creates an object in a dry run, and returns the response of the API server.
+func dryRunCreate(ctx context.Context, t *testing.T, client rest.Interface, s schema.Version, namespace string, object []byte) ([]byte, error) {
 	t.Helper()
-	answer, err := client.Post().AbsPath(collection(s, namespace)).Param("dryRun", "All").Param("fieldValidation", "Ignore").
+	response, err := client.Post().AbsPath(collection(s, namespace)).Param("dryRun", "All").Param("fieldValidation", "Ignore").
 		SetHeader("Content-Type", "application/json").Body(object).Do(ctx).Raw()
 	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsRequestEntityTooLargeError(err) {
-		t.Fatalf("creating a %s: %v: %s", s.Kind, err, answer)
+		t.Fatalf("creating a %s: %v: %s", s.Kind, err, response)
 	}
-	return answer, err
+	return response, err
 }
 
 func encoded(t *testing.T, object any) []byte {
@@ -46,7 +46,7 @@ func encoded(t *testing.T, object any) []byte {
 	return text
 }
 
-func TestTheSchemaRefusesQuantitiesThatCannotBeDecoded(t *testing.T) {
+func TestSchemaRejectsUndecodableQuantities(t *testing.T) {
 	t.Parallel()
 	values := map[any]bool{
 		1: true, 1000000: true, "1": true, "100m": true, "1.5Gi": true, "0.1000001": true, ".5": true, "5.": true, "1e3": true, "1E3": true,
@@ -56,7 +56,7 @@ func TestTheSchemaRefusesQuantitiesThatCannotBeDecoded(t *testing.T) {
 		strings.Repeat("9", 100_000): false, "1." + strings.Repeat("0", 100_000): false, strings.Repeat("0", 100_000): false,
 		0.5: false, 1e300: false, true: false,
 	}
-	// In Go this value takes a minute, and in the API server too if a rule computes with it.
+	// Go takes a minute to parse this value, and so does the API server if a validation rule parses it.
 	values["1e-100000000"] = false
 	tenant, paths := shared.NewTenant(t), 0
 	for _, s := range schema.Versions(t) {
@@ -69,31 +69,31 @@ func TestTheSchemaRefusesQuantitiesThatCannotBeDecoded(t *testing.T) {
 				continue
 			}
 			paths++
-			for value, taken := range values {
-				answer, err := tried(t.Context(), t, client, s, tenant.Namespace, encoded(t, f.Object("odd", value)))
-				if taken != (err == nil) {
-					t.Errorf("%s: that %#.40v is taken is %v, want %v: %.500s", f, value, err == nil, taken, answer)
-				} else if taken {
-					decodes(t, f, answer)
+			for value, valid := range values {
+				response, err := dryRunCreate(t.Context(), t, client, s, tenant.Namespace, encoded(t, f.Object("odd", value)))
+				if valid != (err == nil) {
+					t.Errorf("%s: %#.40v is accepted: %v, want %v: %.500s", f, value, err == nil, valid, response)
+				} else if valid {
+					decodes(t, f, response)
 				}
 			}
 		}
 	}
 	if paths < 15 {
-		t.Errorf("only %d quantities were found in the specs", paths)
+		t.Errorf("found only %d quantities in the specs, want at least 15", paths)
 	}
 }
 
-// decodes checks that a client of Go can read what the API server would store.
-func decodes(t *testing.T, f schema.Field, answer []byte) {
+// decodes checks that a Go client can decode an object that the API server has accepted.
+func decodes(t *testing.T, f schema.Field, object []byte) {
 	t.Helper()
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(answer, nil, nil); err != nil {
-		t.Errorf("%s: what the API server has taken cannot be decoded: %.300v\n%.300s", f, err, answer)
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(object, nil, nil); err != nil {
+		t.Errorf("%s: decoding an accepted object: %.300v\n%.300s", f, err, object)
 	}
 }
 
-// odd are values in JSON that a field of a type may take, or may be thought to take.
-func odd(of schema.Node) []string {
+// oddValues returns unusual JSON values for a field. Some of these values are valid.
+func oddValues(of schema.Node) []string {
 	values := []string{`null`, `[null]`, `{"a":null}`}
 	switch {
 	case schema.IsQuantity(of):
@@ -113,9 +113,9 @@ func odd(of schema.Node) []string {
 	return append(values, `[]`, `{}`, `[[]]`, `[{}]`, `[{"name":null}]`, `{"":""}`, `{"a":{}}`, `""`, `0`)
 }
 
-func TestWhatTheAPIServerTakesCanBeDecoded(t *testing.T) {
+func TestGoClientDecodesEveryAcceptedObject(t *testing.T) {
 	t.Parallel()
-	tenant, taken := shared.NewTenant(t), 0
+	tenant, accepted := shared.NewTenant(t), 0
 	for _, s := range schema.Versions(t) {
 		client := tenant.Kube.Discovery().RESTClient()
 		if !s.Namespaced {
@@ -124,25 +124,25 @@ func TestWhatTheAPIServerTakesCanBeDecoded(t *testing.T) {
 		for _, f := range s.Fields("spec") {
 			const gap = "the odd value"
 			template := string(encoded(t, f.Object("odd", gap)))
-			for _, value := range odd(f.Schema) {
+			for _, value := range oddValues(f.Schema) {
 				object := strings.Replace(template, `"`+gap+`"`, value, 1)
-				answer, err := tried(t.Context(), t, client, s, tenant.Namespace, []byte(object))
+				response, err := dryRunCreate(t.Context(), t, client, s, tenant.Namespace, []byte(object))
 				if err == nil {
-					taken++
-					decodes(t, f, answer)
+					accepted++
+					decodes(t, f, response)
 				}
 			}
 		}
-		taken += statuses(t, shared, s, tenant.Namespace)
+		accepted += tryStatuses(t, shared, s, tenant.Namespace)
 	}
-	if taken < 500 {
-		t.Errorf("the API server has taken only %d objects, so that little was shown", taken)
+	if accepted < 500 {
+		t.Errorf("the API server has accepted only %d objects, want at least 500", accepted)
 	}
 }
 
-// statuses does the same with the status, as somebody could who may write it, and returns how
-// many the API server has taken.
-func statuses(t *testing.T, on *place.Place, s schema.Version, namespace string) (taken int) {
+// tryStatuses writes odd values to every field of the status in dry runs. It decodes the accepted objects, and returns
+// the number of accepted objects.
+func tryStatuses(t *testing.T, on *place.Place, s schema.Version, namespace string) (accepted int) {
 	t.Helper()
 	client := on.Kube.Discovery().RESTClient()
 	name := "odd-" + s.Name
@@ -162,14 +162,14 @@ func statuses(t *testing.T, on *place.Place, s schema.Version, namespace string)
 	for _, f := range s.Fields("status") {
 		const gap = "the odd value"
 		template := string(encoded(t, f.Status(gap)))
-		for _, value := range odd(f.Schema) {
+		for _, value := range oddValues(f.Schema) {
 			patch := strings.Replace(template, `"`+gap+`"`, value, 1)
-			answer, err := client.Patch(types.MergePatchType).AbsPath(path, name, "status").Param("dryRun", "All").Param("fieldValidation", "Ignore").Body([]byte(patch)).Do(t.Context()).Raw()
+			response, err := client.Patch(types.MergePatchType).AbsPath(path, name, "status").Param("dryRun", "All").Param("fieldValidation", "Ignore").Body([]byte(patch)).Do(t.Context()).Raw()
 			if err == nil {
-				taken++
-				decodes(t, f, answer)
+				accepted++
+				decodes(t, f, response)
 			}
 		}
 	}
-	return taken
+	return accepted
 }

@@ -22,7 +22,8 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// stored are specs that no kind takes any more, with a change of something else in them.
+// stored lists objects that the current schemas refuse, each with a valid change of another field of its spec. The test
+// itself contains the change of the Platform.
 var stored = []struct {
 	name, resource string
 	spec           schema.Node
@@ -46,14 +47,13 @@ var stored = []struct {
 		schema.Node{"name": "d", "externalDatabase": schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": ""}}}}}, ""},
 }
 
-// loosened are the CustomResourceDefinitions without any limit, as if they were those of a version
-// before all limits.
+// loosened returns a manifest of the CustomResourceDefinitions without limits, as in a version that had no limits.
 func loosened(t *testing.T) string {
 	t.Helper()
 	var loosen func(of schema.Node)
 	loosen = func(of schema.Node) {
 		if of["type"] == "string" && of["allOf"] != nil {
-			of["format"] = "date-time" // as it was for a schedule
+			of["format"] = "date-time" // as the schedule had in that version
 		}
 		for _, limit := range []string{"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf", "x-kubernetes-validations"} {
 			delete(of, limit)
@@ -71,14 +71,14 @@ func loosened(t *testing.T) string {
 	return string(encoded(t, schema.Node{"apiVersion": "v1", "kind": "List", "items": all}))
 }
 
-// upgraded is a place in which objects were stored before there were limits.
+// upgraded is a cluster in which a test stores objects before it installs schemas with limits.
 type upgraded struct {
 	*place.Place
 	objects dynamic.Interface
 }
 
-// before installs CustomResourceDefinitions without limits, and upgrade those of today.
-func before(t *testing.T) *upgraded {
+// placeWithoutLimits returns a cluster whose CustomResourceDefinitions have no limits.
+func placeWithoutLimits(t *testing.T) *upgraded {
 	t.Helper()
 	p := &upgraded{Place: place.Own(t)}
 	var err error
@@ -91,6 +91,7 @@ func before(t *testing.T) *upgraded {
 	return p
 }
 
+// upgrade installs the current CustomResourceDefinitions.
 func (p *upgraded) upgrade(t *testing.T) {
 	t.Helper()
 	root, err := cluster.Root()
@@ -102,7 +103,7 @@ func (p *upgraded) upgrade(t *testing.T) {
 	}
 }
 
-// of are the objects of a resource in the namespace default, or of the cluster.
+// of returns a client for the objects of a resource, in namespace default if it is namespaced.
 func (p *upgraded) of(resource string) dynamic.ResourceInterface {
 	switch resource {
 	case "platforms":
@@ -113,7 +114,7 @@ func (p *upgraded) of(resource string) dynamic.ResourceInterface {
 	return p.objects.Resource(gvr.GroupVersionResource{Group: "windlass.dev", Version: "v1alpha1", Resource: resource}).Namespace("default")
 }
 
-// object is one of stored, under a name.
+// object returns an object with a name, the smallest valid spec, and the given fields of the spec.
 func object(t *testing.T, resource, name string, spec schema.Node) *unstructured.Unstructured {
 	t.Helper()
 	for _, v := range schema.Versions(t) {
@@ -130,25 +131,25 @@ func object(t *testing.T, resource, name string, spec schema.Node) *unstructured
 		}
 		return o
 	}
-	t.Fatalf("there is no resource %s", resource)
+	t.Fatalf("artifacts/crds has no resource %s", resource)
 	return nil
 }
 
-func TestObjectsThatAreBeyondTheLimitsCanStillBeChangedAndDeleted(t *testing.T) {
+func TestStoredObjectsBeyondLimitsCanBeChangedAndDeleted(t *testing.T) {
 	t.Parallel()
-	p := before(t)
+	p := placeWithoutLimits(t)
 	for _, s := range stored {
 		o := object(t, s.resource, s.name, s.spec)
 		world.Eventually(t, s.resource+"/"+s.name+" to be stored", func(ctx context.Context) (bool, error) {
 			_, err := p.of(s.resource).Create(ctx, o, metav1.CreateOptions{})
-			return err == nil, ignoreInvalid(err) // the API server takes its time to learn a schema
+			return err == nil, ignoreInvalid(err) // the API server needs some time to use a changed schema
 		})
 	}
 	p.upgrade(t)
 	for _, s := range stored {
 		t.Run(s.resource+"/"+s.name, func(t *testing.T) {
 			o := object(t, s.resource, s.name, s.spec)
-			world.Eventually(t, "its like to be refused", func(ctx context.Context) (bool, error) {
+			world.Eventually(t, "the API server to refuse a similar object", func(ctx context.Context) (bool, error) {
 				again := o.DeepCopy()
 				again.SetName(strings.Replace(s.name, s.name[:1], "n", 1))
 				if s.name == "itself" {
@@ -177,15 +178,15 @@ func TestObjectsThatAreBeyondTheLimitsCanStillBeChangedAndDeleted(t *testing.T) 
 			}
 			patch(types.MergePatchType, "no finalizer", `{"metadata":{"finalizers":null}}`)
 			if _, err := p.of(s.resource).Get(t.Context(), s.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("it is still there: %v", err)
+				t.Errorf("the object still exists: %v", err)
 			}
 		})
 	}
 }
 
-func TestAnUpgradeToLimitsRestartsNothing(t *testing.T) {
+func TestUpgradeToLimitsRestartsNothing(t *testing.T) {
 	t.Parallel()
-	p := before(t)
+	p := placeWithoutLimits(t)
 	old := place.Launch(t, p.Cluster)
 	spec := schema.Node{"image": "registry.example.com/" + strings.Repeat("i", 1500), "autoscaling": schema.Node{"maxReplicas": 3}}
 	world.Eventually(t, "the App to be stored", func(ctx context.Context) (bool, error) {
@@ -215,7 +216,7 @@ func TestAnUpgradeToLimitsRestartsNothing(t *testing.T) {
 	if err := p.of("apps").Delete(t.Context(), "large", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
-	world.Eventually(t, "the App to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the App to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := p.of("apps").Get(ctx, "large", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})

@@ -13,16 +13,16 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// TestLargeRequestsDoNotFillTheMemoryOfTheWebhook is whoever reaches the port of the conversion
-// webhook, which nobody has to log in to.
-func TestLargeRequestsDoNotFillTheMemoryOfTheWebhook(t *testing.T) {
+// TestLargeRequestsDoNotFillWebhookMemory sends large requests to the conversion webhook, which does not
+// authenticate its clients.
+func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
-	const senders, size, limit = 8, 60 << 20, 400 << 20 // one took 1.7 GiB
+	const senders, size, limit = 8, 60 << 20, 400 << 20 // in earlier versions, one request took 1.7 GiB
 	p := place.Own(t)
 	victim := place.Launch(t, p.Cluster)
 	defer victim.Terminate()
 	before := victim.PeakRSS(t)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it attacks
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // an attacker does not verify the certificate
 	const head = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1","objects":[`
 	for name, element := range map[string]string{
 		"small values":   `{},`,
@@ -49,6 +49,6 @@ func TestLargeRequestsDoNotFillTheMemoryOfTheWebhook(t *testing.T) {
 		t.Errorf("%d requests of %d MiB took %d MiB", senders, size>>20, more>>20)
 	}
 	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "--all-namespaces"); err != nil {
-		t.Errorf("the webhook converts no more: %v", err)
+		t.Errorf("the webhook does not convert after the attack: %v", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestWhatExcludesOursIsTakenOut has others set fields beside which the API server
-// would refuse ours.
-func TestWhatExcludesOursIsTakenOut(t *testing.T) {
+// TestReconcileRemovesConflictingForeignFields sets fields of children as another client. The API server refuses an
+// object that has both these fields and the fields that the operator sets.
+func TestReconcileRemovesConflictingForeignFields(t *testing.T) {
 	t.Parallel()
-	client, fresh, namespace := dynamicClient(t), apps.made(t, world.EverythingOfApp()), apps.made(t, world.EverythingOfApp())
+	client, fresh, namespace := dynamicClient(t), apps.createReady(t, world.EverythingOfApp()), apps.createReady(t, world.EverythingOfApp())
 	for _, args := range [][]string{
 		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
 		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
@@ -26,28 +26,28 @@ func TestWhatExcludesOursIsTakenOut(t *testing.T) {
 		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
 			t.Fatal(err)
 		}
-		apps.same(t, client, fresh, namespace, "put right")
+		apps.waitSame(t, client, fresh, namespace, "corrected")
 	}
 }
 
-func TestWhatOthersSetStays(t *testing.T) {
+func TestReconcileKeepsForeignFields(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.MakeReferences(t, namespace)
+	shared.CreateReferences(t, namespace)
 	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, args := range [][]string{
 		{"annotate", "service/shop", "theirs=yes"},
 		{"rollout", "restart", "deployment/shop"},
-		{"scale", "deployment/shop", "--replicas=4"}, // as the autoscaler would
+		{"scale", "deployment/shop", "--replicas=4"}, // as the autoscaler does
 		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"proxy:1"}]}}}}`},
 	} {
 		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shared.AppWith(t, namespace, "shop", "scaled by others", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 4 })
-	// A change of ours goes through beside all that.
+	shared.AppWith(t, namespace, "shop", "scaled by another client", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 4 })
+	// The operator applies a change of the App, and keeps the foreign fields.
 	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Image = "shop:2" })
 	shared.AppWith(t, namespace, "shop", "rolled out", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady })
 	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
@@ -56,23 +56,23 @@ func TestWhatOthersSetStays(t *testing.T) {
 	}
 	pod := d.Spec.Template
 	if *d.Spec.Replicas != 4 || pod.Annotations["kubectl.kubernetes.io/restartedAt"] == "" || len(pod.Spec.Containers) != 2 {
-		t.Errorf("others' changes were undone: %d replicas, annotations %v, %d containers", *d.Spec.Replicas, pod.Annotations, len(pod.Spec.Containers))
+		t.Errorf("foreign changes were reverted: %d replicas, annotations %v, %d containers", *d.Spec.Replicas, pod.Annotations, len(pod.Spec.Containers))
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == "app" && container.Image != "shop:2" {
-			t.Errorf("the image is %s", container.Image)
+			t.Errorf("the image is %s, want shop:2", container.Image)
 		}
 	}
 	service, err := shared.Kube.CoreV1().Services(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
 	if err != nil || service.Annotations["theirs"] != "yes" {
-		t.Errorf("the annotation is gone: %v", err)
+		t.Errorf("the foreign annotation was removed: %v", err)
 	}
 }
 
-func TestWhatIsTakenOutOfAnAppGoes(t *testing.T) {
+func TestReconcileDeletesChildrenOfRemovedAppFields(t *testing.T) {
 	t.Parallel()
 	namespace, client := shared.NewNamespace(t), dynamicClient(t)
-	shared.MakeReferences(t, namespace)
+	shared.CreateReferences(t, namespace)
 	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, wanted := range []bool{false, true} {
@@ -85,7 +85,7 @@ func TestWhatIsTakenOutOfAnAppGoes(t *testing.T) {
 		shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 		for _, resource := range apps.children {
 			always := resource.Resource == "deployments" || resource.Resource == "services"
-			world.Eventually(t, resource.Resource, func(context.Context) (bool, error) {
+			world.Eventually(t, resource.Resource+" to match the App", func(context.Context) (bool, error) {
 				object := resource.get(t, client, namespace)
 				if object == nil || !wanted && !always {
 					return object == nil && !wanted && !always, nil

@@ -19,10 +19,10 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// smallest is the spec of an App that names no more than it must.
+// smallest returns a spec with only the required fields of App.
 func smallest() v1alpha1.AppSpec { return v1alpha1.AppSpec{Image: "shop:1"} }
 
-func TestAnAppWaitsForWhatItNames(t *testing.T) {
+func TestAppWaitsForReferencedSecret(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	spec := smallest()
@@ -30,12 +30,12 @@ func TestAnAppWaitsForWhatItNames(t *testing.T) {
 	shared.CreateApp(t, namespace, "shop", spec)
 	waiting := shared.AppReason(t, namespace, "shop", "DependencyMissing")
 	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); waiting.Status.Phase != v1alpha1.AppPending || !strings.Contains(ready.Message, "Secret key") {
-		t.Errorf("it is %s, and says %q", waiting.Status.Phase, ready.Message)
+		t.Errorf("the phase is %s, with the message %q", waiting.Status.Phase, ready.Message)
 	}
 	if deployments, err := shared.Kube.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(deployments.Items) > 0 {
-		t.Errorf("there is a Deployment already: %v", err)
+		t.Errorf("the Deployment exists before the Secret: %v", err)
 	}
-	shared.MakeSecret(t, namespace, "key", map[string]string{"KEY": "one"})
+	shared.CreateSecret(t, namespace, "key", map[string]string{"KEY": "one"})
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 
 	digest := podDigest(t, namespace, "shop")
@@ -43,7 +43,7 @@ func TestAnAppWaitsForWhatItNames(t *testing.T) {
 	shared.CreateApp(t, namespace, "marker", spec)
 	shared.AppIn(t, namespace, "marker", v1alpha1.AppReady)
 	if got := podDigest(t, namespace, "shop"); got != digest {
-		t.Error("a label of the Secret replaced the Pods")
+		t.Error("a changed label of the Secret replaced the Pods")
 	}
 	patchSecret(t, namespace, "key", `{"stringData":{"KEY":"two"}}`)
 	world.Eventually(t, "the Pods to be replaced", func(context.Context) (bool, error) { return podDigest(t, namespace, "shop") != digest, nil })
@@ -57,29 +57,29 @@ func patchSecret(t *testing.T, namespace, name, patch string) {
 	}
 }
 
-// podDigest is what replaces the Pods when it changes.
+// podDigest returns the annotation of a Deployment's Pod template whose change replaces the Pods.
 func podDigest(t *testing.T, namespace, name string) string {
 	t.Helper()
 	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("reading a Deployment: %v", err)
+		t.Fatalf("getting Deployment %s: %v", name, err)
 	}
 	return d.Spec.Template.Annotations["windlass.dev/inputs-digest"]
 }
 
-func TestReadyIsHonest(t *testing.T) {
+func TestAppReadyReflectsRollout(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreateApp(t, namespace, "shop", smallest())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 
-	// No node has that much, so the new Pods never start.
+	// No node has that much CPU, so the new Pods never start.
 	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
 		app.Spec.Image = "shop:2"
 		app.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	})
 	shared.AppReason(t, namespace, "shop", "RollingOut")
-	// Others may say how long a rollout can take.
+	// Another client may set the progress deadline.
 	if _, err := shared.Kubectl(t.Context(), "", "patch", "deployment", "shop", "-n", namespace, "-p", `{"spec":{"progressDeadlineSeconds":1}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestReadyIsHonest(t *testing.T) {
 	for kind, want := range map[string]metav1.ConditionStatus{"Ready": "False", "Progressing": "False", "Degraded": "True", "Stalled": "True"} {
 		c := meta.FindStatusCondition(stuck.Status.Conditions, kind)
 		if c == nil || c.Status != want || c.Reason != "ProgressDeadlineExceeded" {
-			t.Errorf("condition %s is %+v", kind, c)
+			t.Errorf("condition %s is %+v, want %s with reason ProgressDeadlineExceeded", kind, c, want)
 		}
 	}
 	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Resources = corev1.ResourceRequirements{} })
@@ -109,7 +109,7 @@ func TestReadyIsHonest(t *testing.T) {
 	shared.AppWith(t, namespace, "shop", "scaled to three", func(app *v1alpha1.App) bool { return app.Status.ReadyReplicas == 3 })
 }
 
-func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
+func TestInvalidAppsAreRejectedAndCreateNothing(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	for name, c := range map[string]struct {
@@ -121,50 +121,50 @@ func TestBadAppsAreRefusedAndChangeNothing(t *testing.T) {
 		"a port above 65535":    {func(a *v1alpha1.App) { a.Spec.Port = 65536 }, "spec.port"},
 		"a negative port":       {func(a *v1alpha1.App) { a.Spec.Port = -1 }, "spec.port"},
 		"negative replicas":     {func(a *v1alpha1.App) { a.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
-		"a host that is none":   {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "Shop_1"} }, "spec.ingress.host"},
-		"a path that is none":   {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.b", Path: "/../x"} }, "spec.ingress.path"},
+		"an invalid host":       {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "Shop_1"} }, "spec.ingress.host"},
+		"an invalid path":       {func(a *v1alpha1.App) { a.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.b", Path: "/../x"} }, "spec.ingress.path"},
 		"a minimum above the maximum": {func(a *v1alpha1.App) {
 			a.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}
-		}, "minReplicas may not be above"},
+		}, "minReplicas must not be greater than"},
 		"files that are too large together": {func(a *v1alpha1.App) {
 			a.Spec.Config = map[string]string{"large": strings.Repeat("x", 512<<10), "more": "x"}
 		}, "524288 characters in total"},
 		"a file with a slash":           {func(a *v1alpha1.App) { a.Spec.Config = map[string]string{"a/b": ""} }, "the name of a file"},
 		"a name too long for a Service": {func(a *v1alpha1.App) { a.Name = strings.Repeat("a", 64) }, "63 characters"},
-		"a name with a dot":             {func(a *v1alpha1.App) { a.Name = "a.b" }, "the name must be one of a Service"},
+		"a name with a dot":             {func(a *v1alpha1.App) { a.Name = "a.b" }, "the name must be valid for a Service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: smallest()}
 			c.change(app)
 			_, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), app, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+				t.Errorf("got %v, want an Invalid error with %q", err, c.want)
 			}
 		})
 	}
-	// A client that leaves out what is zero does not send a port 0, but others do.
+	// The Go client omits a port of 0, but other clients may send it.
 	_, err := shared.Kubectl(t.Context(), `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"name":"zero"},"spec":{"image":"shop:1","port":0}}`,
 		"create", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "spec.port") {
-		t.Errorf("wanted port 0 refused with a word on spec.port, but got %v", err)
+		t.Errorf("creating an App with port 0: got %v, want an error with spec.port", err)
 	}
-	// What no object may be as large as.
+	// The API server refuses objects of this size.
 	huge := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "huge"}, Spec: smallest()}
 	huge.Spec.Config = map[string]string{"huge": strings.Repeat("x", 4<<20)}
 	if _, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), huge, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("wanted 4 MiB of config refused as too large, but got %v", err)
+		t.Errorf("creating an App with 4 MiB of config: got %v, want an error with %q", err, "too large")
 	}
-	// What the schema takes, but no cache does: these characters have three bytes each.
+	// The schema allows this config, but the config does not fit into a ConfigMap: each character takes three bytes.
 	spec := smallest()
 	spec.Config = map[string]string{"large": strings.Repeat("€", 400<<10), "more": "x"}
 	shared.CreateApp(t, namespace, "large", spec)
 	large := shared.AppReason(t, namespace, "large", "TooLarge")
 	if ready := meta.FindStatusCondition(large.Status.Conditions, "Ready"); !strings.Contains(ready.Message, "1048576") {
-		t.Errorf("it says %q", ready.Message)
+		t.Errorf("the message is %q, want a message with 1048576", ready.Message)
 	}
 	for _, request := range requests(t, namespace) {
 		if strings.HasPrefix(request, "create") && !strings.HasPrefix(request, "create configmaps") {
-			t.Errorf("something was half made: %s", request)
+			t.Errorf("an App that is too large led to the request %s", request)
 		}
 	}
 }

@@ -21,15 +21,15 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// crowd is how many Ats are due at one instant, and workers how many of them the
-// controller works on at once by default.
+// crowd is the number of Ats that are due at one instant. workers is the controller's default number of
+// concurrent reconciles.
 const (
 	crowd   = 500
 	workers = 10
 )
 
-// TestManyThatAreDueTogetherRunOnceEach runs alone, for the figure that it prints.
-func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
+// TestAtsDueTogetherRunOnceEach does not run in parallel with other tests, because it measures time.
+func TestAtsDueTogetherRunOnceEach(t *testing.T) {
 	c := ownPlace(t)
 	p := place.Launch(t, c.Cluster)
 	defer p.Terminate()
@@ -46,21 +46,21 @@ func TestManyThatAreDueTogetherRunOnceEach(t *testing.T) {
 		}
 		return true, nil
 	})
-	made := podsMade(t, c.Cluster)
+	created := podCreations(t, c.Cluster)
 	for i := range ats.Items {
-		if times := made[ats.Items[i].Name+"-pod"]; times != 1 {
-			t.Errorf("the Pod of At %s was made %d times", ats.Items[i].Name, times)
+		if times := created[ats.Items[i].Name+"-pod"]; times != 1 {
+			t.Errorf("the Pod of At %s was created %d times, want 1", ats.Items[i].Name, times)
 		}
 	}
-	if len(made) != crowd {
-		t.Errorf("%d Pods were made for %d Ats", len(made), crowd)
+	if len(created) != crowd {
+		t.Errorf("%d Pods were created for %d Ats", len(created), crowd)
 	}
 	last, floor := lastPod(t, c.Cluster).Sub(due), bareClient(t, c.Cluster)
-	t.Logf("the last of %d Pods was made %v after the time, %.2f times the %v that a bare client takes", crowd, last, last.Seconds()/floor.Seconds(), floor)
+	t.Logf("the last of %d Pods was created %v after the schedule, which is %.2f times the %v that a bare client takes", crowd, last, last.Seconds()/floor.Seconds(), floor)
 }
 
-// createCrowd creates Ats that are due at one instant. A dry run tells how long that takes on
-// this machine, so that the instant is far enough ahead.
+// createCrowd creates Ats that are due at one instant. It measures the creation in a dry run, to select an instant
+// that is later than the creation of the last At.
 func createCrowd(t *testing.T, c *place.Place) (due time.Time) {
 	t.Helper()
 	create := func(due time.Time, opts metav1.CreateOptions) time.Duration {
@@ -78,12 +78,12 @@ func createCrowd(t *testing.T, c *place.Place) (due time.Time) {
 	due = time.Now().Add(5*time.Second + 5*takes).Truncate(time.Second)
 	create(due, metav1.CreateOptions{})
 	if !time.Now().Before(due) {
-		t.Fatal("the Ats were not all there when their time came; this machine is too busy to measure")
+		t.Fatal("some Ats were created after their schedule: this machine is too busy for a measurement")
 	}
 	return due
 }
 
-// inParallel calls do for each of the crowd, as many at once as there are workers.
+// inParallel calls do for each number below crowd, in as many goroutines as workers.
 func inParallel(t *testing.T, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	numbers := make(chan int)
@@ -92,7 +92,7 @@ func inParallel(t *testing.T, do func(ctx context.Context, i int) error) {
 		clients.Go(func() {
 			for i := range numbers {
 				if err := do(t.Context(), i); err != nil {
-					t.Errorf("number %d: %v", i, err)
+					t.Errorf("creating object %d: %v", i, err)
 				}
 			}
 		})
@@ -104,21 +104,20 @@ func inParallel(t *testing.T, do func(ctx context.Context, i int) error) {
 	clients.Wait()
 }
 
-// lastPod is when the API server answered the last creation of a Pod by the
-// controller.
+// lastPod returns the time of the API server's response to the controller's last request to create a Pod.
 func lastPod(t *testing.T, c *cluster.Cluster) time.Time {
 	t.Helper()
-	made, err := c.Requests(func(r cluster.Request) bool {
+	created, err := c.Requests(func(r cluster.Request) bool {
 		return r.User.Username == controllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods"
 	})
-	if err != nil || len(made) == 0 {
-		t.Fatalf("reading the audit log: %d Pods, %v", len(made), err)
+	if err != nil || len(created) == 0 {
+		t.Fatalf("reading the audit log: %d Pods, %v", len(created), err)
 	}
-	return made[len(made)-1].StageTimestamp
+	return created[len(created)-1].StageTimestamp
 }
 
-// bareClient creates Pods like those of the crowd and does nothing else. It
-// returns how long that took.
+// bareClient creates as many Pods as there are Ats, like the Pods of the Ats, and sends no other writes. It returns
+// how long the creation took.
 func bareClient(t *testing.T, c *cluster.Cluster) time.Duration {
 	t.Helper()
 	config := c.Config()
@@ -139,12 +138,12 @@ func bareClient(t *testing.T, c *cluster.Cluster) time.Duration {
 	return time.Since(begun)
 }
 
-// podLike is a Pod as somebody would create it who wants one like that of a name.
+// podLike returns a new Pod with the labels, annotations, owner references and command of an existing Pod.
 func podLike(t *testing.T, pods corev1client.PodInterface, name string) *corev1.Pod {
 	t.Helper()
 	pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("reading a Pod: %v", err)
+		t.Fatalf("getting Pod %s: %v", name, err)
 	}
 	container := pod.Spec.Containers[0]
 	return &corev1.Pod{

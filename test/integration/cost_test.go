@@ -21,76 +21,76 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-func TestAnOwnerCostsOnePostPerChildAndAWritePerPhase(t *testing.T) {
+func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
 		namespace := shared.NewNamespace(t)
-		makeEverything(t, o, shared, namespace)
+		createEverything(t, o, shared, namespace)
 		requests := func() []string {
 			return requestsWith(t, func(r cluster.Request) bool { return o.concerns(r, namespace) })
 		}
 		want, made := o.requests(namespace), requests()
-		reads := func(lines []string) []string { // come in any order
+		reads := func(lines []string) []string { // sorted, because their order does not matter
 			return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, "get") })))
 		}
 		writes := func(lines []string) []string {
 			lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasPrefix(line, "get") })
 			if in, _ := o.object(namespace); in == "" {
-				return slices.Compact(lines) // its status follows those of its children, as fast as they come
+				return slices.Compact(lines) // the number of status writes of a Platform depends on how fast its children change
 			}
 			return lines
 		}
 		if diff := cmp.Diff(reads(want), reads(made)) + cmp.Diff(writes(want), writes(made)); diff != "" {
-			t.Errorf("requests (-wanted +got):\n%s", diff)
+			t.Errorf("requests (-want +got):\n%s", diff)
 			events, err := shared.Kubectl(t.Context(), "", "get", "events.events.k8s.io", "-n", namespace)
-			t.Logf("the events tell of each change of phase (%v):\n%s", err, events)
+			t.Logf("Events, one for each change of phase (%v):\n%s", err, events)
 		}
 
-		// Each change of an annotation is an event, and so a pass.
+		// Each change of an annotation triggers a reconcile.
 		in, name := o.object(namespace)
-		objects := dynamicClient(t).Resource(v1alpha1.SchemeGroupVersion.WithResource(o.name() + "s")).Namespace(in)
+		objects := dynamicClient(t).Resource(v1alpha1.SchemeGroupVersion.WithResource(o.name + "s")).Namespace(in)
 		for i := range 100 {
 			touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i)
 			if _, err := objects.Patch(t.Context(), name, types.MergePatchType, touch, metav1.PatchOptions{}); err != nil {
-				t.Fatalf("touching it: %v", err)
+				t.Fatalf("annotating %s %s: %v", o.name, name, err)
 			}
 		}
 		shared.CreateApp(t, namespace, "last", smallest())
 		shared.AppIn(t, namespace, "last", v1alpha1.AppReady)
 		for _, request := range requests()[len(made):] {
 			if !strings.HasSuffix(request, "/last") {
-				t.Errorf("at rest it cost a further request: %s", request)
+				t.Errorf("a no-op reconcile sent the request %s", request)
 			}
 		}
 	})
 }
 
-func TestARestartCostsNoRequestButWhatASecretSays(t *testing.T) {
+func TestRestartCostsOnlyReadsOfSecrets(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	first := place.Launch(t, p.Cluster)
 	var want []string
 	for _, o := range owners {
-		namespace := "of-" + o.name()
+		namespace := "of-" + o.name
 		want = append(want, o.restart(namespace)...)
 		if _, err := p.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
 		}
-		makeEverything(t, o, p, namespace)
+		createEverything(t, o, p, namespace)
 	}
 	first.Terminate()
 	about := func(r cluster.Request) bool {
 		return (strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-")) && r.Verb != "watch"
 	}
-	before := lines(t, p.Cluster, about)
+	before := controllerRequests(t, p.Cluster, about)
 	second := place.Launch(t, p.Cluster)
 	for _, o := range owners {
-		passed := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name() + `",result="requeue_after"\} [1-9]`)
-		world.Eventually(t, "a pass", func(context.Context) (bool, error) { return passed.MatchString(second.Get(t, "/metrics")), nil })
+		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name + `",result="requeue_after"\} [1-9]`)
+		world.Eventually(t, o.name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(second.Get(t, "/metrics")), nil })
 	}
 	second.Terminate()
-	// In which order objects are seen to says nothing.
+	// Objects are reconciled in any order.
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-	if diff := cmp.Diff(want, lines(t, p.Cluster, about)[len(before):], inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("a restart cost requests (-wanted +got):\n%s", diff)
+	if diff := cmp.Diff(want, controllerRequests(t, p.Cluster, about)[len(before):], inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("requests after a restart (-want +got):\n%s", diff)
 	}
 }

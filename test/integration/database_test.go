@@ -20,16 +20,18 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// madeDatabase makes a Database "shop", and returns its namespace once it is Ready.
-func madeDatabase(t *testing.T, change func(*v1alpha1.DatabaseSpec)) string {
+// createReadyDatabase creates a Database "shop" in a new namespace, and returns the namespace when the Database is
+// Ready. change modifies the smallest spec, and may be nil.
+func createReadyDatabase(t *testing.T, change func(*v1alpha1.DatabaseSpec)) string {
 	t.Helper()
 	spec := world.SmallestDatabase()
 	if change != nil {
 		change(&spec)
 	}
-	return databases.made(t, spec)
+	return databases.createReady(t, spec)
 }
 
+// claimOf returns the PersistentVolumeClaim of Database "shop", or nil.
 func claimOf(t *testing.T, namespace string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim, err := shared.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
@@ -49,49 +51,49 @@ func deleteDatabase(t *testing.T, namespace string) {
 	}
 }
 
-func TestTheVolumeOfADeletedDatabase(t *testing.T) {
+func TestDatabaseDeletionAppliesPolicyToVolume(t *testing.T) {
 	t.Parallel()
 	retain, remove := v1alpha1.DeletionRetain, v1alpha1.DeletionDelete
 	for name, c := range map[string]struct {
 		first, last v1alpha1.DeletionPolicy
 		stays       bool
 	}{
-		"stays unless somebody says otherwise": {stays: true},
-		"stays with Retain":                    {first: retain, stays: true},
-		"goes with Delete":                     {first: remove},
-		"stays when Retain is the last word":   {first: remove, last: retain, stays: true},
-		"goes when Delete is the last word":    {first: retain, last: remove},
+		"the default keeps the volume":          {stays: true},
+		"Retain keeps the volume":               {first: retain, stays: true},
+		"Delete deletes the volume":             {first: remove},
+		"a change to Retain keeps the volume":   {first: remove, last: retain, stays: true},
+		"a change to Delete deletes the volume": {first: retain, last: remove},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			namespace := madeDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.DeletionPolicy = c.first })
+			namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.DeletionPolicy = c.first })
 			before := claimOf(t, namespace)
 			if c.last != "" {
 				shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = c.last })
 			}
 			deleteDatabase(t, namespace)
-			world.Eventually(t, "the StatefulSet to go", func(ctx context.Context) (bool, error) {
+			world.Eventually(t, "the StatefulSet to be deleted", func(ctx context.Context) (bool, error) {
 				_, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(ctx, "shop", metav1.GetOptions{})
 				return apierrors.IsNotFound(err), nil
 			})
 			if !c.stays {
-				world.Eventually(t, "the claim to go", func(context.Context) (bool, error) { return claimOf(t, namespace) == nil, nil })
+				world.Eventually(t, "the claim to be deleted", func(context.Context) (bool, error) { return claimOf(t, namespace) == nil, nil })
 				return
 			}
 			shared.CreateDatabase(t, namespace, "shop", world.SmallestDatabase())
 			shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 			if after := claimOf(t, namespace); after == nil || after.UID != before.UID || after.DeletionTimestamp != nil || after.Spec.VolumeName != before.Spec.VolumeName {
-				t.Errorf("the claim was %v, and is %v", before, after)
+				t.Errorf("the claim was %v and is %v, want the same claim", before, after)
 			}
 		})
 	}
 }
 
-// TestRetainSaidWhileTheDatabaseGoesCounts has somebody change their mind while the
-// Database is already being deleted, but held.
-func TestRetainSaidWhileTheDatabaseGoesCounts(t *testing.T) {
+// TestRetainDuringDeletionKeepsVolume sets the policy Retain while the Database is being deleted. The
+// annotation windlass.dev/paused delays the deletion until then.
+func TestRetainDuringDeletionKeepsVolume(t *testing.T) {
 	t.Parallel()
-	namespace := madeDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	pause := func(paused string) {
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) {
 			metav1.SetMetaDataAnnotation(&db.ObjectMeta, "windlass.dev/paused", paused)
@@ -103,87 +105,88 @@ func TestRetainSaidWhileTheDatabaseGoesCounts(t *testing.T) {
 	}
 	shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
 	pause("false")
-	world.Eventually(t, "the Database to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Database to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 	if claim := claimOf(t, namespace); claim == nil || claim.DeletionTimestamp != nil {
-		t.Errorf("the claim is %v", claim)
+		t.Errorf("the claim is %v, want a claim that is not being deleted", claim)
 	}
 }
 
-func TestStorageGrowsWhereItCan(t *testing.T) {
+func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 	t.Parallel()
 	resize := func(size string) func(*v1alpha1.Database) {
 		return func(db *v1alpha1.Database) { db.Spec.Storage.Size = resource.MustParse(size) }
 	}
-	t.Run("where its class lets it", func(t *testing.T) {
+	t.Run("the class allows expansion", func(t *testing.T) {
 		t.Parallel()
-		namespace := madeDatabase(t, nil)
+		namespace := createReadyDatabase(t, nil)
 		shared.UpdateDatabase(t, namespace, "shop", resize("3Gi"))
-		shared.DatabaseWith(t, namespace, "shop", "grown", func(db *v1alpha1.Database) bool {
+		shared.DatabaseWith(t, namespace, "shop", "expanded", func(db *v1alpha1.Database) bool {
 			return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.Storage.String() == "3Gi" && meta.IsStatusConditionFalse(db.Status.Conditions, "Progressing")
 		})
 		if has := claimOf(t, namespace).Status.Capacity[corev1.ResourceStorage]; has.String() != "3Gi" {
-			t.Errorf("the claim has %s", has.String())
+			t.Errorf("the claim has a capacity of %s, want 3Gi", has.String())
 		}
 	})
-	t.Run("not where its class does not, and it says so", func(t *testing.T) {
+	t.Run("the class forbids expansion and the status reports it", func(t *testing.T) {
 		t.Parallel()
-		namespace := madeDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.Storage.StorageClassName = ptr.To("fixed") })
+		namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.Storage.StorageClassName = ptr.To("fixed") })
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) {
 			resize("3Gi")(db)
 			db.Spec.Image = "postgres:17.7"
 		})
 		stuck := shared.DatabaseReason(t, namespace, "shop", "StorageCannotGrow")
 		ready := meta.FindStatusCondition(stuck.Status.Conditions, "Ready")
-		if stuck.Status.Storage.String() != "1Gi" || !strings.Contains(ready.Message, "the volume stays at 1Gi: set storage.size back to that") || !strings.Contains(ready.Message, "storageclass") {
-			t.Errorf("status.storage is %s, and it says %q", stuck.Status.Storage, ready.Message)
+		if stuck.Status.Storage.String() != "1Gi" || !strings.Contains(ready.Message, "the size of the volume stays 1Gi: ") || !strings.Contains(ready.Message, "; set storage.size back to 1Gi") || !strings.Contains(ready.Message, "storageclass") {
+			t.Errorf("status.storage is %s, with the message %q", stuck.Status.Storage, ready.Message)
 		}
 		set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
 		if err != nil || set.Spec.Template.Spec.Containers[0].Image != "postgres:17.7" {
-			t.Errorf("it holds up all else: %v", err)
+			t.Errorf("the refused expansion prevents the change of the image: %v", err)
 		}
 		_, err = shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"500Mi"}}}`)
 		if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
-			t.Errorf("below what the volume has: %v", err)
+			t.Errorf("setting a size below the volume's: got %v, want an error", err)
 		}
 		if refused := refusedWrites(t, namespace); len(refused) != 1 {
-			t.Errorf("it was asked more than once: %v", refused)
+			t.Errorf("the operator sent the refused expansion %d times, want 1: %v", len(refused), refused)
 		}
 		shared.UpdateDatabase(t, namespace, "shop", resize("1Gi"))
 		shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 	})
 }
 
-func TestWhatADatabaseCannotBecomeIsRefusedWithASentence(t *testing.T) {
+func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 	t.Parallel()
-	namespace := madeDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = world.EverythingOfDatabase() })
+	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = world.EverythingOfDatabase() })
 	for name, c := range map[string]struct{ patch, want string }{
-		"a later version":    {`{"version":"18"}`, "make another Database of the new version, and copy the data with pg_dump and psql"},
-		"an earlier version": {`{"version":"16"}`, "make another Database of the new version, and copy the data with pg_dump and psql"},
-		"another class":      {`{"storage":{"storageClassName":"fixed"}}`, "make another Database of that class, and copy the data with pg_dump and psql"},
-		"no class":           {`{"storage":{"storageClassName":null}}`, "make another Database of that class, and copy the data with pg_dump and psql"},
-		"less storage":       {`{"storage":{"size":"999Mi"}}`, "make another Database with less storage, and copy the data with pg_dump and psql"},
-		"less, as a number":  {`{"storage":{"size":1}}`, "make another Database with less storage, and copy the data with pg_dump and psql"},
+		"a later version":    {`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
+		"an earlier version": {`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
+		"another class":      {`{"storage":{"storageClassName":"fixed"}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
+		"no class":           {`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
+		"less storage":       {`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
+		"a number of bytes":  {`{"storage":{"size":1}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":`+c.patch+`}`)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused with %q, but got %v", c.want, err)
+				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
-	// The same size, in other words.
+	// The same size in another unit is not a change.
 	if _, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"1048576Ki"}}}`); err != nil {
 		t.Error(err)
 	}
 	if writes := refusedWrites(t, namespace); len(writes) > 0 {
-		t.Errorf("the operator's writes were refused: %v", writes)
+		t.Errorf("the API server refused writes of the operator: %v", writes)
 	}
 }
 
-// refusedWrites are writes of the operator that the API server took for wrong.
+// refusedWrites returns the operator's requests in a namespace to which the API server responded with status 400, 403
+// or 422.
 func refusedWrites(t *testing.T, namespace string) (refused []string) {
 	t.Helper()
 	found, err := shared.Requests(func(r cluster.Request) bool {
@@ -198,37 +201,37 @@ func refusedWrites(t *testing.T, namespace string) (refused []string) {
 	return refused
 }
 
-func TestBadDatabasesAreRefusedAndChangeNothing(t *testing.T) {
+func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	long := strings.Repeat("ä", 32) // 64 bytes
 	for name, c := range map[string]struct{ spec, want string }{
-		"no version":                     {`{"storage":{"size":"1Gi"}}`, "spec.version"},
-		"a version that is none":         {`{"version":"9.6","storage":{"size":"1Gi"}}`, "spec.version"},
-		"a version that is a number":     {`{"version":17,"storage":{"size":"1Gi"}}`, "spec.version"},
-		"no storage":                     {`{"version":"17"}`, "spec.storage"},
-		"a size that is none":            {`{"version":"17","storage":{"size":"much"}}`, "spec.storage.size"},
-		"a size of nothing":              {`{"version":"17","storage":{"size":"0"}}`, "must be above 0"},
-		"a size below nothing":           {`{"version":"17","storage":{"size":"-1Gi"}}`, "must be above 0"},
-		"an image with a space":          {`{"version":"17","storage":{"size":"1Gi"},"image":"a b"}`, "spec.image"},
-		"an owner that is reserved":      {`{"version":"17","storage":{"size":"1Gi"},"owner":"postgres"}`, "owner may"},
-		"an owner of PostgreSQL's":       {`{"version":"17","storage":{"size":"1Gi"},"owner":"pg_monitor"}`, "owner may"},
-		"an owner with a NUL":            {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\u0000b"}`, "owner may"},
-		"an owner with a line break":     {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\nb"}`, "owner may"},
-		"an owner that is too long":      {`{"version":"17","storage":{"size":"1Gi"},"owner":"` + long + `"}`, "63 bytes"},
-		"a database that is reserved":    {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"template1"}`, "databaseName may"},
-		"a database that is too long":    {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"` + long + `"}`, "63 bytes"},
-		"a parameter that is ours":       {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"listen_addresses":"*"}}`, "not yours to set"},
-		"the same in capitals":           {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"PORT":"1"}}`, "lower-case"},
-		"the same with a hyphen":         {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"data-directory":"/"}}`, "lower-case"},
-		"a parameter with an argument":   {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"a=b -c c":"d"}}`, "lower-case"},
-		"a parameter with a NUL":         {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"work_mem":"1\u0000"}}`, "spec.parameters"},
-		"a deletion policy that is none": {`{"version":"17","storage":{"size":"1Gi"},"deletionPolicy":"Keep"}`, "spec.deletionPolicy"},
+		"no version":                   {`{"storage":{"size":"1Gi"}}`, "spec.version"},
+		"an unsupported version":       {`{"version":"9.6","storage":{"size":"1Gi"}}`, "spec.version"},
+		"a version that is a number":   {`{"version":17,"storage":{"size":"1Gi"}}`, "spec.version"},
+		"no storage":                   {`{"version":"17"}`, "spec.storage"},
+		"an invalid size":              {`{"version":"17","storage":{"size":"much"}}`, "spec.storage.size"},
+		"a size of zero":               {`{"version":"17","storage":{"size":"0"}}`, "must be above 0"},
+		"a negative size":              {`{"version":"17","storage":{"size":"-1Gi"}}`, "must be above 0"},
+		"an image with a space":        {`{"version":"17","storage":{"size":"1Gi"},"image":"a b"}`, "spec.image"},
+		"a reserved owner":             {`{"version":"17","storage":{"size":"1Gi"},"owner":"postgres"}`, "owner may"},
+		"a predefined role as owner":   {`{"version":"17","storage":{"size":"1Gi"},"owner":"pg_monitor"}`, "owner may"},
+		"an owner with a NUL":          {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\u0000b"}`, "owner may"},
+		"an owner with a line break":   {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\nb"}`, "owner may"},
+		"an owner that is too long":    {`{"version":"17","storage":{"size":"1Gi"},"owner":"` + long + `"}`, "63 bytes"},
+		"a reserved database":          {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"template1"}`, "databaseName may"},
+		"a database that is too long":  {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"` + long + `"}`, "63 bytes"},
+		"a parameter of the operator":  {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"listen_addresses":"*"}}`, "cannot be set"},
+		"a parameter in capitals":      {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"PORT":"1"}}`, "lower-case"},
+		"a parameter with a hyphen":    {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"data-directory":"/"}}`, "lower-case"},
+		"a parameter with an argument": {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"a=b -c c":"d"}}`, "lower-case"},
+		"a parameter with a NUL":       {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"work_mem":"1\u0000"}}`, "spec.parameters"},
+		"an unknown deletion policy":   {`{"version":"17","storage":{"size":"1Gi"},"deletionPolicy":"Keep"}`, "spec.deletionPolicy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := shared.Kubectl(t.Context(), `{"apiVersion":"windlass.dev/v1alpha1","kind":"Database","metadata":{"name":"bad"},"spec":`+c.spec+`}`, "create", "-n", namespace, "-f", "-")
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused with a word on %q, but got %v", c.want, err)
+				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
@@ -238,13 +241,13 @@ func TestBadDatabasesAreRefusedAndChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := shared.Kubectl(t.Context(), string(text), "create", "-n", namespace, "-f", "-"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("wanted the name %s refused with %q, but got %v", name, want, err)
+			t.Errorf("creating Database %s: got %v, want an error with %q", name, err, want)
 		}
 	}
 	if made := requests(t, namespace); len(made) > 0 {
-		t.Errorf("something was made: %v", made)
+		t.Errorf("the controller sent requests for refused Databases: %v", made)
 	}
-	// The longest name there may be, and the longest of all else.
+	// The longest names of the Database, its owner and its database are valid.
 	spec := world.SmallestDatabase()
 	spec.Owner, spec.DatabaseName = strings.Repeat("o", 63), strings.Repeat("d", 63)
 	longest := strings.Repeat("a", 52)
@@ -252,14 +255,14 @@ func TestBadDatabasesAreRefusedAndChangeNothing(t *testing.T) {
 	shared.DatabaseIn(t, namespace, longest, v1alpha1.DatabaseReady)
 }
 
-func TestAnAppWaitsForItsDatabase(t *testing.T) {
+func TestAppWaitsForDatabase(t *testing.T) {
 	t.Parallel()
 	namespace, spec := shared.NewNamespace(t), smallest()
 	spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "shop"}
 	shared.CreateApp(t, namespace, "storefront", spec)
 	waiting := shared.AppReason(t, namespace, "storefront", "DependencyMissing")
 	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); !strings.Contains(ready.Message, "Secret shop-credentials") {
-		t.Errorf("it says %q", ready.Message)
+		t.Errorf("the message is %q, want a message with Secret shop-credentials", ready.Message)
 	}
 	shared.CreateDatabase(t, namespace, "shop", world.SmallestDatabase())
 	shared.AppIn(t, namespace, "storefront", v1alpha1.AppReady)
@@ -270,13 +273,13 @@ func TestAnAppWaitsForItsDatabase(t *testing.T) {
 	keys := shared.Credentials(t, namespace, "shop").Data
 	for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
 		if from := variable.ValueFrom.SecretKeyRef; from.Name != "shop-credentials" || len(keys[from.Key]) == 0 {
-			t.Errorf("%s is of key %s in Secret %s", variable.Name, from.Key, from.Name)
+			t.Errorf("variable %s uses the key %s of Secret %s", variable.Name, from.Key, from.Name)
 		}
 	}
-	// Another password replaces the Pods of both.
+	// A new password replaces the Pods of the App and of the Database.
 	digest, database := podDigest(t, namespace, "storefront"), passwordDigest(t, namespace)
 	patchSecret(t, namespace, "shop-credentials", `{"stringData":{"password":"changed"}}`)
-	world.Eventually(t, "the Pods of both to be replaced", func(context.Context) (bool, error) {
+	world.Eventually(t, "the Pods of the App and of the Database to be replaced", func(context.Context) (bool, error) {
 		return podDigest(t, namespace, "storefront") != digest && passwordDigest(t, namespace) != database, nil
 	})
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)

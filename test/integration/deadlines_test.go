@@ -19,7 +19,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// patch changes the spec of an At.
+// patch merges JSON into the spec of an At.
 func patch(t *testing.T, namespace, name, spec string) {
 	t.Helper()
 	_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
@@ -28,20 +28,20 @@ func patch(t *testing.T, namespace, name, spec string) {
 	}
 }
 
-// podGone waits until there is no Pod of that name.
+// podGone waits until a Pod no longer exists.
 func podGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	world.Eventually(t, "Pod "+name+" to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "Pod "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 }
 
-// newPod waits for a Pod that is not the one with the given UID, and runs.
+// newPod waits until a Pod exists whose UID is not the given one and whose phase is not Pending, and returns the Pod.
 func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	world.Eventually(t, "Pod "+name, func(ctx context.Context) (_ bool, err error) {
+	world.Eventually(t, "a new Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
 		pod, err = shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -51,13 +51,13 @@ func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
 	return pod
 }
 
-func TestAnEditedScheduleTakesEffectAtOnce(t *testing.T) {
+func TestAtFollowsEditedSchedule(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "earlier", "echo Hello", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
 	at := shared.InPhase(t, namespace, "earlier", v1.AtPending)
 	if got := at.Status.ScheduledTime.UTC().Year(); got != 2099 {
-		t.Errorf("scheduledTime is in %d, wanted 2099", got)
+		t.Errorf("scheduledTime is in %d, want 2099", got)
 	}
 	patch(t, namespace, "earlier", `{"schedule":"2020-01-01T01:00:00+01:00"}`)
 	shared.InPhase(t, namespace, "earlier", v1.AtDone)
@@ -69,44 +69,44 @@ func TestAnEditedScheduleTakesEffectAtOnce(t *testing.T) {
 	shared.InPhase(t, namespace, "later", v1.AtPending)
 }
 
-func TestASuspendedAtWaitsUntilItIsResumed(t *testing.T) {
+func TestSuspendedAtWaitsUntilResumed(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	yes := true
 	shared.Create(t, namespace, "held", "echo Hello", func(at *v1.At) { at.Spec.Suspend = &yes })
 	at := shared.InPhase(t, namespace, "held", v1.AtPending)
 	if ready := meta.FindStatusCondition(at.Status.Conditions, "Ready"); ready == nil || ready.Reason != "Suspended" {
-		t.Errorf("Ready is %v, wanted the reason Suspended", ready)
+		t.Errorf("Ready is %v, want the reason Suspended", ready)
 	}
 	patch(t, namespace, "held", `{"suspend":false}`)
 	shared.InPhase(t, namespace, "held", v1.AtDone)
 }
 
-func TestAMissedStartIsNotMadeUpFor(t *testing.T) {
+func TestAtFailsAfterStartingDeadline(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	limit := int64(60)
 	shared.Create(t, namespace, "missed", "echo Hello", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &limit })
 	at := shared.InPhase(t, namespace, "missed", v1.AtDone)
 	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
-		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
+		t.Errorf("the reason of condition Failed is %q, want DeadlineExceeded", got)
 	}
 	podGone(t, namespace, "missed-pod")
 }
 
-func TestACommandThatTakesTooLongIsEnded(t *testing.T) {
+func TestAtFailsAfterActiveDeadline(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	limit := int64(2)
 	shared.Create(t, namespace, "slow", "sleep infinity", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &limit })
 	at := shared.InPhase(t, namespace, "slow", v1.AtDone)
 	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
-		t.Errorf("it failed because of %q, wanted DeadlineExceeded", got)
+		t.Errorf("the reason of condition Failed is %q, want DeadlineExceeded", got)
 	}
 	podGone(t, namespace, "slow-pod")
 }
 
-func TestAFailedCommandIsTriedAgainAsOftenAsSaid(t *testing.T) {
+func TestAtRetriesFailedCommandUpToBackoffLimit(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	once := int32(1)
@@ -115,24 +115,24 @@ func TestAFailedCommandIsTriedAgainAsOftenAsSaid(t *testing.T) {
 	newPod(t, namespace, "stubborn-pod", first.UID)
 	at := shared.InPhase(t, namespace, "stubborn", v1.AtDone)
 	if at.Status.Failed != 2 || world.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
-		t.Errorf("%d tries failed because of %q, wanted 2 because of BackoffLimitExceeded", at.Status.Failed, world.Reason(at, v1.AtFailed))
+		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed, world.Reason(at, v1.AtFailed))
 	}
 }
 
-func TestAFinishedAtGoesWhenItsTimeIsOver(t *testing.T) {
+func TestFinishedAtIsDeletedAfterTTL(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	ttl := int32(1)
 	shared.Create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
 	newPod(t, namespace, "brief-pod", "")
-	world.Eventually(t, "the At to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 	podGone(t, namespace, "brief-pod")
 }
 
-func TestAPodThatIsLostIsMadeAgain(t *testing.T) {
+func TestAtRecreatesLostPod(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "lost", "sleep 2", nil)
@@ -143,11 +143,11 @@ func TestAPodThatIsLostIsMadeAgain(t *testing.T) {
 	newPod(t, namespace, "lost-pod", first.UID)
 	at := shared.InPhase(t, namespace, "lost", v1.AtDone)
 	if at.Status.Failed != 0 || world.Reason(at, v1.AtFailed) != "" {
-		t.Errorf("the lost Pod counted as a failure: %v", at.Status)
+		t.Errorf("the lost Pod counts as a failure: %v", at.Status)
 	}
 }
 
-func TestThePodGoesWithItsAt(t *testing.T) {
+func TestPodIsDeletedWithItsAt(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestThePodGoesWithItsAt(t *testing.T) {
 	}
 }
 
-func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestAtKeepsForeignPodWithItsPodName(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	pods := shared.Kube.CoreV1().Pods(namespace)
@@ -179,34 +179,34 @@ func TestAPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "taken-pod"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs"}}},
 	}, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("creating the Pod of somebody else: %v", err)
+		t.Fatalf("creating the foreign Pod: %v", err)
 	}
 	theirs := newPod(t, namespace, "taken-pod", "")
 	shared.Create(t, namespace, "taken", "echo Hello", nil)
-	world.Eventually(t, "NameConflict", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "condition Stalled with reason NameConflict", func(ctx context.Context) (bool, error) {
 		at, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
 		stalled := meta.FindStatusCondition(at.Status.Conditions, "Stalled")
 		return stalled != nil && stalled.Reason == "NameConflict", err
 	})
 	still, err := pods.Get(t.Context(), "taken-pod", metav1.GetOptions{})
 	if err != nil || still.UID != theirs.UID || still.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("the Pod was touched: %v, %v", still, err)
+		t.Errorf("the foreign Pod was changed: %v, %v", still, err)
 	}
 	if err := pods.Delete(t.Context(), "taken-pod", metav1.DeleteOptions{}); err != nil {
-		t.Fatalf("deleting the Pod of somebody else: %v", err)
+		t.Fatalf("deleting the foreign Pod: %v", err)
 	}
-	shared.InPhase(t, namespace, "taken", v1.AtDone) // it goes on by itself
+	shared.InPhase(t, namespace, "taken", v1.AtDone) // without a change of the At
 }
 
-func TestAPodGetsItsLabelsBack(t *testing.T) {
+func TestAtRestoresPodLabels(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "bare", "sleep infinity", nil)
 	first := newPod(t, namespace, "bare-pod", "")
 	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatalf("taking the labels away: %v", err)
+		t.Fatalf("removing the labels: %v", err)
 	}
-	world.Eventually(t, "the labels of the Pod", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the Pod to have its labels again", func(ctx context.Context) (bool, error) {
 		pod, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, first.Name, metav1.GetOptions{})
 		return err == nil && pod.UID == first.UID && maps.Equal(pod.Labels, first.Labels), err
 	})

@@ -20,30 +20,31 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestDriftIsPutRightInOneWrite changes every field that the operator sets, on every
-// child, one at a time, keys of lists too, and removes and repeats every list item.
-func TestDriftIsPutRightInOneWrite(t *testing.T) {
+// TestReconcileCorrectsEachDriftInOneWrite changes every field that the operator sets in every child, one at a time,
+// including the keys of list items. It leaves out fields that users may change. It also removes and repeats every list
+// item.
+func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
 		namespace, client := shared.NewNamespace(t), dynamicClient(t)
-		makeEverything(t, o, shared, namespace)
-		patches := func() int { // one that comes after somebody else's write is refused, and sent again
-			return len(lines(t, shared.Cluster, func(r cluster.Request) bool {
+		createEverything(t, o, shared, namespace)
+		patches := func() int { // only successful patches: after a conflict, the operator sends a patch again
+			return len(controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
 				return r.ObjectRef.Namespace == namespace && r.Verb == "patch" && r.ResponseStatus.Code < 300 &&
-					slices.ContainsFunc(o.childTypes(), func(c childType) bool { return c.Resource == r.ObjectRef.Resource })
+					slices.ContainsFunc(o.children, func(c childType) bool { return c.Resource == r.ObjectRef.Resource })
 			}))
 		}
 		fields, refused, more, first := 0, 0, 0, patches()
-		for _, c := range o.childTypes() {
+		for _, c := range o.children {
 			before := c.get(t, client, namespace)
 			paths := wantedFields(t, before)
 			disturb := func(paths [][]any, how disturbance) {
 				for _, path := range paths {
 					if changeField(t, client, c, before, path, how) {
 						fields++
-						putRight(t, client, c, before, path)
+						waitCorrected(t, client, c, before, path)
 						more += alsoWritten(path)
 						if alsoWritten(path) > 0 {
-							world.Eventually(t, "the children that follow to be put right", func(context.Context) (bool, error) {
+							world.Eventually(t, "the dependent children to be corrected", func(context.Context) (bool, error) {
 								return patches()-first >= fields+more, nil
 							})
 						}
@@ -59,18 +60,18 @@ func TestDriftIsPutRightInOneWrite(t *testing.T) {
 			disturb(itemsIn(paths), repeat)
 		}
 		if fields < 2*refused || fields < 10 {
-			t.Errorf("only %d fields could be changed", fields)
+			t.Errorf("only %d fields could be changed; the API server refused or reverted %d changes", fields, refused)
 		}
 		if got := patches() - first; got != fields+more {
-			t.Errorf("%d changes took %d writes, want %d", fields, got, fields+more)
+			t.Errorf("the operator corrected %d changes with %d writes, want %d", fields, got, fields+more)
 		}
-		t.Logf("%d fields and list items of the children of kind %s were disturbed and put right in one write each; %d times the API server refused that", fields, o.name(), refused)
+		t.Logf("%d fields and list items of the children of kind %s were changed and corrected; the API server refused or reverted %d changes", fields, o.name, refused)
 	})
 }
 
-// alsoWritten is how many writes to other children follow from a change of a field: Service and
-// disruption budget select by a label of the Pods. While Pods may be without it, as after a
-// rollback, both select without it, and then by it again.
+// alsoWritten returns the number of writes to other children that a change of a field causes. Service and
+// PodDisruptionBudget select Pods by a label. While a Pod may lack the label, as after a rollback, the operator
+// removes the label from both selectors, and adds it again later.
 func alsoWritten(path []any) int {
 	if fmt.Sprint(path) == "[spec template metadata labels windlass.dev/app]" {
 		return 4
@@ -78,21 +79,21 @@ func alsoWritten(path []any) int {
 	return 0
 }
 
-// wantedFields are the paths of all values in a child's record, and of its data.
+// wantedFields returns the paths of all scalars in the record of a child, without names and owner references. If the
+// record has no data or no spec, it uses the data or spec of the child instead.
 func wantedFields(t *testing.T, object *unstructured.Unstructured) [][]any {
 	t.Helper()
 	var record map[string]any
 	if err := json.Unmarshal([]byte(object.GetAnnotations()[recordAnnotation]), &record); err != nil {
 		t.Fatalf("reading the record: %v", err)
 	}
-	for _, field := range []string{"data", "spec"} { // which are not in all records
+	for _, field := range []string{"data", "spec"} { // not all records contain these fields
 		if whole, ok := object.Object[field]; ok && record[field] == nil {
 			record[field] = whole
 		}
 	}
 	metadata := record["metadata"].(map[string]any)
-	// A name is no field to change, and whoever changes the owner says that the object
-	// is somebody else's.
+	// Names cannot be changed, and an object with another owner is a foreign object.
 	for _, name := range []string{"name", "namespace", "ownerReferences"} {
 		delete(metadata, name)
 	}
@@ -116,7 +117,7 @@ func wantedFields(t *testing.T, object *unstructured.Unstructured) [][]any {
 	return paths
 }
 
-// itemsIn are the paths of the list items on the way to fields.
+// itemsIn returns the path of each list item that contains one of the fields.
 func itemsIn(fields [][]any) (items [][]any) {
 	known := map[string]bool{}
 	for _, path := range fields {
@@ -130,8 +131,8 @@ func itemsIn(fields [][]any) (items [][]any) {
 	return items
 }
 
-// changeField disturbs one field of a child, as somebody else. It is false if the API
-// server does not allow that, or undoes it.
+// changeField changes one field of a child as another client. It returns false if the API server refuses
+// or reverts the change.
 func changeField(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any, how disturbance) bool {
 	t.Helper()
 	for {
@@ -148,14 +149,14 @@ func changeField(t *testing.T, client dynamic.Interface, c childType, before *un
 		case err != nil:
 			t.Fatalf("changing %v of %s: %v", path, c.Resource, err)
 		}
-		return !cmp.Equal(asWritten(before), asWritten(changed)) // an alias may have no say
+		return !cmp.Equal(asWritten(before), asWritten(changed)) // the API server may ignore a change of a field that is an alias of another field
 	}
 }
 
-// disturbance changes what holds a field or an item.
+// disturbance changes the field or list item at a key or index of holder, and returns the changed holder.
 type disturbance func(holder, at any) any
 
-// change gives a value another of its type.
+// change replaces a value with another value of the same type.
 func change(holder, at any) any {
 	switch holder := holder.(type) {
 	case map[string]any:
@@ -166,13 +167,16 @@ func change(holder, at any) any {
 	return holder
 }
 
+// remove removes a list item.
 func remove(holder, at any) any { return slices.Delete(holder.([]any), at.(int), at.(int)+1) }
 
+// repeat appends a copy of a list item.
 func repeat(holder, at any) any {
 	return append(holder.([]any), runtime.DeepCopyJSONValue(holder.([]any)[at.(int)]))
 }
 
-// alter has something happen at a path.
+// alter applies a disturbance at a path, and returns the altered value. In the data of a Secret, it adds otherData
+// instead. ok is false if the path does not exist.
 func alter(value any, path []any, how disturbance) (altered any, ok bool) {
 	switch at := value.(type) {
 	case map[string]any:
@@ -205,15 +209,16 @@ func alter(value any, path []any, how disturbance) (altered any, ok bool) {
 	}
 }
 
-// otherData goes before data in base64.
+// otherData is a prefix of base64 data that changes the decoded data and keeps it valid.
 const otherData = "eHh4"
 
-// others are values that mean something else and are as valid.
+// others maps names of fields to a second valid value.
 var others = map[string]any{
 	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else", "apiVersion": "extensions/v1",
 	"targetPort": int64(1234), "host": "else.example.com", "maxUnavailable": int64(2), "key": "else",
 }
 
+// another returns a different value of the same type for a field.
 func another(key string, value any) any {
 	if other, ok := others[key]; ok && other != value {
 		return other
@@ -232,11 +237,11 @@ func another(key string, value any) any {
 	}
 }
 
-// putRight waits until a child is as before, and counts what that took.
-func putRight(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any) {
+// waitCorrected waits until a child equals before. path is the path of the changed field.
+func waitCorrected(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any) {
 	t.Helper()
 	var diff string
-	world.Eventually(t, fmt.Sprintf("%v of %s to be put right", path, c.Resource), func(context.Context) (bool, error) {
+	world.Eventually(t, fmt.Sprintf("%v of %s to be corrected", path, c.Resource), func(context.Context) (bool, error) {
 		diff = cmp.Diff(asWritten(before), asWritten(c.get(t, client, before.GetNamespace())))
 		return diff == "", nil
 	})

@@ -18,9 +18,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestTheMemcachedExampleRunsAsItsReadmeSays runs the operator in examples/memcached, with the rights in
+// TestMemcachedExampleBehavesAsDocumented runs the operator in examples/memcached, with the rights in
 // its manifests, beside Windlass' own controllers.
-func TestTheMemcachedExampleRunsAsItsReadmeSays(t *testing.T) {
+func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	t.Parallel()
 	root, err := cluster.Root()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestTheMemcachedExampleRunsAsItsReadmeSays(t *testing.T) {
 	kubectl("apply", "-f", filepath.Join(artifacts, "crds"))
 	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"), "--timeout="+world.Patience.String())
 	kubectl("-n", "memcached-operator", "apply", "-f", filepath.Join(artifacts, "operator.yaml"))
-	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator") // it runs out of cluster
+	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator") // the test runs the operator outside of the cluster
 	eventuallyIs := func(want string, args ...string) {
 		t.Helper()
 		var got string
@@ -48,7 +48,7 @@ func TestTheMemcachedExampleRunsAsItsReadmeSays(t *testing.T) {
 			return got == want, nil
 		})
 		if err != nil {
-			t.Fatalf("kubectl %s: wanted %q, got %q", strings.Join(args, " "), want, got)
+			t.Fatalf("kubectl %s: got %q, want %q", strings.Join(args, " "), got, want)
 		}
 	}
 	awaitRight(t, "list", "memcacheds.cache.example.com", "--all-namespaces")
@@ -95,20 +95,22 @@ func TestTheMemcachedExampleRunsAsItsReadmeSays(t *testing.T) {
 	}
 }
 
-// awaitRight waits until the API server grants the operator a right: it observes new bindings some time later.
+// awaitRight waits until the API server grants the operator a right: the API server observes a new binding with a
+// delay.
 func awaitRight(t *testing.T, right ...string) {
 	t.Helper()
 	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"}, right...)
 	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, world.Patience, true, func(ctx context.Context) (bool, error) {
-		answer, _ := shared.Kubectl(ctx, "", args...) // which fails if the answer is no
-		return answer == "yes\n", nil
+		output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
+		return output == "yes\n", nil
 	})
 	if err != nil {
 		t.Fatalf("waiting for the right to %s: %v", strings.Join(right, " "), err)
 	}
 }
 
-// startExample starts the operator in examples/memcached, and stops it at the end of the test.
+// startExample starts the operator in examples/memcached, and returns its log. The operator stops at the end of the
+// test.
 func startExample(t *testing.T, root string) *place.Log {
 	t.Helper()
 	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), "memcached-operator", "memcached-operator")

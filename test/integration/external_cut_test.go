@@ -16,11 +16,11 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// scenario is something that the controller does on a server.
+// scenario is an operation of the controller on a server.
 type scenario struct {
-	// begin brings about what it begins with, uncut.
+	// begin establishes the initial state, without a cut of the connection.
 	begin func(t *testing.T, e *external)
-	// act has the controller do it, and end returns when it is done.
+	// act starts the operation, and end returns when the controller has finished it.
 	act, end func(t *testing.T, e *external)
 }
 
@@ -35,12 +35,12 @@ var scenarios = map[string]scenario{
 			e.createWithExtensions(t)
 			e.ready(t)
 			e.pause(t, "true")
-			e.do(t, e.spec().DatabaseName, "DROP EXTENSION pgcrypto; DROP EXTENSION pageinspect; GRANT ALL ON DATABASE @database TO PUBLIC; "+
-				"COMMENT ON DATABASE @database IS NULL; ALTER ROLE @owner CREATEDB PASSWORD 'theirs'") // all at once
+			e.exec(t, e.spec().DatabaseName, "DROP EXTENSION pgcrypto; DROP EXTENSION pageinspect; GRANT ALL ON DATABASE @database TO PUBLIC; "+
+				"COMMENT ON DATABASE @database IS NULL; ALTER ROLE @owner CREATEDB PASSWORD 'theirs'") // one string, so that all statements run in one transaction
 		},
 		act: func(t *testing.T, e *external) { e.pause(t, "false") },
 		end: func(t *testing.T, e *external) {
-			world.Eventually(t, "all to be put right", func(ctx context.Context) (bool, error) {
+			world.Eventually(t, "the drift on the server to be corrected", func(ctx context.Context) (bool, error) {
 				conn, err := e.connect(ctx, t)
 				if err != nil {
 					return false, nil
@@ -53,11 +53,11 @@ var scenarios = map[string]scenario{
 	"delete": {
 		begin: func(t *testing.T, e *external) { e.createWithExtensions(t); e.ready(t) },
 		act:   func(t *testing.T, e *external) { e.delete(t) },
-		end:   func(t *testing.T, e *external) { e.gone(t) },
+		end:   func(t *testing.T, e *external) { e.waitDeleted(t) },
 	},
 }
 
-// pause has the controller leave the ExternalDatabase alone, or go on.
+// pause sets the annotation windlass.dev/paused of the ExternalDatabase.
 func (e *external) pause(t *testing.T, paused string) {
 	t.Helper()
 	e.update(t, func(db *v1alpha1.ExternalDatabase) {
@@ -65,6 +65,7 @@ func (e *external) pause(t *testing.T, paused string) {
 	})
 }
 
+// createWithExtensions creates the ExternalDatabase with two extensions.
 func (e *external) createWithExtensions(t *testing.T) {
 	t.Helper()
 	e.create(t, func(s *v1alpha1.ExternalDatabaseSpec) {
@@ -72,12 +73,12 @@ func (e *external) createWithExtensions(t *testing.T) {
 	})
 }
 
-// state is all that matters of role and database, without what differs from one to
-// another.
+// state returns the properties of the role and the database, without the parts that differ between two
+// ExternalDatabases with equal specs.
 func (e *external) state(t *testing.T) map[string]string {
 	t.Helper()
 	state := map[string]string{
-		"there": e.ask(t, "postgres", "select (select count(*) from pg_database where datname = 'database') || ' ' || (select count(*) from pg_roles where rolname = 'owner')"),
+		"there": e.query(t, "postgres", "select (select count(*) from pg_database where datname = 'database') || ' ' || (select count(*) from pg_roles where rolname = 'owner')"),
 	}
 	if state["there"] != "1 1" {
 		return state
@@ -92,21 +93,21 @@ func (e *external) state(t *testing.T) map[string]string {
 		"extensions":    "select string_agg(extname, ' ' order by extname) from pg_extension",
 		"their schemas": "select string_agg(distinct extnamespace::regnamespace::text, ' ') from pg_extension",
 	} {
-		state[what] = e.ask(t, e.spec().DatabaseName, sql)
+		state[what] = e.query(t, e.spec().DatabaseName, sql)
 	}
 	return state
 }
 
-// TestACutAnywhereLeavesNothingWrong cuts the connection before and after each login and
-// statement of each scenario, once in each run. Every run ends as one without a cut.
-func TestACutAnywhereLeavesNothingWrong(t *testing.T) {
+// TestExternalDatabaseRecoversFromEveryConnectionCut runs each scenario several times. Each run has one cut of the
+// connection, before or after one login or statement. The final state must equal the state after a run without a cut.
+func TestExternalDatabaseRecoversFromEveryConnectionCut(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want, asked := s.run(t, "", 0, "")
+			want, statements := s.run(t, "", 0, "")
 			seen := map[string]int{}
-			for _, statement := range asked {
+			for _, statement := range statements {
 				what := beginning(statement)
 				n := seen[what]
 				seen[what]++
@@ -115,53 +116,54 @@ func TestACutAnywhereLeavesNothingWrong(t *testing.T) {
 						t.Parallel()
 						got, _ := s.run(t, what, n, cut)
 						if diff := cmp.Diff(want, got); diff != "" {
-							t.Errorf("it ends otherwise (-wanted +got):\n%s", diff)
+							t.Errorf("the final state (-want +got):\n%s", diff)
 						}
 					})
 				}
 			}
-			t.Logf("cut before and after each of %v", seen)
+			t.Logf("the connection was cut before and after each of %v", seen)
 		})
 	}
 }
 
-// beginning is the first two words of a statement.
+// beginning returns the first two words of a statement.
 func beginning(statement string) string {
 	words := strings.SplitN(statement, " ", 3)
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-// run does the scenario, with a cut unless that is empty, and returns the state at its
-// end, and what was asked for.
-func (s scenario) run(t *testing.T, what string, n int, cut postgres.Cut) (state map[string]string, asked []string) {
+// run runs the scenario. Unless cut is empty, it cuts the connection at a login or statement with the prefix what,
+// after n logins or statements with this prefix have passed. It returns the final state, and the logins and statements
+// of the operation.
+func (s scenario) run(t *testing.T, what string, n int, cut postgres.Cut) (state map[string]string, statements []string) {
 	t.Helper()
-	server := outside(t)
+	server := sharedServer(t)
 	proxy := postgres.NewProxy(t, server.Address())
-	e := newExternal(t, server, by(proxy, server))
+	e := newExternal(t, server, throughProxy(proxy, server))
 	s.begin(t, e)
-	before := len(proxy.Asked())
+	before := len(proxy.Statements())
 	if cut != "" {
 		proxy.CutAt(what, n, cut)
 	}
 	s.act(t, e)
 	s.end(t, e)
-	asked = proxy.Asked()[before:]
-	// A pass that was under way before may have made for more of what is asked for.
+	statements = proxy.Statements()[before:]
+	// The run without a cut may have had more reconciles than this run. Cause reconciles until the proxy makes the cut.
 	isQuery := what == postgres.Login || strings.HasPrefix(what, "select")
 	for cut != "" && !proxy.WasCut() && isQuery && e.exists(t) {
 		e.touch(t)
 		s.end(t, e)
 	}
 	if cut != "" && !proxy.WasCut() && n == 0 {
-		t.Errorf("%s was not asked for", what)
+		t.Errorf("the controller sent no statement %s", what)
 	}
 	if e.exists(t) {
-		e.works(t)
+		e.wantOwnerLogin(t)
 	}
-	return e.state(t), asked
+	return e.state(t), statements
 }
 
-// exists tells whether the ExternalDatabase is there.
+// exists reports whether the ExternalDatabase exists.
 func (e *external) exists(t *testing.T) bool {
 	t.Helper()
 	list, err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).List(t.Context(), metav1.ListOptions{})

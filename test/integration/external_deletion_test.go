@@ -14,13 +14,14 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
+// deleteExternal deletes an ExternalDatabase, and waits until it no longer exists.
 func deleteExternal(t *testing.T, namespace, name string) {
 	t.Helper()
 	objects := shared.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 	if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, name+" to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		return err == nil && len(list.Items) == 0, err
 	})
@@ -31,35 +32,35 @@ func (e *external) setPolicy(t *testing.T, policy v1alpha1.DeletionPolicy) {
 	e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = policy })
 }
 
-func TestWhatDeletionPolicySaysAtTheLastMomentCounts(t *testing.T) {
+func TestExternalDatabaseDeletionFollowsLatestPolicy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		made, last v1alpha1.DeletionPolicy
-		left       string
+		first, last v1alpha1.DeletionPolicy
+		left        string
 	}{
-		"Retain":            {v1alpha1.DeletionRetain, "", "2"},
-		"Delete":            {v1alpha1.DeletionDelete, "", "0"},
-		"Retain, to Delete": {v1alpha1.DeletionRetain, v1alpha1.DeletionDelete, "0"},
-		"Delete, to Retain": {v1alpha1.DeletionDelete, v1alpha1.DeletionRetain, "2"},
+		"Retain":              {v1alpha1.DeletionRetain, "", "2"},
+		"Delete":              {v1alpha1.DeletionDelete, "", "0"},
+		"Retain, then Delete": {v1alpha1.DeletionRetain, v1alpha1.DeletionDelete, "0"},
+		"Delete, then Retain": {v1alpha1.DeletionDelete, v1alpha1.DeletionRetain, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newExternal(t, outside(t), nil)
-			e.create(t, func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = c.made })
+			e := newExternal(t, sharedServer(t), nil)
+			e.create(t, func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = c.first })
 			e.ready(t)
 			if c.last != "" {
 				e.setPolicy(t, c.last)
 			}
 			e.delete(t)
-			e.gone(t)
-			e.left(t, c.left)
+			e.waitDeleted(t)
+			e.wantLeft(t, c.left)
 		})
 	}
 }
 
-func TestDeletionWithOpenConnections(t *testing.T) {
+func TestExternalDatabaseDeletionEndsOpenConnections(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
 	conn, err := e.connect(t.Context(), t)
@@ -71,20 +72,20 @@ func TestDeletionWithOpenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.delete(t)
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }
 
-// TestDeletionWithoutTheConnectionSecret is of a controller that has not read the Secret
-// before: one that has goes on with what it read.
-func TestDeletionWithoutTheConnectionSecret(t *testing.T) {
+// TestExternalDatabaseDeletionWaitsForConnectionSecret restarts the controller, because a controller that has read the
+// Secret continues with the data that it has read.
+func TestExternalDatabaseDeletionWaitsForConnectionSecret(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	first := place.Launch(t, p.Cluster)
-	namespace, server := p.NewNamespace(t), outside(t)
+	namespace, server := p.NewNamespace(t), sharedServer(t)
 	e := &external{namespace: namespace, server: server}
 	createConnection(t, p, namespace, "server", connectionTo(server))
-	for _, name := range []string{"waits", "let-go"} {
+	for _, name := range []string{"waits", "retained"} {
 		spec := e.spec()
 		spec.DatabaseName, spec.Owner = name+spec.DatabaseName, name+spec.Owner
 		p.CreateExternalDatabase(t, namespace, name, spec)
@@ -102,66 +103,67 @@ func TestDeletionWithoutTheConnectionSecret(t *testing.T) {
 	defer second.Terminate()
 	gone := func(name string) {
 		t.Helper()
-		world.Eventually(t, name+" to be gone", func(ctx context.Context) (bool, error) {
+		world.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 			list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 			return err == nil && len(list.Items) == 0, err
 		})
 	}
-	for _, name := range []string{"waits", "let-go"} {
+	for _, name := range []string{"waits", "retained"} {
 		db := p.ExternalDatabaseReason(t, namespace, name, "DependencyMissing")
-		if want := "make it again, or set deletionPolicy to Retain"; !containsAll(message(db), want, "Secret server") {
-			t.Errorf("it is not said what to do: %s", message(db))
+		if want := "Create the Secret again, or set deletionPolicy to Retain"; !containsAll(message(db), want, "Secret server") {
+			t.Errorf("the message does not say what to do: %s", message(db))
 		}
 	}
-	p.UpdateExternalDatabase(t, namespace, "let-go", func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
-	gone("let-go")
+	p.UpdateExternalDatabase(t, namespace, "retained", func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
+	gone("retained")
 	createConnection(t, p, namespace, "server", connectionTo(server))
 	gone("waits")
-	for name, want := range map[string]string{"waits": "0", "let-go": "1"} {
-		if got := e.ask(t, "postgres", "select count(*) from pg_database where datname = '"+name+e.spec().DatabaseName+"'"); got != want {
-			t.Errorf("of %s %s databases are left, not %s", name, got, want)
+	for name, want := range map[string]string{"waits": "0", "retained": "1"} {
+		if got := e.query(t, "postgres", "select count(*) from pg_database where datname = '"+name+e.spec().DatabaseName+"'"); got != want {
+			t.Errorf("ExternalDatabase %s leaves %s databases, want %s", name, got, want)
 		}
 	}
 }
 
-func TestDeletionWithTheServerAway(t *testing.T) {
+func TestExternalDatabaseDeletionWaitsForServer(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, ownOutside(t), nil)
+	e := newExternal(t, ownServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
-	e.says(t, "ServerUnreachable", false, "Connecting by Secret server: ", "deletionPolicy Retain would leave them")
+	e.wantMessage(t, "ServerUnreachable", false, "The connection to the server in Secret server failed: ", "(to keep them, set deletionPolicy to Retain)")
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }
 
-func TestDeletionWithTheServerAwayCanBeLetGo(t *testing.T) {
+func TestRetainEndsExternalDatabaseDeletionWithoutServer(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, ownOutside(t), nil)
+	e := newExternal(t, ownServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
 	e.reason(t, "ServerUnreachable")
 	e.setPolicy(t, v1alpha1.DeletionRetain)
-	e.gone(t)
+	e.waitDeleted(t)
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.left(t, "2")
+	e.wantLeft(t, "2")
 }
 
-// TestDeletionOfTheNamespace takes the connection Secret along, before or after.
-func TestDeletionOfTheNamespace(t *testing.T) {
+// TestNamespaceDeletionDropsExternalDatabases deletes a namespace. The namespace controller deletes the
+// ExternalDatabases and their connection Secret in any order.
+func TestNamespaceDeletionDropsExternalDatabases(t *testing.T) {
 	t.Parallel()
 	for _, number := range []int{1, 1, 1, 12} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			t.Parallel()
-			e := newExternal(t, outside(t), nil)
+			e := newExternal(t, sharedServer(t), nil)
 			e.create(t, nil)
 			e.ready(t)
 			for n := range number - 1 {
@@ -174,30 +176,30 @@ func TestDeletionOfTheNamespace(t *testing.T) {
 			if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			e.gone(t)
-			e.left(t, "0")
-			if got := e.ask(t, "postgres", "select count(*) from pg_database where datname like 'more-%"+e.namespace+"'"); got != "0" {
-				t.Errorf("%s of the others are left", got)
+			e.waitDeleted(t)
+			e.wantLeft(t, "0")
+			if got := e.query(t, "postgres", "select count(*) from pg_database where datname like 'more-%"+e.namespace+"'"); got != "0" {
+				t.Errorf("%s of the other databases are left, want 0", got)
 			}
 		})
 	}
 }
 
-// TestDeletionOfTheNamespaceInTheMiddle holds the first pass up while it makes the role.
-func TestDeletionOfTheNamespaceInTheMiddle(t *testing.T) {
+// TestNamespaceDeletionDuringCreationLeavesNothingOnServer blocks the first reconcile while it creates the role.
+func TestNamespaceDeletionDuringCreationLeavesNothingOnServer(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, ownOutside(t), nil)
+	e := newExternal(t, ownServer(t), nil)
 	conn, err := e.server.Connect(t.Context(), "postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil { // which can be read, but not written
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil { // blocks writes to the table, but no reads
 		t.Fatal(err)
 	}
 	e.create(t, nil)
-	world.Eventually(t, "the role to be on its way", func(context.Context) (bool, error) {
-		return e.ask(t, "postgres", "select count(*) from pg_locks where not granted") == "1", nil
+	world.Eventually(t, "the creation of the role to wait for the lock", func(context.Context) (bool, error) {
+		return e.query(t, "postgres", "select count(*) from pg_locks where not granted") == "1", nil
 	})
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -205,30 +207,30 @@ func TestDeletionOfTheNamespaceInTheMiddle(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }
 
-func TestDeletionWhenNothingWasMade(t *testing.T) {
+func TestPendingExternalDatabaseIsDeleted(t *testing.T) {
 	t.Parallel()
-	e := &external{namespace: shared.NewNamespace(t), server: outside(t)}
+	e := &external{namespace: shared.NewNamespace(t), server: sharedServer(t)}
 	e.create(t, nil) // without a connection Secret
 	e.reason(t, "DependencyMissing")
 	e.delete(t)
-	e.gone(t)
+	e.waitDeleted(t)
 }
 
-func TestOrphansAreLeft(t *testing.T) {
+func TestOrphanDeletionKeepsSecretRoleAndDatabase(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
-	externalDatabases.children[0].seenByGarbageCollection(t, dynamicClient(t), e.namespace)
+	externalDatabases.children[0].waitForGarbageCollector(t, dynamicClient(t), e.namespace)
 	orphan := metav1.DeletePropagationOrphan
 	if err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 		t.Fatal(err)
 	}
-	e.gone(t)
-	e.left(t, "2")
-	e.works(t)
+	e.waitDeleted(t)
+	e.wantLeft(t, "2")
+	e.wantOwnerLogin(t)
 }

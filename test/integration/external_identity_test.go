@@ -9,21 +9,21 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// unchanged fails the test unless what a query gives is the same before and after.
+// unchanged calls do, and fails the test unless a query returns the same value before and after the call.
 func (e *external) unchanged(t *testing.T, database, sql string, do func()) {
 	t.Helper()
-	before := e.ask(t, database, sql)
+	before := e.query(t, database, sql)
 	do()
-	if after := e.ask(t, database, sql); after != before {
-		t.Errorf("%s gave %s, and now gives %s", sql, before, after)
+	if after := e.query(t, database, sql); after != before {
+		t.Errorf("%s returned %s before and returns %s now", sql, before, after)
 	}
 }
 
-// all is what could be changed of a role and a database.
-const all = "select concat_ws(' ', (select concat_ws(' ', oid, rolcanlogin, rolsuper, rolcreatedb, rolpassword, shobj_description(oid, 'pg_authid')) from pg_authid where rolname = 'owner'), " +
+// roleAndDatabase is a query for the properties of the role and the database that the operator could change.
+const roleAndDatabase = "select concat_ws(' ', (select concat_ws(' ', oid, rolcanlogin, rolsuper, rolcreatedb, rolpassword, shobj_description(oid, 'pg_authid')) from pg_authid where rolname = 'owner'), " +
 	"(select concat_ws(' ', oid, datdba, datacl, datallowconn, shobj_description(oid, 'pg_database')) from pg_database where datname = 'database'))"
 
-func TestWhatIsThereBeforehandIsLeftAlone(t *testing.T) {
+func TestExternalDatabaseKeepsExistingRoleAndDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before []string
@@ -31,25 +31,25 @@ func TestWhatIsThereBeforehandIsLeftAlone(t *testing.T) {
 	}{
 		"a role":                    {[]string{"CREATE ROLE @owner LOGIN"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON ROLE", "COMMENT ON DATABASE"}},
 		"a database":                {[]string{"CREATE DATABASE @database"}, []string{"database", "belongs to no ExternalDatabase"}},
-		"both":                      {[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{"role", "belongs to no ExternalDatabase"}},
-		"a role with words of mine": {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase is mine'"}, []string{"belongs to no ExternalDatabase"}},
-		"a role of somebody else's": {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase theirs/cart some-uid'"}, []string{"ExternalDatabase theirs/cart (UID some-uid)"}},
+		"a role and a database":     {[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{"role", "belongs to no ExternalDatabase"}},
+		"a role with another mark":  {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase is mine'"}, []string{"belongs to no ExternalDatabase"}},
+		"a role with a foreign UID": {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase theirs/cart some-uid'"}, []string{"ExternalDatabase theirs/cart (UID some-uid)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newExternal(t, outside(t), nil)
-			e.do(t, "postgres", c.before...)
-			e.unchanged(t, "postgres", all, func() {
+			e := newExternal(t, sharedServer(t), nil)
+			e.exec(t, "postgres", c.before...)
+			e.unchanged(t, "postgres", roleAndDatabase, func() {
 				e.create(t, nil)
-				e.says(t, "NameConflict", true, c.words...)
+				e.wantMessage(t, "NameConflict", true, c.words...)
 				e.delete(t)
-				e.gone(t)
+				e.waitDeleted(t)
 			})
 		})
 	}
 }
 
-func TestTwoExternalDatabasesOfOneNameAreTheFirsts(t *testing.T) {
+func TestSecondExternalDatabaseReportsNameConflict(t *testing.T) {
 	t.Parallel()
 	for name, namespaceOfSecond := range map[string]func(*testing.T, string) string{
 		"in one namespace":  func(_ *testing.T, first string) string { return first },
@@ -57,152 +57,152 @@ func TestTwoExternalDatabasesOfOneNameAreTheFirsts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newExternal(t, outside(t), nil)
+			e := newExternal(t, sharedServer(t), nil)
 			e.create(t, nil)
 			e.ready(t)
 			namespace := namespaceOfSecond(t, e.namespace)
 			if namespace != e.namespace {
 				createConnection(t, shared, namespace, "server", connectionTo(e.server))
 			}
-			e.unchanged(t, "postgres", all, func() {
+			e.unchanged(t, "postgres", roleAndDatabase, func() {
 				shared.CreateExternalDatabase(t, namespace, "second", e.spec())
 				second := shared.ExternalDatabaseReason(t, namespace, "second", "NameConflict")
 				if !strings.Contains(message(second), "ExternalDatabase "+e.namespace+"/shop (UID") {
-					t.Errorf("it is not said whose it is: %s", message(second))
+					t.Errorf("the message does not name the owner: %s", message(second))
 				}
 				deleteExternal(t, namespace, "second")
 			})
-			e.works(t)
+			e.wantOwnerLogin(t)
 		})
 	}
 }
 
-func TestADatabaseThatIsHandedOverIsTaken(t *testing.T) {
+func TestExternalDatabaseAdoptsHandedOverDatabase(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
-	e.do(t, "postgres", "CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner")
-	e.do(t, e.spec().DatabaseName, "CREATE TABLE precious (n int)")
+	e := newExternal(t, sharedServer(t), nil)
+	e.exec(t, "postgres", "CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner")
+	e.exec(t, e.spec().DatabaseName, "CREATE TABLE precious (n int)")
 	e.create(t, nil)
-	said := message(e.reason(t, "NameConflict"))
-	_, sql, ok := strings.Cut(said, "have the server's administrator run: ")
+	text := message(e.reason(t, "NameConflict"))
+	_, sql, ok := strings.Cut(text, "ask the administrator of the server to run: ")
 	if !ok {
-		t.Fatalf("it is not said how to hand it over: %s", said)
+		t.Fatalf("the message does not say how to hand over the database: %s", text)
 	}
-	e.do(t, "postgres", sql)
+	e.exec(t, "postgres", sql)
 	e.touch(t)
 	e.ready(t)
-	e.works(t)
-	if got := e.ask(t, e.spec().DatabaseName, "select count(*) from pg_class where relname = 'precious'"); got != "1" {
-		t.Error("what was there is gone")
+	e.wantOwnerLogin(t)
+	if got := e.query(t, e.spec().DatabaseName, "select count(*) from pg_class where relname = 'precious'"); got != "1" {
+		t.Error("the table that existed before was dropped")
 	}
 }
 
-func TestADatabaseThatIsMadeAgainByOthersIsTheirs(t *testing.T) {
+func TestExternalDatabaseKeepsDatabaseRecreatedByOthers(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
-	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner")
+	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner")
 	theirs := "select concat_ws(' ', oid, datdba, datacl, shobj_description(oid, 'pg_database')) from pg_database where datname = 'database'"
 	e.unchanged(t, "postgres", theirs, func() {
 		e.touch(t)
-		e.says(t, "NameConflict", true, "database", "belongs to no ExternalDatabase")
+		e.wantMessage(t, "NameConflict", true, "database", "belongs to no ExternalDatabase")
 		e.delete(t)
-		e.says(t, "Rejected", true, "deletionPolicy Retain", "cannot be dropped because some objects depend on it") // the role, which owns it
+		e.wantMessage(t, "Rejected", true, "set deletionPolicy to Retain", "cannot be dropped because some objects depend on it") // the role cannot be dropped, because it owns the database
 		e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
-		e.gone(t)
+		e.waitDeleted(t)
 	})
 }
 
-// TestADatabaseWithOurMarkIsNotDeletedIfItIsAnother has somebody restore a dump, marks
-// and all.
-func TestADatabaseWithOurMarkIsNotDeletedIfItIsAnother(t *testing.T) {
+// TestExternalDatabaseKeepsOtherDatabaseWithItsMark replaces the database with another database that has the same
+// mark, as after a restore of a dump.
+func TestExternalDatabaseKeepsOtherDatabaseWithItsMark(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
-	mark := e.ask(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
+	mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
 	e.pause(t, "true")
-	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner", "COMMENT ON DATABASE @database IS '"+mark+"'")
-	e.unchanged(t, "postgres", all, func() {
+	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner", "COMMENT ON DATABASE @database IS '"+mark+"'")
+	e.unchanged(t, "postgres", roleAndDatabase, func() {
 		e.delete(t)
 		e.pause(t, "false")
-		e.says(t, "ServerReplaced", true, "another one than before")
+		e.wantMessage(t, "ServerReplaced", true, "but was replaced")
 		e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
-		e.gone(t)
+		e.waitDeleted(t)
 	})
 }
 
-func TestADatabaseThatIsDroppedIsNotMadeAgainUnasked(t *testing.T) {
+func TestDroppedDatabaseIsRecreatedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	before := e.ready(t).Status.ExternalID
-	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
+	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 	e.touch(t)
-	e.says(t, "DatabaseGone", true, "restore it under its name", "windlass.dev/recreate="+before)
-	if n := e.ask(t, "postgres", "select count(*) from pg_database where datname = 'database'"); n != "0" {
-		t.Error("an empty one is made")
+	e.wantMessage(t, "DatabaseGone", true, "restore it under its name", "windlass.dev/recreate="+before)
+	if n := e.query(t, "postgres", "select count(*) from pg_database where datname = 'database'"); n != "0" {
+		t.Error("the operator has created an empty database")
 	}
 	e.update(t, func(db *v1alpha1.ExternalDatabase) {
 		db.Annotations = map[string]string{"windlass.dev/recreate": before}
 	})
-	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "another one", func(db *v1alpha1.ExternalDatabase) bool {
+	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "Ready with another database", func(db *v1alpha1.ExternalDatabase) bool {
 		return db.Status.Phase == v1alpha1.ExternalDatabaseReady && db.Status.ExternalID != before
 	})
-	e.works(t)
-	e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
+	e.wantOwnerLogin(t)
+	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 	e.touch(t)
-	e.says(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID) // it was asked for once
+	e.wantMessage(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID) // the annotation permits only the replacement of the first database
 }
 
-// TestADatabaseThatIsRestoredIsTakenUp has a dump restored that has the mark, as those of
-// pg_dump --create have, or has none.
-func TestADatabaseThatIsRestoredIsTakenUp(t *testing.T) {
+// TestExternalDatabaseAdoptsRestoredDatabase restores a database with its mark, as a dump of pg_dump --create does,
+// and without the mark.
+func TestExternalDatabaseAdoptsRestoredDatabase(t *testing.T) {
 	t.Parallel()
-	for name, marked := range map[string]bool{"with its mark": true, "without": false} {
+	for name, marked := range map[string]bool{"with its mark": true, "without its mark": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newExternal(t, outside(t), nil)
+			e := newExternal(t, sharedServer(t), nil)
 			e.create(t, nil)
 			before := e.ready(t).Status.ExternalID
-			mark := e.ask(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
-			e.do(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
+			mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
+			e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 			e.touch(t)
-			e.says(t, "DatabaseGone", true)
-			e.do(t, "postgres", "CREATE DATABASE @database OWNER @owner")
+			e.wantMessage(t, "DatabaseGone", true)
+			e.exec(t, "postgres", "CREATE DATABASE @database OWNER @owner")
 			if marked {
-				e.do(t, "postgres", "COMMENT ON DATABASE @database IS '"+mark+"'")
+				e.exec(t, "postgres", "COMMENT ON DATABASE @database IS '"+mark+"'")
 			} else {
 				e.touch(t)
-				e.says(t, "NameConflict", true)
-				_, sql, _ := strings.Cut(message(e.reason(t, "NameConflict")), "have the server's administrator run: ")
-				e.do(t, "postgres", sql)
+				e.wantMessage(t, "NameConflict", true)
+				_, sql, _ := strings.Cut(message(e.reason(t, "NameConflict")), "ask the administrator of the server to run: ")
+				e.exec(t, "postgres", sql)
 			}
 			e.touch(t)
 			if after := e.ready(t).Status.ExternalID; after == before {
-				t.Error("it is not noted that it is another one")
+				t.Error("status.externalID does not change with the database")
 			}
-			e.works(t)
+			e.wantOwnerLogin(t)
 		})
 	}
 }
 
-func TestAServerThatIsReplacedIsLeftAlone(t *testing.T) {
+func TestExternalDatabaseWritesNothingToReplacedServer(t *testing.T) {
 	t.Parallel()
-	e := newExternal(t, outside(t), nil)
+	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
-	other := ownOutside(t)
+	other := ownServer(t)
 	updateConnection(t, e.namespace, "server", connectionTo(other))
-	e.says(t, "ServerReplaced", true, "its system identifier is", "deletionPolicy to Retain")
+	e.wantMessage(t, "ServerReplaced", true, "its system identifier is", "deletionPolicy to Retain")
 	there := &external{namespace: e.namespace, server: other}
-	there.left(t, "0")
+	there.wantLeft(t, "0")
 	e.delete(t)
-	e.says(t, "ServerReplaced", true, "its system identifier is")
-	there.left(t, "0")
-	e.left(t, "2")
+	e.wantMessage(t, "ServerReplaced", true, "its system identifier is")
+	there.wantLeft(t, "0")
+	e.wantLeft(t, "2")
 	updateConnection(t, e.namespace, "server", connectionTo(e.server))
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }

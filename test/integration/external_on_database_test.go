@@ -15,9 +15,10 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAnExternalDatabaseIsKeptOnADatabase has a Database be the server of an
-// ExternalDatabase, by its own Secret but for the name, which is one of the cluster's.
-func TestAnExternalDatabaseIsKeptOnADatabase(t *testing.T) {
+// TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The connection
+// Secret is a copy of the Database's Secret without the uri and with another host and port, because the server runs
+// outside of the cluster.
+func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	data := map[string]string{}
@@ -33,12 +34,12 @@ func TestAnExternalDatabaseIsKeptOnADatabase(t *testing.T) {
 	})
 	denied := shared.ExternalDatabaseReason(t, s.namespace, "cart", "PermissionDenied")
 	if !strings.Contains(message(denied), "permission denied to create role") {
-		t.Errorf("the message does not have the server's words: %s", message(denied))
+		t.Errorf("the message does not contain the server's error: %s", message(denied))
 	}
 	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 		db.Spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
 	})
-	world.Eventually(t, "the Pod to be another", func(context.Context) (bool, error) {
+	world.Eventually(t, "the StatefulSet to have the new owner attributes", func(context.Context) (bool, error) {
 		return slices.ContainsFunc(s.container(t).Env, func(v corev1.EnvVar) bool { return v.Value == "CREATEDB CREATEROLE" }), nil
 	})
 	s.restart(t)
@@ -49,7 +50,7 @@ func TestAnExternalDatabaseIsKeptOnADatabase(t *testing.T) {
 		t.Fatalf("connecting as the owner: %v", err)
 	}
 	_ = conn.Close(t.Context())
-	s.restart(t) // which sees to the Database's own roles alone
+	s.restart(t) // the start script must not change the role of the ExternalDatabase
 	deleteExternal(t, s.namespace, "cart")
 	s.wants(t, "select count(*) from pg_database where datname = 'cart'", "0")
 }

@@ -15,12 +15,12 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestPasswordsOfExternalDatabasesAreNowhereElse looks for those of the owner and of the
-// administrator in the server's log, which has every statement and every error, and in all
-// that the operator writes but Secrets.
-func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
+// TestExternalDatabasePasswordsAppearOnlyInSecrets searches for the passwords of the owner and of the administrator
+// in everything that the operator writes except Secrets, and in the server's log, which contains every statement and
+// every error.
+func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 	t.Parallel()
-	p, server := ownPlace(t), ownOutside(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
+	p, server := ownPlace(t), ownServer(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
 	controller := place.Launch(t, p.Cluster, "-v=7")
 	defer controller.Terminate()
 	e := &external{namespace: "default", server: server}
@@ -49,19 +49,18 @@ func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
 		t.Helper()
 		p.ExternalDatabaseReason(t, "default", "shop", reason)
 	}
-	// Errors on the way: the role cannot be changed, the owner's password is refused, the
-	// administrator's is wrong. A pass that still knows the one from before puts the role
-	// right, so it is broken until none does.
-	e.do(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
+	// Cause two errors: the operator may not change the role, and the administrator's password is wrong. A reconcile
+	// that still uses the former Secret corrects the role, so change the role until a reconcile fails.
+	e.exec(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")
-	world.Eventually(t, "the role not to be put right", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the operator to fail to correct the role", func(ctx context.Context) (bool, error) {
 		conn, err := server.Connect(ctx, "postgres")
 		if err != nil {
 			return false, err
 		}
-		// It may fail, when the operator changes the role too.
-		_, _ = conn.Exec(ctx, e.named("ALTER ROLE @owner SUPERUSER PASSWORD NULL"))
+		// This statement fails if the operator changes the role at the same time.
+		_, _ = conn.Exec(ctx, e.withNames("ALTER ROLE @owner SUPERUSER PASSWORD NULL"))
 		if err := conn.Close(ctx); err != nil {
 			return false, err
 		}
@@ -87,10 +86,10 @@ func TestPasswordsOfExternalDatabasesAreNowhereElse(t *testing.T) {
 	note()
 	for _, words := range []string{"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be superuser", "password authentication failed"} {
 		if !strings.Contains(server.Log(), words) {
-			t.Errorf("the server's log does not have %q", words)
+			t.Errorf("the server's log does not contain %q", words)
 		}
 	}
-	// The test's own statement has this one.
+	// The test's own statement contains this password.
 	log := strings.ReplaceAll(server.Log(), "LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'", "")
 	lookFor(t, p, controller, found, map[string]string{"the server's log": log}, []string{"externaldatabases", "events", "events.events.k8s.io"}, []string{"server", "shop-credentials"})
 }

@@ -23,24 +23,24 @@ func containsAll(text string, words ...string) bool {
 	return true
 }
 
-func TestAnExternalDatabaseWaitsForItsSecret(t *testing.T) {
+func TestExternalDatabaseWaitsForConnectionSecret(t *testing.T) {
 	t.Parallel()
-	e := &external{namespace: shared.NewNamespace(t), server: outside(t)}
+	e := &external{namespace: shared.NewNamespace(t), server: sharedServer(t)}
 	e.create(t, nil)
-	e.says(t, "DependencyMissing", false, "Waiting for Secret server, which connectionSecretRef names, to be created.")
+	e.wantMessage(t, "DependencyMissing", false, "Waiting for Secret server, which connectionSecretRef names, to be created.")
 	createConnection(t, shared, e.namespace, "server", connectionTo(e.server))
 	e.ready(t)
-	e.works(t)
+	e.wantOwnerLogin(t)
 }
 
-// TestWhatIsWrongWithAServerIsSaid goes through all that keeps an ExternalDatabase from
-// being Ready, and mends it.
-func TestWhatIsWrongWithAServerIsSaid(t *testing.T) {
+// TestExternalDatabaseReportsConnectionErrors checks the message for each connection error, and then corrects the
+// connection Secret.
+func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 	t.Parallel()
-	server := outside(t)
+	server := sharedServer(t)
 	nobody, port, _ := net.SplitHostPort(place.OwnAddress())
 	limited := &external{namespace: "limited", server: server}
-	limited.do(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
+	limited.exec(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
 	good := connectionTo(server)
 	uri := func(rest string) map[string]string {
 		return map[string]string{"uri": "postgresql://postgres:" + server.Password + "@" + server.Address() + "/postgres" + rest}
@@ -51,35 +51,35 @@ func TestWhatIsWrongWithAServerIsSaid(t *testing.T) {
 		degraded   bool
 		words      []string
 	}{
-		"nobody listens":          {with(with(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"no PostgreSQL server answers: connection refused", "tried again every 30s"}},
-		"a name that is none":     {with(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{"no PostgreSQL server answers.", "Secret server"}},
-		"a wrong password":        {with(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\"", "Secret server"}},
-		"a role that there isn't": {with(good, "username", "nobody"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\""}},
-		"no CREATEROLE":           {with(with(good, "username", "limited"), "password", "canary-of-limited"), "PermissionDenied", true, []string{"permission denied to create role", "CREATEROLE"}},
-		"no such database":        {with(good, "dbname", "no-such"), "Rejected", true, []string{"database \"(hidden)\" does not exist"}},
-		"TLS that it has not":     {with(good, "sslmode", ""), "ServerNotTrusted", true, []string{"the server has no TLS", "sslmode"}},
-		"a mode that is none":     {with(good, "sslmode", "prefer"), "InvalidConnectionSecret", true, []string{"sslmode must be verify-full"}},
-		"no host":                 {map[string]string{"username": "postgres"}, "InvalidConnectionSecret", true, []string{"neither uri nor host"}},
-		"a port that is none":     {with(good, "port", "many"), "InvalidConnectionSecret", true, []string{"1 to 65535"}},
-		"a line break":            {with(good, "password", server.Password+"\n"), "InvalidConnectionSecret", true, []string{"password has a control character"}},
-		"a uri that is none":      {map[string]string{"uri": "postgresql://postgres:" + server.Password + "%zz@" + server.Address()}, "InvalidConnectionSecret", true, []string{"uri must be like"}},
-		"a file of ours":          {uri("?sslmode=disable&sslrootcert=/etc/passwd"), "InvalidConnectionSecret", true, []string{"sslrootcert"}},
-		"several hosts":           {with(good, "host", "a,b"), "InvalidConnectionSecret", true, []string{"not several"}},
-		"a socket":                {with(good, "host", "/var/run/postgresql"), "InvalidConnectionSecret", true, []string{"not a socket"}},
+		"nobody listens":         {withKey(withKey(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"no PostgreSQL server responds: connection refused", "The operator retries every 30s"}},
+		"an unknown host name":   {withKey(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{"no PostgreSQL server responds.", "Secret server"}},
+		"a wrong password":       {withKey(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\"", "Secret server"}},
+		"an unknown role":        {withKey(good, "username", "nobody"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\""}},
+		"no CREATEROLE":          {withKey(withKey(good, "username", "limited"), "password", "canary-of-limited"), "PermissionDenied", true, []string{"permission denied to create role", "CREATEROLE"}},
+		"no such database":       {withKey(good, "dbname", "no-such"), "Rejected", true, []string{"database \"(hidden)\" does not exist"}},
+		"a server without TLS":   {withKey(good, "sslmode", ""), "ServerNotTrusted", true, []string{"the server does not support TLS", "sslmode"}},
+		"an unknown sslmode":     {withKey(good, "sslmode", "prefer"), "InvalidConnectionSecret", true, []string{"sslmode must be verify-full"}},
+		"no host":                {map[string]string{"username": "postgres"}, "InvalidConnectionSecret", true, []string{"neither uri nor host"}},
+		"an invalid port":        {withKey(good, "port", "many"), "InvalidConnectionSecret", true, []string{"1 to 65535"}},
+		"a line break":           {withKey(good, "password", server.Password+"\n"), "InvalidConnectionSecret", true, []string{"password contains a control character"}},
+		"an invalid uri":         {map[string]string{"uri": "postgresql://postgres:" + server.Password + "%zz@" + server.Address()}, "InvalidConnectionSecret", true, []string{"uri must have the form"}},
+		"a file of the operator": {uri("?sslmode=disable&sslrootcert=/etc/passwd"), "InvalidConnectionSecret", true, []string{"sslrootcert"}},
+		"several hosts":          {withKey(good, "host", "a,b"), "InvalidConnectionSecret", true, []string{"lists of hosts", "not supported"}},
+		"a socket":               {withKey(good, "host", "/var/run/postgresql"), "InvalidConnectionSecret", true, []string{"sockets are not supported"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newExternal(t, server, c.connection)
 			e.create(t, nil)
-			e.says(t, c.reason, c.degraded, c.words...)
+			e.wantMessage(t, c.reason, c.degraded, c.words...)
 			updateConnection(t, e.namespace, "server", uri("?sslmode=disable"))
 			e.ready(t)
-			e.works(t)
+			e.wantOwnerLogin(t)
 		})
 	}
 }
 
-// silence accepts connections, and says nothing.
+// silence is a server that accepts connections and sends nothing. It counts the open connections.
 type silence struct {
 	net.Listener
 	mu        sync.Mutex
@@ -102,7 +102,7 @@ func newSilence(t *testing.T) *silence {
 			}
 			s.count(1)
 			go func() {
-				_, _ = io.Copy(io.Discard, conn) // until the client goes
+				_, _ = io.Copy(io.Discard, conn) // until the client closes the connection
 				_ = conn.Close()
 				s.count(-1)
 			}()
@@ -123,15 +123,14 @@ func (s *silence) port() string {
 	return port
 }
 
-// TestAServerThatSaysNothingDelaysNobody has more databases on a server that accepts and
-// then is silent than there are workers. Of these one at most ever waits for it, so that
-// the others are there for the databases of a server that works.
-func TestAServerThatSaysNothingDelaysNobody(t *testing.T) {
+// TestSilentServerDelaysNoOtherExternalDatabase creates more ExternalDatabases on a silent server than there are
+// workers. At most one worker waits for this server, and the other workers handle the databases of another server.
+func TestSilentServerDelaysNoOtherExternalDatabase(t *testing.T) {
 	t.Parallel()
 	const silent, alive = 20, 50
-	dead := newSilence(t)
-	e := newExternal(t, outside(t), nil)
-	createConnection(t, shared, e.namespace, "dead", with(connectionTo(e.server), "port", dead.port()))
+	silentServer := newSilence(t)
+	e := newExternal(t, sharedServer(t), nil)
+	createConnection(t, shared, e.namespace, "dead", withKey(connectionTo(e.server), "port", silentServer.port()))
 	create := func(kind string, n int, secret string) {
 		t.Helper()
 		spec := e.spec()
@@ -154,12 +153,12 @@ func TestAServerThatSaysNothingDelaysNobody(t *testing.T) {
 	ready("alive", alive)
 	for n := range silent {
 		db := shared.ExternalDatabaseReason(t, e.namespace, fmt.Sprintf("silent-%d", n), "ServerUnreachable")
-		if !containsAll(message(db), "Secret dead", "no PostgreSQL server answers: it timed out", "tried again every 30s.") {
-			t.Errorf("it is not said that it is tried again: %s", message(db))
+		if !containsAll(message(db), "Secret dead", "no PostgreSQL server responds: the attempt timed out", "The operator retries every 30s.") {
+			t.Errorf("the message does not announce a retry: %s", message(db))
 		}
 	}
-	if dead.max > 1 {
-		t.Errorf("%d workers have waited for the dead server at once", dead.max)
+	if silentServer.max > 1 {
+		t.Errorf("%d connections to the silent server were open at once, want at most 1", silentServer.max)
 	}
 	updateConnection(t, e.namespace, "dead", connectionTo(e.server))
 	ready("silent", silent)

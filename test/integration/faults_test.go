@@ -26,25 +26,25 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// troubledServer stands before an API server and answers every second request
-// with an error, until it has done so often enough.
+// troubledServer is a proxy of an API server. It responds to about half of the requests with an error, until it has
+// sent a number of errors.
 type troubledServer struct {
 	server http.Handler
 
 	mu      sync.Mutex
 	random  *rand.Rand
-	left    int
-	refused map[string]bool // what the certificate needs and was refused last
+	left    int             // the number of errors to send
+	refused map[string]bool // the methods and paths of requests about the certificate that failed last time
 }
 
-// trouble is what happens to one request.
+// trouble is the error with which the proxy responds to one request.
 type trouble int
 
 const (
-	none     trouble = iota
-	tooMany          // 429, try again in a second
-	broken           // 500, and nothing was done
-	lostWord         // 500, but it was done
+	none         trouble = iota
+	tooMany              // 429 with Retry-After: 1
+	broken               // 500, and the request is not executed
+	lostResponse         // 500, although the request is executed
 )
 
 func (s *troubledServer) next(r *http.Request) trouble {
@@ -63,9 +63,9 @@ func (s *troubledServer) next(r *http.Request) trouble {
 	return tooMany + trouble(s.random.IntN(3))
 }
 
-// isOfCertificate tells whether a request is one that the webhook's certificate needs, and a
-// start waits for. Such a one is not refused twice in a row: each time the next attempt
-// waits twice as long, and seven in a row, which do happen, are two minutes.
+// isOfCertificate reports whether a request is about the webhook's certificate. The proxy does not let such a request
+// fail twice in a row. The controller is ready only when it has the certificate, and it doubles its backoff after each
+// failure: seven failures in a row would delay the start by two minutes.
 func isOfCertificate(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/namespaces/windlass-system/secrets") || strings.Contains(r.URL.Path, "/customresourcedefinitions")
 }
@@ -83,7 +83,7 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.server.ServeHTTP(w, r)
 		return
 	}
-	if trouble == lostWord && !r.URL.Query().Has("watch") {
+	if trouble == lostResponse && !r.URL.Query().Has("watch") {
 		s.server.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	status := metav1.Status{
@@ -99,33 +99,33 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// troubled puts a troubled server before a cluster's own. It returns the
-// kubeconfig of the controller's account there.
+// troubled starts a troubledServer for a cluster, which sends the given number of errors. It returns the server, and a
+// kubeconfig with which the controller's account uses the server.
 func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
 	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, refused: map[string]bool{}}
-	return troubled, inFront(t, c, func(server http.Handler) http.Handler {
+	return troubled, startProxy(t, c, func(server http.Handler) http.Handler {
 		troubled.server = server
 		return troubled
 	})
 }
 
-// inFront puts a server before a cluster's own, to which it may pass requests on. It
-// returns the kubeconfig of the controller's account there.
-func inFront(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler) http.Handler) (kubeconfig string) {
+// startProxy starts a proxy of a cluster's API server. wrap returns the handler of the proxy, which can forward
+// requests to server. startProxy returns a kubeconfig with which the controller's account uses the proxy.
+func startProxy(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler) http.Handler) (kubeconfig string) {
 	t.Helper()
 	target, err := url.Parse(c.Config().Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	anonymous := rest.AnonymousClientConfig(c.Config()) // tokens come with the requests
+	anonymous := rest.AnonymousClientConfig(c.Config()) // the requests already contain tokens
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport, proxy.FlushInterval = transport, -1
-	proxy.ErrorLog = log.New(io.Discard, "", 0) // of requests whose sender was killed
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // drops the errors of requests whose client was killed
 	server := httptest.NewUnstartedServer(wrap(proxy))
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -151,17 +151,17 @@ func inFront(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler) ht
 	return path
 }
 
-func TestErrorsOfTheAPIServerAreOutlived(t *testing.T) {
+func TestControllerSurvivesAPIServerErrors(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
 	server, kubeconfig := troubled(t, c.Cluster, 3*population)
 	p := place.Launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
 	populate(t, c, 0, population, 5*time.Second)
-	allDone(t, c)
+	waitAllDone(t, c)
 	if !server.spent() {
-		t.Error("there were fewer errors than planned")
+		t.Error("the proxy sent fewer errors than planned")
 	}
 	if code := p.Terminate(); code != 0 {
-		t.Errorf("the controller ended with exit code %d; its log:\n%s", code, p.Log.String())
+		t.Errorf("the controller ended with exit code %d, want 0; its log:\n%s", code, p.Log.String())
 	}
 }

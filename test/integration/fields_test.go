@@ -16,68 +16,70 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestAFieldThatIsChangedAndChangedBackLeavesNothing compares the children with those
-// of an object that was made with the changed spec, and of one that was never changed.
-func TestAFieldThatIsChangedAndChangedBackLeavesNothing(t *testing.T) {
-	forAll(t, func(t *testing.T, o owner) { o.comeAndGo(t) })
+// TestRevertedFieldChangeLeavesNoTrace changes each mutable field, and reverts the change if the API server allows it.
+// After the change, the children must equal the children of an object that was created with the changed spec. After
+// the revert, the children must equal the children of an object that was never changed.
+func TestRevertedFieldChangeLeavesNoTrace(t *testing.T) {
+	forAll(t, func(t *testing.T, o owner) { o.changeAndRevertFields(t) })
 }
 
-func (k *kindOf[S]) comeAndGo(t *testing.T) {
+func (k *kindOf[S]) changeAndRevertFields(t *testing.T) {
 	t.Helper()
 	client := dynamicClient(t)
-	everything := k.made(t, k.everything())
+	everything := k.createReady(t, k.everything())
 	for _, field := range k.fields(t) {
 		if len(k.changes[field]) == 0 && !slices.Contains(k.fixed, field) {
-			t.Errorf("field %s is not changed by this test", field)
+			t.Errorf("this test does not change field %s", field)
 		}
 		for _, change := range k.changes[field] {
 			t.Run(field, func(t *testing.T) {
 				t.Parallel()
 				changed := k.everything()
 				change(&changed)
-				other, namespace := k.made(t, changed), k.made(t, k.everything())
-				k.set(t, namespace, changed)
-				k.isReady(t, shared, namespace)
-				k.same(t, client, other, namespace, "as if made so")
+				other, namespace := k.createReady(t, changed), k.createReady(t, k.everything())
+				k.setSpec(t, namespace, changed)
+				k.ready(t, shared, namespace)
+				k.waitSame(t, client, other, namespace, "like the child of an object that was created with the changed spec")
 				if slices.Contains(k.oneWay, field) {
 					return
 				}
-				k.set(t, namespace, k.everything())
-				k.isReady(t, shared, namespace)
-				k.same(t, client, everything, namespace, "as if never changed")
+				k.setSpec(t, namespace, k.everything())
+				k.ready(t, shared, namespace)
+				k.waitSame(t, client, everything, namespace, "like the child of an unchanged object")
 			})
 		}
 	}
 }
 
-// made makes an object, and returns its namespace once it is Ready.
-func (k *kindOf[S]) made(t *testing.T, spec S) (namespace string) {
+// createReady creates an object in a new namespace, and returns the namespace when the object is Ready.
+func (k *kindOf[S]) createReady(t *testing.T, spec S) (namespace string) {
 	t.Helper()
 	namespace = shared.NewNamespace(t)
 	k.prepare(t, shared, namespace)
-	k.make(t, shared, namespace, spec)
-	k.isReady(t, shared, namespace)
+	k.createWithSpec(t, shared, namespace, spec)
+	k.ready(t, shared, namespace)
 	return namespace
 }
 
-// same waits until the children in one namespace are as those in another.
-func (k *kindOf[S]) same(t *testing.T, client dynamic.Interface, wanted, namespace, what string) {
+// waitSame waits until the children in namespace equal the children in namespace wanted. what describes the awaited
+// state in the message of a failure.
+func (k *kindOf[S]) waitSame(t *testing.T, client dynamic.Interface, wanted, namespace, what string) {
 	t.Helper()
 	for _, c := range k.children {
 		var diff string
 		t.Cleanup(func() {
 			if diff != "" {
-				t.Logf("what differs (-wanted +got):\n%s", diff)
+				t.Logf("the last difference (-want +got):\n%s", diff)
 			}
 		})
 		world.Eventually(t, c.Resource+" to be "+what, func(context.Context) (bool, error) {
-			diff = cmp.Diff(c.essence(c.get(t, client, wanted)), c.essence(c.get(t, client, namespace)))
+			diff = cmp.Diff(c.comparableFields(c.get(t, client, wanted)), c.comparableFields(c.get(t, client, namespace)))
 			return diff == "", nil
 		})
 	}
 }
 
-// fields are those of a spec in JSON. everything uses them all.
+// fields returns the JSON names of the fields of a spec. It fails the test unless k.everything sets all fields.
 func (k *kindOf[S]) fields(t *testing.T) []string {
 	t.Helper()
 	text, err := json.Marshal(k.everything())
@@ -93,7 +95,7 @@ func (k *kindOf[S]) fields(t *testing.T) []string {
 	for i := range spec.NumField() {
 		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
 		if _, ok := used[name]; !ok {
-			t.Errorf("%s: field %s is not used", k.resource, name)
+			t.Errorf("%s: the spec of everything does not set field %s", k.name, name)
 		}
 		names = append(names, name)
 	}

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-func TestEveryExampleIsAccepted(t *testing.T) {
+func TestAPIServerAcceptsEveryExample(t *testing.T) {
 	t.Parallel()
 	root, err := cluster.Root()
 	if err != nil {
@@ -24,7 +24,7 @@ func TestEveryExampleIsAccepted(t *testing.T) {
 	}
 	examples, err := filepath.Glob(filepath.Join(root, "artifacts", "examples", "*.yaml"))
 	if err != nil || len(examples) == 0 {
-		t.Fatalf("there are no examples: %v", err)
+		t.Fatalf("artifacts/examples has no manifests: %v", err)
 	}
 	for _, example := range examples {
 		t.Run(filepath.Base(example), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEveryExampleIsAccepted(t *testing.T) {
 	}
 }
 
-func TestTheKustomizationHasAllThatIsInstalledHere(t *testing.T) {
+func TestKustomizationListsEveryManifest(t *testing.T) {
 	t.Parallel()
 	root, err := cluster.Root()
 	if err != nil {
@@ -52,7 +52,7 @@ func TestTheKustomizationHasAllThatIsInstalledHere(t *testing.T) {
 	for _, directory := range []string{"crds", "deploy", "rbac"} {
 		files, err := filepath.Glob(filepath.Join(root, "artifacts", directory, "*.yaml"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("there is nothing in artifacts/%s: %v", directory, err)
+			t.Fatalf("artifacts/%s has no manifests: %v", directory, err)
 		}
 		for _, file := range files {
 			if entry := "- " + directory + "/" + filepath.Base(file); !strings.Contains(string(kustomization), entry+"\n") {
@@ -62,7 +62,7 @@ func TestTheKustomizationHasAllThatIsInstalledHere(t *testing.T) {
 	}
 }
 
-func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
+func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	root, err := cluster.Root()
@@ -88,23 +88,23 @@ func TestAControllerOfOneNamespaceNeedsNoRightsElsewhere(t *testing.T) {
 	p.InPhase(t, "ours", "example", v1.AtDone)
 	other, err := p.Windlass.CnatV1().Ats("theirs").Get(t.Context(), "example", metav1.GetOptions{})
 	if err != nil || other.Status.Phase != "" {
-		t.Errorf("an At elsewhere has come to phase %q: %v", other.Status.Phase, err)
+		t.Errorf("an At in another namespace has the phase %q: %v", other.Status.Phase, err)
 	}
-	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool { return r.ResponseStatus.Code == 403 }) {
-		t.Errorf("the controller was refused: %s", line)
+	for _, line := range controllerRequests(t, p.Cluster, func(r cluster.Request) bool { return r.ResponseStatus.Code == 403 }) {
+		t.Errorf("the API server denied a request of the controller: %s", line)
 	}
 	if code := controller.Terminate(); code != 0 {
-		t.Errorf("it ended with exit code %d", code)
+		t.Errorf("the controller ended with exit code %d, want 0", code)
 	}
-	if !strings.Contains(controller.Log.String(), "Platforms are left alone") {
-		t.Errorf("its log does not tell that it leaves Platforms alone:\n%s", controller.Log.String())
+	if !strings.Contains(controller.Log.String(), "Not reconciling Platforms") {
+		t.Errorf("the log does not report that the controller ignores Platforms:\n%s", controller.Log.String())
 	}
 	if strings.Contains(controller.Log.String(), "forbidden") {
-		t.Errorf("its log tells of something forbidden:\n%s", controller.Log.String())
+		t.Errorf("the log contains %q:\n%s", "forbidden", controller.Log.String())
 	}
 }
 
-// cnatDefinition is the CustomResourceDefinition that users of cnat have.
+// cnatDefinition is the CustomResourceDefinition of the original cnat operator.
 const cnatDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -126,7 +126,7 @@ spec:
           status: {type: object, properties: {phase: {type: string}}}
 `
 
-func TestAtsOfCnatThatAreStoredAlreadyRun(t *testing.T) {
+func TestControllerRunsStoredAtsOfCnat(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	root, err := cluster.Root()

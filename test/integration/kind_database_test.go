@@ -13,60 +13,65 @@ import (
 )
 
 var databases = kindOf[v1alpha1.DatabaseSpec]{
-	resource: "database",
-	children: []childType{
-		{
-			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
-			theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-			// The password is of its own, and the name is in a namespace of its own.
-			undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "host"}},
-			unwatched: [][]string{{"data", "password"}},
+	owner: owner{
+		name:     "database",
+		concerns: inNamespaceOf,
+		children: []childType{
+			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
+				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
+				// Each Database has its own password, and a host name that contains its namespace.
+				undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "host"}},
+				unwatched: [][]string{{"data", "password"}},
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, child: "shop",
+				theirs:    `{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1}]}}`,
+				undecided: [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}},
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, child: "shop",
+				theirs:    `{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
+				undecided: [][]string{{"spec", "volumeName"}},
+				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, child: "shop",
+				theirs:    `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+				undecided: [][]string{{"spec", "template", "metadata", "annotations", "windlass.dev/password-digest"}},
+			},
 		},
-		{
-			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, child: "shop",
-			theirs:    `{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1}]}}`,
-			undecided: [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}},
+		prepare: func(*testing.T, *place.Place, string) {},
+		ready: func(t *testing.T, on *place.Place, namespace string) {
+			t.Helper()
+			on.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 		},
-		{
-			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, child: "shop",
-			theirs:    `{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
-			undecided: [][]string{{"spec", "volumeName"}},
-			unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a volume may be larger
+		waitForReason: func(t *testing.T, namespace, reason string) {
+			t.Helper()
+			shared.DatabaseReason(t, namespace, "shop", reason)
 		},
-		{
-			GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, child: "shop",
-			theirs:    `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
-			undecided: [][]string{{"spec", "template", "metadata", "annotations", "windlass.dev/password-digest"}},
+		requests: func(namespace string) []string {
+			return []string{
+				"patch databases " + namespace + "/shop", // the finalizer
+				"create secrets " + namespace + "/shop-credentials",
+				"create services " + namespace + "/shop",
+				"get databases " + namespace + "/shop", // confirms that the Database exists, because the claim has no owner and would outlive the Database
+				"create persistentvolumeclaims " + namespace + "/shop",
+				"create statefulsets " + namespace + "/shop",
+				"update databases/status " + namespace + "/shop", // Deploying
+				"update databases/status " + namespace + "/shop", // Ready
+			}
 		},
+		restart: func(string) []string { return nil },
 	},
 	everything: world.EverythingOfDatabase,
-	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.DatabaseSpec) {
+	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.DatabaseSpec) {
 		t.Helper()
 		on.CreateDatabase(t, namespace, "shop", spec)
 	},
-	set: func(t *testing.T, namespace string, spec v1alpha1.DatabaseSpec) {
+	setSpec: func(t *testing.T, namespace string, spec v1alpha1.DatabaseSpec) {
 		t.Helper()
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec = spec })
-	},
-	isReady: func(t *testing.T, on *place.Place, namespace string) {
-		t.Helper()
-		on.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
-	},
-	hasReason: func(t *testing.T, namespace, reason string) {
-		t.Helper()
-		shared.DatabaseReason(t, namespace, "shop", reason)
-	},
-	costs: func(namespace string) []string {
-		return []string{
-			"patch databases " + namespace + "/shop", // the finalizer
-			"create secrets " + namespace + "/shop-credentials",
-			"create services " + namespace + "/shop",
-			"get databases " + namespace + "/shop", // is it still there? nobody collects claims
-			"create persistentvolumeclaims " + namespace + "/shop",
-			"create statefulsets " + namespace + "/shop",
-			"update databases/status " + namespace + "/shop", // Deploying
-			"update databases/status " + namespace + "/shop", // Ready
-		}
 	},
 	changes: world.ChangesOfDatabase,
 	fixed:   []string{"version"},

@@ -13,52 +13,56 @@ import (
 )
 
 var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
-	resource: "externaldatabase",
-	children: []childType{{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
-		theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-		// The password is of its own, and so are the names, on a server that all share.
-		undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"}},
-		unwatched: [][]string{{"data", "password"}},
-	}},
-	everything: world.EverythingOfExternalDatabase,
-	refers: func(t *testing.T, on *place.Place, namespace string) {
-		t.Helper()
-		createConnection(t, on, namespace, "server", connectionTo(outside(t)))
-		createConnection(t, on, namespace, "other", with(connectionTo(outside(t)), "host", "localhost"))
+	owner: owner{
+		name:     "externaldatabase",
+		concerns: inNamespaceOf,
+		children: []childType{{
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
+			theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
+			// Each ExternalDatabase has its own password, and its own names on the shared server.
+			undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"}},
+			unwatched: [][]string{{"data", "password"}},
+		}},
+		prepare: func(t *testing.T, on *place.Place, namespace string) {
+			t.Helper()
+			createConnection(t, on, namespace, "server", connectionTo(sharedServer(t)))
+			createConnection(t, on, namespace, "other", withKey(connectionTo(sharedServer(t)), "host", "localhost"))
+		},
+		ready: func(t *testing.T, on *place.Place, namespace string) {
+			t.Helper()
+			on.ExternalDatabaseIn(t, namespace, "shop", v1alpha1.ExternalDatabaseReady)
+		},
+		waitForReason: func(t *testing.T, namespace, reason string) {
+			t.Helper()
+			shared.ExternalDatabaseReason(t, namespace, "shop", reason)
+		},
+		requests: func(namespace string) []string {
+			return []string{
+				"get secrets " + namespace + "/server",
+				"patch externaldatabases " + namespace + "/shop", // the finalizer
+				"create secrets " + namespace + "/shop-credentials",
+				"update externaldatabases/status " + namespace + "/shop", // Creating
+				"get externaldatabases " + namespace + "/shop",           // confirms that the ExternalDatabase exists
+				"update externaldatabases/status " + namespace + "/shop", // Ready
+			}
+		},
+		restart: func(namespace string) []string { return []string{"get secrets " + namespace + "/server"} },
 	},
-	make: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
+	everything: world.EverythingOfExternalDatabase,
+	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
 		t.Helper()
 		on.CreateExternalDatabase(t, namespace, "shop", ofNamespace(spec, namespace))
 	},
-	set: func(t *testing.T, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
+	setSpec: func(t *testing.T, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
 		t.Helper()
 		shared.UpdateExternalDatabase(t, namespace, "shop", func(db *v1alpha1.ExternalDatabase) { db.Spec = ofNamespace(spec, namespace) })
 	},
-	isReady: func(t *testing.T, on *place.Place, namespace string) {
-		t.Helper()
-		on.ExternalDatabaseIn(t, namespace, "shop", v1alpha1.ExternalDatabaseReady)
-	},
-	hasReason: func(t *testing.T, namespace, reason string) {
-		t.Helper()
-		shared.ExternalDatabaseReason(t, namespace, "shop", reason)
-	},
-	costs: func(namespace string) []string {
-		return []string{
-			"get secrets " + namespace + "/server",
-			"patch externaldatabases " + namespace + "/shop", // the finalizer
-			"create secrets " + namespace + "/shop-credentials",
-			"update externaldatabases/status " + namespace + "/shop", // Creating
-			"get externaldatabases " + namespace + "/shop",           // is it still there?
-			"update externaldatabases/status " + namespace + "/shop", // Ready
-		}
-	},
-	restarts: func(namespace string) []string { return []string{"get secrets " + namespace + "/server"} },
-	changes:  world.ChangesOfExternalDatabase,
-	fixed:    []string{"databaseName", "owner"},
+	changes: world.ChangesOfExternalDatabase,
+	fixed:   []string{"databaseName", "owner"},
 }
 
-// ofNamespace is a spec with names of its own on a server that all share.
+// ofNamespace appends the namespace to the names of the database and its owner, so that they are unique on the shared
+// server.
 func ofNamespace(spec v1alpha1.ExternalDatabaseSpec, namespace string) v1alpha1.ExternalDatabaseSpec {
 	spec.DatabaseName, spec.Owner = spec.DatabaseName+"-"+namespace, spec.Owner+"-"+namespace
 	return spec

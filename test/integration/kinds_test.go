@@ -20,133 +20,111 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// owner is a kind that owns children, as the tests see it that hold for all of them.
-type owner interface {
-	// name is that of the resource, for kubectl.
-	name() string
-	// object is the name of its object for a namespace, and the namespace of that.
-	object(namespace string) (in, name string)
-	// concerns tells whether a request of the controller is about that object.
-	concerns(r cluster.Request, namespace string) bool
-	// childTypes are those of an object that uses every field.
-	childTypes() []childType
-	// prepare makes what an object that uses every field refers to.
-	prepare(t *testing.T, on *place.Place, namespace string)
-	// create makes an object that uses every field.
-	create(t *testing.T, on *place.Place, namespace string)
-	// ready returns when the newest generation is Ready.
-	ready(t *testing.T, on *place.Place, namespace string)
-	// waitsFor returns when the newest generation's condition Ready has a reason.
-	waitsFor(t *testing.T, namespace, reason string)
-	// requests are what it costs to make an object that uses every field.
-	requests(namespace string) []string
-	// restart are those that it costs when the controller is started anew.
-	restart(namespace string) []string
-	// comeAndGo changes every field, and changes it back.
-	comeAndGo(t *testing.T)
+// owner describes a kind that owns children, for the tests of all such kinds. A test namespace belongs to at most one
+// object of the kind, whose spec sets every field.
+type owner struct {
+	// name is the singular name of the resource.
+	name     string
+	children []childType
+	// clusterScoped reports whether the kind is cluster-scoped. An object of a cluster-scoped kind has the name of the
+	// test namespace.
+	clusterScoped bool
+	// concerns reports whether a request is about the object that belongs to a test namespace, or about its children.
+	concerns func(r cluster.Request, namespace string) bool
+	// prepare creates the objects that the spec refers to.
+	prepare func(t *testing.T, on *place.Place, namespace string)
+	// ready waits until the newest generation of the object is Ready.
+	ready func(t *testing.T, on *place.Place, namespace string)
+	// waitForReason waits until the condition Ready of the object's newest generation has a reason.
+	waitForReason func(t *testing.T, namespace, reason string)
+	// requests returns the expected requests of the controller after the creation of the object.
+	requests func(namespace string) []string
+	// restart returns the expected requests about the object after a restart of the controller.
+	restart func(namespace string) []string
+
+	// create creates the object. changeAndRevertFields changes and reverts each field of the spec, and compares the
+	// children. asOwner sets both functions.
+	create                func(t *testing.T, on *place.Place, namespace string)
+	changeAndRevertFields func(t *testing.T)
 }
 
-// owners are all kinds that own children.
-var owners = []owner{&apps, &databases, &externalDatabases, &platforms}
+// owners describes all kinds that own children.
+var owners = []owner{apps.asOwner(), databases.asOwner(), externalDatabases.asOwner(), platforms.asOwner()}
 
 // forAll runs a test for every kind that owns children.
 func forAll(t *testing.T, test func(t *testing.T, o owner)) {
 	t.Parallel()
 	for _, o := range owners {
-		t.Run(o.name(), func(t *testing.T) {
+		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, o)
 		})
 	}
 }
 
-// makeEverything makes an object that uses every field, and returns when it is Ready.
-func makeEverything(t *testing.T, o owner, on *place.Place, namespace string) {
+// object returns the namespace and name of the object that belongs to a test namespace. A cluster-scoped object has no
+// namespace, and has the name of the test namespace.
+func (o owner) object(namespace string) (in, name string) {
+	if o.clusterScoped {
+		return "", namespace
+	}
+	return namespace, "shop"
+}
+
+// createEverything creates an object of a kind and the objects that its spec refers to. It returns when the object is
+// Ready.
+func createEverything(t *testing.T, o owner, on *place.Place, namespace string) {
 	t.Helper()
 	o.prepare(t, on, namespace)
 	o.create(t, on, namespace)
 	o.ready(t, on, namespace)
 }
 
-// kindOf is a kind whose spec is S.
+// inNamespaceOf reports whether a request is about an object in a namespace. Namespaced kinds use it as concerns.
+func inNamespaceOf(r cluster.Request, namespace string) bool {
+	return r.ObjectRef.Namespace == namespace
+}
+
+// kindOf describes a kind that owns children and whose specs have type S.
 type kindOf[S any] struct {
-	resource string
-	children []childType
-	// about is concerns of a kind that is cluster-scoped. Its object is called like the
-	// namespace in which the children are.
-	about      func(r cluster.Request, namespace string) bool
-	everything func() S
-	refers     func(t *testing.T, on *place.Place, namespace string)
-	make       func(t *testing.T, on *place.Place, namespace string, spec S)
-	set        func(t *testing.T, namespace string, spec S)
-	isReady    func(t *testing.T, on *place.Place, namespace string)
-	hasReason  func(t *testing.T, namespace, reason string)
-	costs      func(namespace string) []string
-	restarts   func(namespace string) []string
-	// changes of each field, by the field's name in JSON: to another value, and to none
-	// where that is allowed.
+	owner
+	everything     func() S
+	createWithSpec func(t *testing.T, on *place.Place, namespace string, spec S)
+	setSpec        func(t *testing.T, namespace string, spec S)
+	// changes maps the JSON name of each field to functions that set the field to another value or, where that is
+	// valid, to no value.
 	changes map[string][]func(*S)
-	// fixed are the fields that cannot be changed, and oneWay those that cannot be
-	// changed back.
+	// fixed lists the immutable fields, and oneWay lists the fields whose changes cannot be reverted.
 	fixed, oneWay []string
 }
 
-func (k *kindOf[S]) name() string            { return k.resource }
-func (k *kindOf[S]) childTypes() []childType { return k.children }
-func (k *kindOf[S]) object(namespace string) (in, name string) {
-	if k.about != nil {
-		return "", namespace
+// asOwner returns k.owner with the functions create and changeAndRevertFields, which depend on S.
+func (k *kindOf[S]) asOwner() owner {
+	o := k.owner
+	o.create = func(t *testing.T, on *place.Place, namespace string) {
+		t.Helper()
+		k.createWithSpec(t, on, namespace, k.everything())
 	}
-	return namespace, "shop"
-}
-func (k *kindOf[S]) concerns(r cluster.Request, namespace string) bool {
-	if k.about != nil {
-		return k.about(r, namespace)
-	}
-	return r.ObjectRef.Namespace == namespace
-}
-func (k *kindOf[S]) prepare(t *testing.T, on *place.Place, namespace string) {
-	t.Helper()
-	if k.refers != nil {
-		k.refers(t, on, namespace)
-	}
-}
-func (k *kindOf[S]) create(t *testing.T, on *place.Place, namespace string) {
-	t.Helper()
-	k.make(t, on, namespace, k.everything())
-}
-func (k *kindOf[S]) ready(t *testing.T, on *place.Place, namespace string) {
-	t.Helper()
-	k.isReady(t, on, namespace)
-}
-func (k *kindOf[S]) waitsFor(t *testing.T, namespace, reason string) {
-	t.Helper()
-	k.hasReason(t, namespace, reason)
-}
-func (k *kindOf[S]) requests(namespace string) []string { return k.costs(namespace) }
-func (k *kindOf[S]) restart(namespace string) []string {
-	if k.restarts == nil {
-		return nil
-	}
-	return k.restarts(namespace)
+	o.changeAndRevertFields = k.changeAndRevertFields
+	return o
 }
 
-// childType is a type of children, of which the owner "shop" has one.
+// childType is a type of children. Each object of the owning kind has one child of the type.
 type childType struct {
 	schema.GroupVersionResource
-	// child is its name, in which an asterisk stands for the namespace.
+	// child is the name of the child. An asterisk stands for the namespace.
 	child string
-	// theirs is a manifest of somebody else's object that has the name.
+	// theirs is the manifest of a foreign object of the type.
 	theirs string
-	// undecided are fields that differ from one owner to another, or that others decide.
+	// undecided lists fields that differ between the children of two objects, or that other clients set.
 	undecided [][]string
-	// unwatched are fields that the operator does not put right.
+	// unwatched lists fields whose drift the operator does not correct.
 	unwatched [][]string
 }
 
 func (c childType) name(namespace string) string { return strings.ReplaceAll(c.child, "*", namespace) }
 
-// get reads it, or returns nil.
+// get returns the child, or nil if it does not exist.
 func (c childType) get(t *testing.T, client dynamic.Interface, namespace string) *unstructured.Unstructured {
 	t.Helper()
 	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.name(namespace), metav1.GetOptions{})
@@ -154,7 +132,7 @@ func (c childType) get(t *testing.T, client dynamic.Interface, namespace string)
 		return nil
 	}
 	if err != nil {
-		t.Fatalf("reading %s %s: %v", c.Resource, c.name(namespace), err)
+		t.Fatalf("getting %s %s: %v", c.Resource, c.name(namespace), err)
 	}
 	return object
 }
@@ -166,9 +144,8 @@ func (c childType) delete(t *testing.T, client dynamic.Interface, namespace stri
 	}
 }
 
-// essence is a child without what the server decides, or what differs from one
-// owner to another.
-func (c childType) essence(object *unstructured.Unstructured) map[string]any {
+// comparableFields returns the fields of a child that are equal for all objects with equal specs.
+func (c childType) comparableFields(object *unstructured.Unstructured) map[string]any {
 	fields := asWritten(object)
 	for _, path := range append([][]string{
 		{"metadata", "uid"}, {"metadata", "creationTimestamp"}, {"metadata", "namespace"}, {"metadata", "ownerReferences"},
@@ -180,8 +157,9 @@ func (c childType) essence(object *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// makeTheirs makes somebody else's object, or nobody's, under the child's name.
-func (c childType) makeTheirs(t *testing.T, client dynamic.Interface, namespace string, owned bool) {
+// createForeign creates a foreign object with the name of the child. If owned is set, a ServiceAccount owns the
+// object.
+func (c childType) createForeign(t *testing.T, client dynamic.Interface, namespace string, owned bool) {
 	t.Helper()
 	theirs := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(c.theirs), &theirs.Object); err != nil {
@@ -197,14 +175,14 @@ func (c childType) makeTheirs(t *testing.T, client dynamic.Interface, namespace 
 		theirs.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(account, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})})
 	}
 	if _, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("creating theirs: %v", err)
+		t.Fatalf("creating a foreign object in %s: %v", c.Resource, err)
 	}
 }
 
-// seenByGarbageCollection returns when garbage collection knows of the child: before that
-// it would not orphan it. It takes events of a type in their order, and deletes an object
-// whose owner there is not.
-func (c childType) seenByGarbageCollection(t *testing.T, client dynamic.Interface, namespace string) {
+// waitForGarbageCollector waits until the garbage collector has observed the child. A collector that has not observed
+// the child does not orphan it. The collector handles the events of a type in order, so this function creates another
+// object with a missing owner, and waits until the collector has deleted that object.
+func (c childType) waitForGarbageCollector(t *testing.T, client dynamic.Interface, namespace string) {
 	t.Helper()
 	later := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(c.theirs), &later.Object); err != nil {
@@ -215,15 +193,15 @@ func (c childType) seenByGarbageCollection(t *testing.T, client dynamic.Interfac
 	later.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(nobody, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})})
 	objects := client.Resource(c.GroupVersionResource).Namespace(namespace)
 	if _, err := objects.Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("creating an object without an owner: %v", err)
+		t.Fatalf("creating an object with a missing owner: %v", err)
 	}
-	world.Eventually(t, "garbage collection of "+c.Resource, func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the garbage collector to observe "+c.Resource, func(ctx context.Context) (bool, error) {
 		_, err := objects.Get(ctx, "later", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 }
 
-// recordAnnotation holds what the operator wants of a child.
+// recordAnnotation is the annotation of a child that holds the state that the operator desired last.
 const recordAnnotation = "windlass.dev/last-applied"
 
 func dynamicClient(t *testing.T) dynamic.Interface {
@@ -235,8 +213,8 @@ func dynamicClient(t *testing.T) dynamic.Interface {
 	return client
 }
 
-// asWritten is an object without what changes with every write, and without what its
-// own controller says of it.
+// asWritten returns the fields of an object without the status, the fields that every write changes, and the
+// revision of a Deployment.
 func asWritten(object *unstructured.Unstructured) map[string]any {
 	if object == nil {
 		return map[string]any{}
@@ -257,6 +235,7 @@ func dropEmptyAnnotations(fields map[string]any) {
 	}
 }
 
+// nameOf returns the name of the object that belongs to a test namespace.
 func nameOf(o owner, namespace string) string {
 	_, name := o.object(namespace)
 	return name

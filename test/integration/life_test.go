@@ -20,7 +20,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-func TestAManifestOfV1alpha1RunsItsCommandOnce(t *testing.T) {
+func TestV1alpha1ManifestRunsCommandOnce(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	old := shared.Windlass.CnatV1alpha1().Ats(namespace)
@@ -51,7 +51,7 @@ spec:
 		}
 		if phase := at.Status.Phase; phase != "" && !slices.Contains(phases, phase) {
 			phases = append(phases, phase)
-			if phase == v1alpha1.PhasePending { // which has been seen, however slow this machine is
+			if phase == v1alpha1.PhasePending { // only now, so that the watch observes Pending on a slow machine too
 				apply(world.Soon())
 			}
 		}
@@ -60,30 +60,30 @@ spec:
 		}
 	}
 	if diff := cmp.Diff([]string{"PENDING", "RUNNING", "DONE"}, phases); diff != "" {
-		t.Errorf("phases (-wanted +got):\n%s", diff)
+		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 
 	at := shared.InPhase(t, namespace, "example-at", v1.AtDone)
 	if diff := cmp.Diff([]string{"/bin/sh", "-c", "echo Hello"}, at.Spec.Command); diff != "" {
-		t.Errorf("the command as v1 (-wanted +got):\n%s", diff)
+		t.Errorf("the command in v1 (-want +got):\n%s", diff)
 	}
 	pods, err := shared.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatalf("listing Pods: %v", err)
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Name != "example-at-pod" || !metav1.IsControlledBy(&pods.Items[0], at) {
-		t.Errorf("wanted the one Pod example-at-pod, controlled by its At, but got %v", pods.Items)
+		t.Errorf("got the Pods %v, want only example-at-pod, controlled by its At", pods.Items)
 	}
 	wantEvents(t, namespace, "Scheduled", "Running", "CommandSucceeded")
 }
 
-// wantEvents waits for events with these reasons, and fails if there are others or
-// one comes twice.
+// wantEvents waits until a namespace has as many Events about Ats as there are reasons. It fails the test unless the
+// Events have these reasons, in any order.
 func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	t.Helper()
 	slices.Sort(reasons)
 	var got []string
-	world.Eventually(t, "events "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "Events with the reasons "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
 		list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -98,11 +98,11 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	})
 	slices.Sort(got)
 	if diff := cmp.Diff(reasons, got); diff != "" {
-		t.Errorf("events (-wanted +got):\n%s", diff)
+		t.Errorf("reasons of Events (-want +got):\n%s", diff)
 	}
 }
 
-func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
+func TestAtCostsFourWritesAndNoRead(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
@@ -117,18 +117,18 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 		"update ats/status " + namespace + "/counted",
 	}
 	if diff := cmp.Diff(want, requests(t, namespace)); diff != "" {
-		t.Errorf("requests (-wanted +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 
-	// Each change of a label is an event, and so a pass.
+	// Each change of a label triggers a reconcile.
 	for i := range 100 {
 		_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), "counted", types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, i), metav1.PatchOptions{})
 		if err != nil {
-			t.Fatalf("touching the At: %v", err)
+			t.Fatalf("labelling the At: %v", err)
 		}
 	}
-	// An At that is made after those passes is Done after them.
+	// The At "last" becomes Done after these reconciles.
 	shared.Create(t, namespace, "last", "echo Hello", nil)
 	shared.InPhase(t, namespace, "last", v1.AtDone)
 	var later []string
@@ -138,11 +138,11 @@ func TestAnAtCostsFourWritesAndNoRead(t *testing.T) {
 		}
 	}
 	if len(later) > 0 {
-		t.Errorf("a finished At cost further requests: %v", later)
+		t.Errorf("reconciles of a finished At sent requests: %v", later)
 	}
 }
 
-func TestAManifestOfV1alpha1ThatIsAppliedAnewTakesNothingAway(t *testing.T) {
+func TestReplacingV1alpha1ManifestKeepsStatus(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	const manifest = `
@@ -164,7 +164,7 @@ spec: {schedule: "2020-01-01T00:00:00Z", command: "exit 3"}
 	}
 }
 
-func TestFailureIsToldFromSuccess(t *testing.T) {
+func TestAtReportsSuccessAndFailure(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "good", "echo Hello", nil)
@@ -176,14 +176,14 @@ func TestFailureIsToldFromSuccess(t *testing.T) {
 	}
 	bad := shared.InPhase(t, namespace, "bad", v1.AtDone)
 	if bad.Status.ExitCode == nil || *bad.Status.ExitCode != 3 {
-		t.Errorf("the exit code is %v, wanted 3", bad.Status.ExitCode)
+		t.Errorf("the exit code is %v, want 3", bad.Status.ExitCode)
 	}
 	if !meta.IsStatusConditionTrue(bad.Status.Conditions, "Stalled") || meta.IsStatusConditionTrue(bad.Status.Conditions, "Ready") {
 		t.Errorf("a failed At must be Stalled and not Ready: %v", bad.Status.Conditions)
 	}
 }
 
-func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
+func TestInvalidAtsAreRejectedAndCreateNothing(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	negative := int64(-1)
@@ -194,31 +194,31 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 		"no command":              {func(at *v1.At) { at.Spec.Command = nil }, "spec.command"},
 		"an unreadable schedule":  {func(at *v1.At) { at.Spec.Schedule = "tomorrow" }, "spec.schedule"},
 		"an offset out of range":  {func(at *v1.At) { at.Spec.Schedule = "2030-01-01T00:00:00+25:00" }, "spec.schedule"},
-		"a day that is not":       {func(at *v1.At) { at.Spec.Schedule = "2030-02-30T00:00:00Z" }, "spec.schedule"},
+		"a day that never occurs": {func(at *v1.At) { at.Spec.Schedule = "2030-02-30T00:00:00Z" }, "spec.schedule"},
 		"a negative deadline":     {func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &negative }, "spec.startingDeadlineSeconds"},
-		"a name without its -pod": {func(at *v1.At) { at.Name = strings.Repeat("a", 250) }, "249 characters"},
+		"a name that is too long": {func(at *v1.At) { at.Name = strings.Repeat("a", 250) }, "249 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := &v1.At{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}}}
 			c.change(at)
 			_, err := shared.Windlass.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+				t.Errorf("got %v, want an Invalid error with %q", err, c.want)
 			}
 		})
 	}
 	if made := requests(t, namespace); len(made) > 0 {
-		t.Errorf("the controller did something about what was refused: %v", made)
+		t.Errorf("the controller sent requests for refused Ats: %v", made)
 	}
 }
 
-func TestAStatusPutBackByHandIsRefused(t *testing.T) {
+func TestAPIServerRejectsPhaseReset(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "once", "echo Hello", nil)
 	shared.InPhase(t, namespace, "once", v1.AtDone)
 	_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "at/once", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`)
 	if err == nil || !strings.Contains(err.Error(), "phase only goes forward") {
-		t.Errorf("wanted a refusal that says that phases only go forward, but got %v", err)
+		t.Errorf("setting the phase to Pending: got %v, want an error", err)
 	}
 }

@@ -1,7 +1,7 @@
 //go:build integration
 
-// Package integration tests the controller as it is shipped, on a real API server
-// with a controller manager, a scheduler and a simulated node.
+// Package integration tests the shipped controller on a real API server, with a controller manager, a
+// scheduler and a simulated node.
 package integration
 
 import (
@@ -13,10 +13,10 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// controllerUser is whom the controller's requests come from.
+// controllerUser is the user name in the controller's requests.
 const controllerUser = place.ControllerUser
 
-// shared is the place of all tests that do not break theirs.
+// shared is the cluster of all tests that do not break their cluster.
 var shared *place.Place
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer shared.Close()
-	defer removeOutside()
+	defer removeSharedServer()
 	ctx := context.Background()
 	leader, err := place.StartController(ctx, shared.Cluster)
 	if err != nil {
@@ -59,7 +59,7 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	if code != 0 {
-		// Thousands of lines would hide what the tests said.
+		// Print only the path: thousands of log lines would hide the output of the tests.
 		return code, leader.KeepLog("integration-controller.log")
 	}
 	return code, nil

@@ -21,28 +21,30 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// startOutside starts the server outside of the cluster that all tests share which do
-// not harm it.
-var startOutside = sync.OnceValues(func() (*postgres.Server, error) { return postgres.NewServer(context.Background()) })
+// startSharedServer starts a PostgreSQL server outside of the cluster in the first call. Each call returns this
+// server.
+var startSharedServer = sync.OnceValues(func() (*postgres.Server, error) { return postgres.NewServer(context.Background()) })
 
-func outside(t *testing.T) *postgres.Server {
+// sharedServer returns the PostgreSQL server outside of the cluster that tests share. A test must not stop or
+// reconfigure it.
+func sharedServer(t *testing.T) *postgres.Server {
 	t.Helper()
-	server, err := startOutside()
+	server, err := startSharedServer()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return server
 }
 
-// removeOutside removes it, and starts one for that if there is none.
-func removeOutside() {
-	if server, err := startOutside(); err == nil {
+// removeSharedServer removes the shared server. If no test has started the server, removeSharedServer starts it first.
+func removeSharedServer() {
+	if server, err := startSharedServer(); err == nil {
 		server.Remove()
 	}
 }
 
-// ownOutside is a server for a test that harms it.
-func ownOutside(t *testing.T, settings ...string) *postgres.Server {
+// ownServer returns a PostgreSQL server for one test, which may stop or reconfigure it.
+func ownServer(t *testing.T, settings ...string) *postgres.Server {
 	t.Helper()
 	server, err := postgres.NewServer(t.Context(), settings...)
 	if err != nil {
@@ -52,18 +54,18 @@ func ownOutside(t *testing.T, settings ...string) *postgres.Server {
 	return server
 }
 
-// connectionTo is what a connection Secret says of a server.
+// connectionTo returns the data of a connection Secret for a server.
 func connectionTo(server *postgres.Server) map[string]string {
 	return map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"}
 }
 
-// by is a connection that goes by a proxy.
-func by(proxy *postgres.Proxy, server *postgres.Server) map[string]string {
-	return with(connectionTo(server), "port", proxy.Port)
+// throughProxy returns the data of a connection Secret for a server behind a proxy.
+func throughProxy(proxy *postgres.Proxy, server *postgres.Server) map[string]string {
+	return withKey(connectionTo(server), "port", proxy.Port)
 }
 
-// with is a connection with another value of a key.
-func with(connection map[string]string, key, value string) map[string]string {
+// withKey returns a copy of the data of a connection Secret with one key changed.
+func withKey(connection map[string]string, key, value string) map[string]string {
 	connection = maps.Clone(connection)
 	connection[key] = value
 	return connection
@@ -85,21 +87,21 @@ func updateConnection(t *testing.T, namespace, name string, data map[string]stri
 	}
 }
 
-// external is an ExternalDatabase "shop" in a namespace of its own, and its server.
+// external is an ExternalDatabase "shop" in its own namespace, with the PostgreSQL server of its database.
 type external struct {
 	namespace string
 	server    *postgres.Server
 }
 
-// spec names a role and a database that no other test uses.
+// spec returns a spec with a role and a database that no other test uses.
 func (e *external) spec() v1alpha1.ExternalDatabaseSpec {
 	return ofNamespace(v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk", DeletionPolicy: v1alpha1.DeletionDelete,
 	}, e.namespace)
 }
 
-// newExternal makes a namespace with a connection Secret; nil means one that leads to
-// the server.
+// newExternal creates a namespace with a connection Secret. connection is the data of the Secret; if it is nil, the
+// Secret has the data for server.
 func newExternal(t *testing.T, server *postgres.Server, connection map[string]string) *external {
 	t.Helper()
 	e := &external{namespace: shared.NewNamespace(t), server: server}
@@ -110,7 +112,7 @@ func newExternal(t *testing.T, server *postgres.Server, connection map[string]st
 	return e
 }
 
-// create makes the ExternalDatabase.
+// create creates the ExternalDatabase, after change has modified its spec. change may be nil.
 func (e *external) create(t *testing.T, change func(*v1alpha1.ExternalDatabaseSpec)) {
 	t.Helper()
 	spec := e.spec()
@@ -135,7 +137,7 @@ func (e *external) update(t *testing.T, change func(*v1alpha1.ExternalDatabase))
 	shared.UpdateExternalDatabase(t, e.namespace, "shop", change)
 }
 
-// touch has the controller look again.
+// touch changes an annotation, so that the controller reconciles the ExternalDatabase.
 func (e *external) touch(t *testing.T) {
 	t.Helper()
 	e.update(t, func(db *v1alpha1.ExternalDatabase) {
@@ -150,9 +152,9 @@ func (e *external) delete(t *testing.T) {
 	}
 }
 
-func (e *external) gone(t *testing.T) {
+func (e *external) waitDeleted(t *testing.T) {
 	t.Helper()
-	world.Eventually(t, "the ExternalDatabase to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0, err
 	})
@@ -160,9 +162,8 @@ func (e *external) gone(t *testing.T) {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// do does statements in a database, as the superuser. @owner and @database stand for the
-// names.
-func (e *external) do(t *testing.T, database string, statements ...string) {
+// exec executes statements in a database, as the superuser. withNames describes the placeholders in the statements.
+func (e *external) exec(t *testing.T, database string, statements ...string) {
 	t.Helper()
 	conn, err := e.server.Connect(t.Context(), database)
 	if err != nil {
@@ -170,14 +171,15 @@ func (e *external) do(t *testing.T, database string, statements ...string) {
 	}
 	defer conn.Close(context.Background())
 	for _, sql := range statements {
-		if _, err := conn.Exec(t.Context(), e.named(sql)); err != nil {
+		if _, err := conn.Exec(t.Context(), e.withNames(sql)); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
 }
 
-// ask asks for one value, as the superuser.
-func (e *external) ask(t *testing.T, database, sql string) string {
+// query runs a query in a database as the superuser, and returns its only value. withNames describes the
+// placeholders in the query.
+func (e *external) query(t *testing.T, database, sql string) string {
 	t.Helper()
 	conn, err := e.server.Connect(t.Context(), database)
 	if err != nil {
@@ -185,18 +187,18 @@ func (e *external) ask(t *testing.T, database, sql string) string {
 	}
 	defer conn.Close(context.Background())
 	var value any
-	if err := conn.QueryRow(t.Context(), e.named(sql)).Scan(&value); err != nil {
+	if err := conn.QueryRow(t.Context(), e.withNames(sql)).Scan(&value); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return fmt.Sprint(value)
 }
 
-// connect connects as the owner, with the uri of the Secret, but by no proxy.
+// connect connects as the owner with the uri of the Secret, but never through a proxy.
 func (e *external) connect(ctx context.Context, t *testing.T) (*pgx.Conn, error) {
 	t.Helper()
 	config, err := pgx.ParseConfig(string(shared.Credentials(t, e.namespace, "shop").Data["uri"]))
 	if err != nil {
-		t.Fatalf("reading the uri: %v", err)
+		t.Fatalf("parsing the uri: %v", err)
 	}
 	port, err := strconv.ParseUint(e.server.Port, 10, 16)
 	if err != nil {
@@ -206,8 +208,8 @@ func (e *external) connect(ctx context.Context, t *testing.T) (*pgx.Conn, error)
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// works fails the test unless the owner can work with what the Secret says.
-func (e *external) works(t *testing.T) {
+// wantOwnerLogin fails the test unless the owner can log in with the Secret and write.
+func (e *external) wantOwnerLogin(t *testing.T) {
 	t.Helper()
 	conn, err := e.connect(t.Context(), t)
 	if err != nil {
@@ -215,11 +217,13 @@ func (e *external) works(t *testing.T) {
 	}
 	defer conn.Close(context.Background())
 	if _, err := conn.Exec(t.Context(), "create table if not exists rows (n int); insert into rows values (1)"); err != nil {
-		t.Errorf("working as the owner: %v", err)
+		t.Errorf("writing as the owner: %v", err)
 	}
 }
 
-func (e *external) named(sql string) string {
+// withNames replaces placeholders in SQL with the names of the role and the database. @owner and @database become
+// quoted identifiers, and 'owner' and 'database' become string literals.
+func (e *external) withNames(sql string) string {
 	spec := e.spec()
 	return strings.NewReplacer("@owner", quoted(spec.Owner), "@database", quoted(spec.DatabaseName),
 		"'owner'", "'"+spec.Owner+"'", "'database'", "'"+spec.DatabaseName+"'").Replace(sql)

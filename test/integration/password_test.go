@@ -21,9 +21,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestThePasswordStaysThroughRestartsAndChanges kills the controller a hundred times,
-// and changes something in the meantime.
-func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
+// TestDatabaseKeepsPasswordAcrossRestartsAndChanges kills the controller a hundred times, and changes a field of the
+// spec each time.
+func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	p.CreateDatabase(t, "default", "shop", world.SmallestDatabase())
@@ -50,27 +50,27 @@ func TestThePasswordStaysThroughRestartsAndChanges(t *testing.T) {
 			password = string(secret.Data["password"])
 		}
 		if got := string(secret.Data["password"]); len(got) != 32 || got != password {
-			t.Fatalf("after %d restarts it is another", n)
+			t.Fatalf("the password has changed after %d restarts", n)
 		}
 		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=disable", db.Spec.Owner, password, db.Spec.DatabaseName)
 		if got := string(secret.Data["uri"]); got != want {
-			t.Fatalf("the uri is %q, not %q", got, want)
+			t.Fatalf("the uri is %q, want %q", got, want)
 		}
 		controller.Kill()
 		p.UpdateDatabase(t, "default", "shop", func(db *v1alpha1.Database) { changes[n%len(changes)](&db.Spec, n) })
 	}
-	for _, line := range lines(t, p.Cluster, func(r cluster.Request) bool {
+	for _, line := range controllerRequests(t, p.Cluster, func(r cluster.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Namespace == "default" && r.ObjectRef.Resource == "secrets"
 	})[1:] {
 		if strings.Contains(line, "shop") {
-			t.Errorf("a Secret was made again: %s", line)
+			t.Errorf("a Secret was created again: %s", line)
 		}
 	}
 }
 
-// TestThePasswordIsNowhereElse looks for passwords, and for parts of them, in all that
-// the operator writes but Secrets.
-func TestThePasswordIsNowhereElse(t *testing.T) {
+// TestDatabasePasswordAppearsOnlyInSecrets searches for passwords and parts of passwords in everything that the
+// operator writes, except Secrets.
+func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	controller := place.Launch(t, p.Cluster, "-v=7")
@@ -89,7 +89,7 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 	secrets := p.Kube.CoreV1().Secrets("default")
 	change := func(password string) {
 		t.Helper()
-		// The operator may write it at the same time.
+		// The operator may write the Secret at the same time.
 		if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			secret := p.Credentials(t, "default", "shop")
 			secret.Data["password"] = []byte(password)
@@ -107,7 +107,7 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 	if err := secrets.Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "another password", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "a generated password", func(ctx context.Context) (bool, error) {
 		secret, err := secrets.Get(ctx, "shop-credentials", metav1.GetOptions{})
 		return err == nil && len(secret.Data["password"]) == 32, nil
 	})
@@ -119,8 +119,9 @@ func TestThePasswordIsNowhereElse(t *testing.T) {
 	}, []string{"shop-credentials"})
 }
 
-// lookFor ends the controller, and looks for passwords, and for parts of them, in all that
-// it has written but Secrets, in the metadata of Secrets, and in further places.
+// lookFor ends the controller. It fails the test if a password or a part of a password appears in the controller's
+// log or metrics, in the audit log, in the given resources, in the metadata of the given Secrets, or in the texts in
+// places.
 func lookFor(t *testing.T, p *place.Place, controller *place.Process, passwords []string, places map[string]string, resources, secrets []string) {
 	t.Helper()
 	audit, err := p.AuditLog()
@@ -148,19 +149,20 @@ func lookFor(t *testing.T, p *place.Place, controller *place.Process, passwords 
 	places["the controller's log"] = controller.Log.String()
 	for where, text := range places {
 		if len(text) < 50 {
-			t.Errorf("%s is not there: %q", where, text)
+			t.Errorf("%s is empty or incomplete: %q", where, text)
 		}
 		for _, password := range passwords {
 			for _, words := range forms(password) {
 				if strings.Contains(text, words) {
-					t.Errorf("%s has a password, as %q", where, words)
+					t.Errorf("%s contains a password, as %q", where, words)
 				}
 			}
 		}
 	}
 }
 
-// forms are how a password may be found: as it is, in parts, in base64, and in hex.
+// forms returns the texts that reveal a password: its first and last characters, and its beginning in base64 and in
+// hex.
 func forms(password string) []string {
 	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password))[:12], hex.EncodeToString([]byte(password))[:16]}
 }

@@ -15,9 +15,9 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestWritesGrowWithTheNumberOfComponents counts what Platforms of three sizes cost, of
-// which half the components need another.
-func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
+// TestPlatformWritesGrowLinearlyWithComponents counts the requests for Platforms of three sizes. Half of the
+// components depend on another component.
+func TestPlatformWritesGrowLinearlyWithComponents(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, 50, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -25,36 +25,36 @@ func TestWritesGrowWithTheNumberOfComponents(t *testing.T) {
 			namespace := shared.NewNamespace(t)
 			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: halves(n)})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
-			made := spent(t, namespace)
-			// The status of a Platform follows those of its children, of which the more
-			// come at once the more there are.
-			says, most := made["update platforms/status"], n/2+30
-			if says > most {
-				t.Errorf("%d components cost %d writes of the status", n, says)
+			creation := requestCounts(t, namespace)
+			// The status of a Platform follows the statuses of its children. With more children, one write of the
+			// status covers more changes.
+			statusWrites, most := creation["update platforms/status"], n/2+30
+			if statusWrites > most {
+				t.Errorf("creating %d components took %d status writes, want at most %d", n, statusWrites, most)
 			}
-			want := map[string]int{"create ats": n, "update ats/status": 2 * n, "patch platforms": 1, "update platforms/status": says, "get platforms": made["get platforms"]}
-			if made["get platforms"] > n { // once in a pass that makes Ats, and in each second
-				t.Errorf("%d components were made with %d reads", n, made["get platforms"])
+			want := map[string]int{"create ats": n, "update ats/status": 2 * n, "patch platforms": 1, "update platforms/status": statusWrites, "get platforms": creation["get platforms"]}
+			if creation["get platforms"] > n { // a reconcile that creates Ats reads the Platform at most once a second
+				t.Errorf("creating %d components took %d reads of the Platform, want at most %d", n, creation["get platforms"], n)
 			}
-			if diff := cmp.Diff(want, made); diff != "" {
-				t.Errorf("%d components cost (-wanted +got):\n%s", n, diff)
+			if diff := cmp.Diff(want, creation); diff != "" {
+				t.Errorf("requests for the creation of %d components (-want +got):\n%s", n, diff)
 			}
 			deletePlatform(t, shared, namespace)
-			all := spent(t, namespace)
-			more := all["update platforms/status"] - says
+			all := requestCounts(t, namespace)
+			more := all["update platforms/status"] - statusWrites
 			if more > most {
-				t.Errorf("to be rid of %d components cost %d writes of the status", n, more)
+				t.Errorf("deleting %d components took %d status writes, want at most %d", n, more, most)
 			}
-			want["delete ats"], want["get platforms"], want["patch platforms"], want["update platforms/status"] = n, n+made["get platforms"], 2, says+more
+			want["delete ats"], want["get platforms"], want["patch platforms"], want["update platforms/status"] = n, n+creation["get platforms"], 2, statusWrites+more
 			if diff := cmp.Diff(want, all); diff != "" {
-				t.Errorf("%d components made and removed cost (-wanted +got):\n%s", n, diff)
+				t.Errorf("requests for the creation and deletion of %d components (-want +got):\n%s", n, diff)
 			}
-			t.Logf("%d components: made with %v, and all in all %v", n, made, all)
+			t.Logf("%d components: the creation took %v, and creation and deletion together %v", n, creation, all)
 		})
 	}
 }
 
-// halves are n components, of which each of the second half needs one of the first.
+// halves returns n components. Each component of the second half depends on a component of the first half.
 func halves(n int) (all components) {
 	for i := range n {
 		c := task(fmt.Sprintf("c%03d", i))
@@ -66,11 +66,12 @@ func halves(n int) (all components) {
 	return all
 }
 
-// spent counts the controller's requests about a Platform and its Ats, by verb and type.
-func spent(t *testing.T, namespace string) map[string]int {
+// requestCounts returns the numbers of the controller's requests about a Platform and its Ats, without watches. The
+// keys consist of a verb and a resource.
+func requestCounts(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for _, line := range lines(t, shared.Cluster, func(r cluster.Request) bool {
+	for _, line := range controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
 		ref := r.ObjectRef
 		return r.Verb != "watch" && (ref.Resource == "platforms" && ref.Name == namespace || ref.Resource == "ats" && ref.Namespace == namespace)
 	}) {
@@ -79,35 +80,35 @@ func spent(t *testing.T, namespace string) map[string]int {
 	return counts
 }
 
-// TestAChangeCostsOneStatusWrite changes what a child says, and counts.
-func TestAChangeCostsOneStatusWrite(t *testing.T) {
+// TestPlatformWritesStatusOncePerChange counts the status writes of a Platform after changes of a child's status.
+func TestPlatformWritesStatusOncePerChange(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{suspended(task("gate")), task("job"), web("web:1", unmanaged)}})
 	component(t, shared, namespace, "job", "Done")
 	shared.PlatformWith(t, namespace, "at rest", func(p *v1alpha1.Platform) bool { return p.Status.Components[0].Reason == "Suspended" })
-	before := spent(t, namespace)["update platforms/status"]
-	shared.CreateApp(t, namespace, namespace+"-web", smallest()) // somebody else's, of which it tells
+	before := requestCounts(t, namespace)["update platforms/status"]
+	shared.CreateApp(t, namespace, namespace+"-web", smallest()) // a foreign App, whose phase the status reports
 	component(t, shared, namespace, "web", "Ready")
-	phases := appPhases(t, namespace)
-	if writes := spent(t, namespace)["update platforms/status"] - before; writes > phases+1 {
-		t.Errorf("%d changes of the App's status cost %d writes", phases, writes)
+	changes := appStatusWrites(t, namespace)
+	if writes := requestCounts(t, namespace)["update platforms/status"] - before; writes > changes+1 {
+		t.Errorf("%d changes of the App's status caused %d status writes", changes, writes)
 	}
-	before = spent(t, namespace)["update platforms/status"]
+	before = requestCounts(t, namespace)["update platforms/status"]
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].App.Image = "else:1" })
-	shared.PlatformWith(t, namespace, "told", func(*v1alpha1.Platform) bool { return true })
-	world.Eventually(t, "the write to be noted", func(context.Context) (bool, error) {
-		return spent(t, namespace)["update platforms/status"] > before, nil
+	shared.PlatformWith(t, namespace, "of the new generation", func(*v1alpha1.Platform) bool { return true })
+	world.Eventually(t, "the status write to be in the audit log", func(context.Context) (bool, error) {
+		return requestCounts(t, namespace)["update platforms/status"] > before, nil
 	})
-	if writes := spent(t, namespace)["update platforms/status"] - before; writes != 1 {
-		t.Errorf("a new generation without any other change cost %d writes", writes)
+	if writes := requestCounts(t, namespace)["update platforms/status"] - before; writes != 1 {
+		t.Errorf("a new generation without any other change caused %d status writes, want 1", writes)
 	}
 }
 
-// appPhases is how often the status of an App was written.
-func appPhases(t *testing.T, namespace string) int {
+// appStatusWrites returns the number of the controller's writes to the status of Apps in a namespace.
+func appStatusWrites(t *testing.T, namespace string) int {
 	t.Helper()
-	return len(lines(t, shared.Cluster, func(r cluster.Request) bool {
+	return len(controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "apps" && r.ObjectRef.Subresource == "status"
 	}))
 }

@@ -22,30 +22,30 @@ func db(name string) v1alpha1.PlatformComponent {
 	}}
 }
 
-func TestBadPlatformsAreRefused(t *testing.T) {
+func TestAPIServerRejectsInvalidPlatforms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.Platform)
 		want   string
 	}{
 		"no namespace":                 {func(p *v1alpha1.Platform) { p.Spec.Namespace = "" }, "spec.namespace"},
-		"a namespace that is no name":  {func(p *v1alpha1.Platform) { p.Spec.Namespace = "Shop_1" }, "spec.namespace"},
-		"a component without a kind":   {func(p *v1alpha1.Platform) { p.Spec.Components[0].At = nil }, "a component is exactly one of app, database, externalDatabase and at"},
-		"a component of two kinds":     {func(p *v1alpha1.Platform) { p.Spec.Components[0].App = ptr.To(smallest()) }, "a component is exactly one of app, database, externalDatabase and at"},
-		"two components of one name":   {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a"), task("a")} }, "Duplicate value"},
+		"an invalid namespace":         {func(p *v1alpha1.Platform) { p.Spec.Namespace = "Shop_1" }, "spec.namespace"},
+		"a component without a kind":   {func(p *v1alpha1.Platform) { p.Spec.Components[0].At = nil }, "a component must have exactly one of app, database, externalDatabase and at"},
+		"a component of two kinds":     {func(p *v1alpha1.Platform) { p.Spec.Components[0].App = ptr.To(smallest()) }, "a component must have exactly one of app, database, externalDatabase and at"},
+		"two components with one name": {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a"), task("a")} }, "Duplicate value"},
 		"a component without a name":   {func(p *v1alpha1.Platform) { p.Spec.Components[0].Name = "" }, "spec.components[0].name"},
-		"a name that is none":          {func(p *v1alpha1.Platform) { p.Spec.Components[0].Name = "A.b" }, "spec.components[0].name"},
-		"a state that is none":         {func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = "Paused" }, "managementState"},
-		"a dependency that is none":    {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b")} }, "dependsOn may only name components of this Platform"},
+		"an invalid component name":    {func(p *v1alpha1.Platform) { p.Spec.Components[0].Name = "A.b" }, "spec.components[0].name"},
+		"an unknown management state":  {func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = "Paused" }, "managementState"},
+		"an unknown dependency":        {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b")} }, "dependsOn may only name components of this Platform"},
 		"a dependency on itself":       {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "a")} }, "a component cannot depend on itself"},
-		"a dependency twice":           {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b", "b"), task("b")} }, "Duplicate value"},
-		"an At that deletes itself":    {func(p *v1alpha1.Platform) { p.Spec.Components[0].At.TTLSecondsAfterFinished = ptr.To[int32](1) }, "would be made again, and run again"},
+		"a duplicate dependency":       {func(p *v1alpha1.Platform) { p.Spec.Components = components{task("a", "b", "b"), task("b")} }, "Duplicate value"},
+		"an At that deletes itself":    {func(p *v1alpha1.Platform) { p.Spec.Components[0].At.TTLSecondsAfterFinished = ptr.To[int32](1) }, "its command would run again"},
 		"an App without an image":      {func(p *v1alpha1.Platform) { p.Spec.Components = components{web("", managed)} }, "image"},
-		"a Platform's name with a dot": {func(p *v1alpha1.Platform) { p.Name = "a.b" }, "the name must be one with which that of a Service may begin"},
+		"a Platform's name with a dot": {func(p *v1alpha1.Platform) { p.Name = "a.b" }, "the name must be a valid beginning of the name of a Service"},
 		"names too long for a Service": {func(p *v1alpha1.Platform) {
 			p.Spec.Components = components{renamed(web("web:1", managed), v1alpha1.ComponentName(strings.Repeat("a", 60)))}
-		}, "63 characters at most"},
-		"names too long for a StatefulSet": {func(p *v1alpha1.Platform) { p.Spec.Components = components{db(strings.Repeat("a", 50))} }, "and 52 for a database"},
+		}, "at most 63 characters"},
+		"names too long for a StatefulSet": {func(p *v1alpha1.Platform) { p.Spec.Components = components{db(strings.Repeat("a", 50))} }, "at most 52 for a database"},
 		"257 components":                   {func(p *v1alpha1.Platform) { p.Spec.Components = many(257, 0) }, "256"},
 		"33 dependencies":                  {func(p *v1alpha1.Platform) { p.Spec.Components = many(40, 33) }, "32"},
 	} {
@@ -54,13 +54,13 @@ func TestBadPlatformsAreRefused(t *testing.T) {
 			c.change(platform)
 			_, err := shared.Windlass.WindlassV1alpha1().Platforms().Create(t.Context(), platform, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+				t.Errorf("got %v, want an Invalid error with %q", err, c.want)
 			}
 		})
 	}
 }
 
-// many are n components, of which each depends on up to so many before it.
+// many returns n components. Each component depends on the components directly before it in the list, at most needs.
 func many(n, needs int) (all components) {
 	for i := range n {
 		c := suspended(task(fmt.Sprintf("component-with-quite-a-name-%03d", i)))
@@ -72,7 +72,7 @@ func many(n, needs int) (all components) {
 	return all
 }
 
-func TestPlatformsOfAnySizeThatIsAllowedAreAccepted(t *testing.T) {
+func TestAPIServerAcceptsPlatformsUpToSizeLimit(t *testing.T) {
 	t.Parallel()
 	for n, needs := range map[int]int{64: 32, 256: 32, 255: 0} {
 		platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Spec: v1alpha1.PlatformSpec{Namespace: "large", Components: many(n, needs)}}
@@ -82,22 +82,22 @@ func TestPlatformsOfAnySizeThatIsAllowedAreAccepted(t *testing.T) {
 	}
 }
 
-// TestADependencyThatIsNoneIsRefusedInALargePlatformToo is of one for which the API server
-// would count too long.
-func TestADependencyThatIsNoneIsRefusedInALargePlatformToo(t *testing.T) {
+// TestLargePlatformReportsUnknownDependency uses a Platform with more than 64 components. The API server does not
+// validate the dependencies in a Platform of this size.
+func TestLargePlatformReportsUnknownDependency(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: append(many(70, 0), task("last", "nothing"))})
 	platform := shared.PlatformReason(t, namespace, "InvalidSpec")
 	if words := `component "last" depends on unknown component "nothing"`; !strings.Contains(message(platform), words) {
-		t.Errorf("Ready says: %s", message(platform))
+		t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 	}
 	if ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(ats.Items) > 0 {
-		t.Errorf("there are %d Ats (%v)", len(ats.Items), err)
+		t.Errorf("the operator has created %d Ats, want none (%v)", len(ats.Items), err)
 	}
 }
 
-func TestWhatAPlatformCannotBecomeIsRefused(t *testing.T) {
+func TestInvalidPlatformChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	outsideSpec := v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk"}
@@ -119,25 +119,25 @@ func TestWhatAPlatformCannotBecomeIsRefused(t *testing.T) {
 			}
 			c.change(&platform.Spec)
 			if _, err := platforms.Update(t.Context(), platform, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("wanted it refused as Invalid with a word on %s, but got %v", c.want, err)
+				t.Errorf("got %v, want an Invalid error with %q", err, c.want)
 			}
 		})
 	}
-	// What only the Database itself can tell.
+	// The API server accepts this change of the Platform, but refuses the change of the Database that follows from it.
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 		p.Spec.Components[0].Database.Storage.Size = resource.MustParse("1Mi")
 		p.Spec.Components = append(p.Spec.Components, task("job"))
 	})
-	component(t, shared, namespace, "job", "Done") // the rest goes on
+	component(t, shared, namespace, "job", "Done") // other components are still reconciled
 	platform := shared.PlatformReason(t, namespace, "Invalid")
 	if words := "storage.size cannot shrink"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
-	// The API server has heard of it once, whatever else has happened.
-	refused := lines(t, shared.Cluster, func(r cluster.Request) bool {
+	// The operator sends a refused patch only once.
+	refused := controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "databases" && r.ResponseStatus.Code == 422
 	})
 	if len(refused) != 1 {
-		t.Errorf("it was sent %d times", len(refused))
+		t.Errorf("the refused patch was sent %d times, want 1", len(refused))
 	}
 }

@@ -19,20 +19,22 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// trap stands before an API server, and has the controller die at one of its writes to a
-// Platform or its children.
+// trap is a proxy of an API server. It holds one write of the controller to a Platform or its children, so that the
+// test can kill the controller at this write.
 type trap struct {
 	server http.Handler
 
 	mu    sync.Mutex
-	about *regexp.Regexp // the paths of those writes; nil if it is not set
-	left  int            // how many of them come before
-	late  bool           // whether the write is carried out
-	hit   chan struct{}  // closed when it was caught
+	about *regexp.Regexp // matches the paths of writes to the Platform and its children; nil if the trap is not armed
+	left  int            // the number of writes to let through first
+	late  bool           // whether the API server executes the held write
+	hit   chan struct{}  // closed when a write is held
 }
 
-// set has it catch the write after so many others, and returns what is closed then.
-func (s *trap) set(namespace string, after int, late bool) <-chan struct{} {
+// arm makes the trap hold one write to the Platform with the name of the namespace, or to an App or At of the Platform.
+// The trap lets the first writes through; after is their number. If late is set, the API server executes the held
+// write. arm returns a channel that the trap closes when it holds the write.
+func (s *trap) arm(namespace string, after int, late bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.about = regexp.MustCompile(`/platforms/` + namespace + `(/status)?$|/namespaces/` + namespace + `/(apps|ats)(/` + namespace + `-[a-z]+)?$`)
@@ -40,15 +42,15 @@ func (s *trap) set(namespace string, after int, late bool) <-chan struct{} {
 	return s.hit
 }
 
-// release lets all through from now on.
-func (s *trap) release() {
+// disarm lets all requests through from now on.
+func (s *trap) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.about = nil
 }
 
-// catches tells whether this is the write, for which it returns what is to be closed, or
-// one that comes after it.
+// catches returns the channel to close if the trap must hold the request, and otherwise nil. late reports whether the
+// API server must execute the held write. after reports whether the request is a write after the held write.
 func (s *trap) catches(r *http.Request) (hit chan<- struct{}, late, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,15 +77,15 @@ func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		close(hit)
 	}
-	<-r.Context().Done() // the controller hears nothing more
+	<-r.Context().Done() // send no response to the controller
 }
 
-// TestAKilledControllerGoesOnWhereItWas kills the controller at each write of each
-// transition, before the API server has it and after, and starts another.
-func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
+// TestRestartedControllerFinishesTransition kills the controller at each write of each transition, once before and
+// once after the API server executes the write, and starts another controller.
+func TestRestartedControllerFinishesTransition(t *testing.T) {
 	t.Parallel()
 	p, s := ownPlace(t), &trap{}
-	kubeconfig := inFront(t, p.Cluster, func(server http.Handler) http.Handler {
+	kubeconfig := startProxy(t, p.Cluster, func(server http.Handler) http.Handler {
 		s.server = server
 		return s
 	})
@@ -99,18 +101,18 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		tr := transitions[name]
-		// One run for each write and each of its sides, until a run has no write more.
+		// Two runs for each write: before and after its execution. The last run has no write to hold.
 		for run, caught := 0, true; caught; run++ {
 			t.Run(name, func(t *testing.T) {
-				namespace := namespace(t, p)
+				namespace := newNamespace(t, p)
 				before := tr.begin(t, p, namespace)
-				hit := s.set(namespace, run/2, run%2 == 1)
+				hit := s.arm(namespace, run/2, run%2 == 1)
 				tr.act(t, p, namespace)
-				if caught = happens(t, p, namespace, hit); caught {
+				if caught = trapped(t, p, namespace, hit); caught {
 					running.Kill()
 					kills++
 				}
-				s.release() // before another starts, which is to be heard
+				s.disarm() // so that the next controller can write
 				if caught {
 					running = start()
 				}
@@ -120,15 +122,14 @@ func TestAKilledControllerGoesOnWhereItWas(t *testing.T) {
 	}
 	t.Logf("the controller was killed %d times in %d transitions", kills, len(transitions))
 	if kills < 2*len(transitions) {
-		t.Error("that is less than twice in each")
+		t.Error("want at least two kills in each transition")
 	}
 }
 
-// happens waits until the controller is caught, and is false if it comes to its end
-// before.
-func happens(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
+// trapped waits until the trap holds a write or the Platform is Ready. It reports whether the trap holds a write.
+func trapped(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
 	t.Helper()
-	world.Eventually(t, "the controller to be caught, or to come to its end", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the trap to hold a write, or the Platform to be Ready", func(ctx context.Context) (bool, error) {
 		select {
 		case <-hit:
 			caught = true
@@ -141,12 +142,12 @@ func happens(t *testing.T, p *place.Place, platform string, hit <-chan struct{})
 	return caught
 }
 
-// namespace returns one that is not deleted, as a cluster of one test's own is.
-func namespace(t *testing.T, p *place.Place) string {
+// newNamespace creates a namespace and returns its name. Nothing deletes it, because the cluster belongs to one test.
+func newNamespace(t *testing.T, p *place.Place) string {
 	t.Helper()
-	made, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	created, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made.Name
+	return created.Name
 }

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// namespaceNow is a namespace as it is, or nil.
+// namespaceNow returns the current state of a namespace, or nil if it does not exist.
 func namespaceNow(t *testing.T, p *place.Place, name string) *corev1.Namespace {
 	t.Helper()
 	list, err := p.Kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -29,42 +29,42 @@ func namespaceNow(t *testing.T, p *place.Place, name string) *corev1.Namespace {
 	return &list.Items[0]
 }
 
-func TestTheNamespaceIsMadeAndNeverDeleted(t *testing.T) {
+func TestPlatformCreatesNamespaceAndNeverDeletesIt(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-made"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	made := namespaceNow(t, shared, name)
 	if made == nil || made.Labels["app.kubernetes.io/part-of"] != name || len(made.OwnerReferences) > 0 {
-		t.Fatalf("the namespace is %v", made)
+		t.Fatalf("the namespace is %v, want a namespace with the label part-of and without an owner", made)
 	}
 	deletePlatform(t, shared, name)
 	atGone(t, shared, name, name+"-job")
 	if left := namespaceNow(t, shared, name); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
-		t.Errorf("after the Platform the namespace is %v", left)
+		t.Errorf("after the deletion of the Platform the namespace is %v, want it unchanged", left)
 	}
-	// One that is there already is used as it is.
+	// The Platform does not change an existing namespace.
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job")}})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	if now := namespaceNow(t, shared, name); now.ResourceVersion != made.ResourceVersion {
-		t.Errorf("it was written to: %v", now)
+		t.Errorf("the Platform has changed the existing namespace: %v", now)
 	}
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestANamespaceWithoutComponentsIsMadeToo(t *testing.T) {
+func TestPlatformWithoutComponentsCreatesNamespace(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-empty"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	if namespaceNow(t, shared, name) == nil {
-		t.Error("there is none")
+		t.Error("the namespace was not created")
 	}
 }
 
-func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
+func TestPlatformReportsDeletedNamespaceAndDoesNotRecreateIt(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-going"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), task("next", "job")}})
@@ -79,7 +79,7 @@ func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformReason(t, name, "NamespaceTerminating")
-	if words := "Namespace " + name + " is being deleted. It is not made again"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
+	if words := "Namespace " + name + " is being deleted, and the operator does not create it again"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	component(t, shared, name, "job", v1alpha1.ComponentWaiting)
@@ -87,13 +87,13 @@ func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform = shared.PlatformReason(t, name, "NamespaceGone")
-	if words := "create it again with them, or delete this Platform"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	if words := "create it again with all of these, or delete this Platform"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, task("more")) })
 	shared.PlatformReason(t, name, "NamespaceGone")
 	if now := namespaceNow(t, shared, name); now != nil {
-		t.Fatalf("it was made again: %v", now)
+		t.Fatalf("the namespace was created again: %v", now)
 	}
 	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}}
 	again, err := shared.Kube.CoreV1().Namespaces().Create(t.Context(), again, metav1.CreateOptions{})
@@ -102,11 +102,11 @@ func TestANamespaceThatIsDeletedIsSaidAndNotMadeAgain(t *testing.T) {
 	}
 	platform = shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	if uid := platform.Status.NamespaceUID; uid == nil || *uid != again.UID || again.UID == before.UID {
-		t.Errorf("the status speaks of namespace %v, and not of %s", uid, again.UID)
+		t.Errorf("status.namespaceUID is %v, want %s", uid, again.UID)
 	}
 }
 
-func TestAPlatformGoesWithItsNamespace(t *testing.T) {
+func TestPlatformIsDeletedWhileItsNamespaceTerminates(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-both"
 	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), web("web:1", managed, "job")}})
@@ -115,10 +115,10 @@ func TestAPlatformGoesWithItsNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	deletePlatform(t, shared, name)
-	world.Eventually(t, "the namespace to go", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
+	world.Eventually(t, "the namespace to be deleted", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
 }
 
-func TestMissingRightsAreSaid(t *testing.T) {
+func TestPlatformReportsMissingRights(t *testing.T) {
 	t.Parallel()
 	p := ownPlace(t)
 	controller := place.Launch(t, p.Cluster, "--leader-elect=false")
@@ -155,14 +155,14 @@ func TestMissingRightsAreSaid(t *testing.T) {
 	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")}})
 	component(t, p, "rights", "job", "Done")
 	platform := p.PlatformReason(t, "rights", "Forbidden")
-	for _, words := range []string{"component web: creating App rights/rights-web", `cannot create resource "apps"`, "it is for whoever governs namespace rights to allow it"} {
+	for _, words := range []string{"component web: creating App rights/rights-web", `cannot create resource "apps"`, "ask the administrator of namespace rights to grant the operator's service account the permission"} {
 		if !strings.Contains(message(platform), words) {
-			t.Errorf("Ready does not say %q: %s", words, message(platform))
+			t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 		}
 	}
 	want := []string{"web App Managed Waiting", "job At Managed Done", "next At Managed Waiting"}
-	if got := says(platform); strings.Join(got, ";") != strings.Join(want, ";") {
-		t.Errorf("the status says %v, and not %v", got, want)
+	if got := componentLines(platform); strings.Join(got, ";") != strings.Join(want, ";") {
+		t.Errorf("the components of the status are %v, want %v", got, want)
 	}
 	restore()
 	p.PlatformIn(t, "rights", v1alpha1.PlatformReady)
@@ -170,7 +170,7 @@ func TestMissingRightsAreSaid(t *testing.T) {
 	restore = without("namespaces")
 	p.CreatePlatform(t, "homeless", v1alpha1.PlatformSpec{Namespace: "homeless", Components: components{task("job")}})
 	platform = p.PlatformReason(t, "homeless", "Forbidden")
-	if words := "create it yourself, or give the operator's account that right"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	if words := "create it yourself, or allow the service account of the operator to create it"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", "homeless"); err != nil {

@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// graphs are those in whose order components are started and removed, each an At.
+// graphs maps names to functions that return components, all of them Ats, with dependencies.
 var graphs = map[string]func() components{
 	"a chain": func() components {
 		return components{task("a", "b"), task("b", "c"), task("c", "d"), task("d", "e"), task("e")}
@@ -41,12 +41,12 @@ var graphs = map[string]func() components{
 	},
 }
 
-func TestComponentsStartAndGoInOrder(t *testing.T) {
+func TestPlatformCreatesAndDeletesComponentsInDependencyOrder(t *testing.T) {
 	t.Parallel()
 	for name, graph := range graphs {
 		for how, remove := range map[string]func(t *testing.T, namespace string){
 			"the Platform is deleted": func(t *testing.T, namespace string) { t.Helper(); deletePlatform(t, shared, namespace) },
-			"all are taken off the list": func(t *testing.T, namespace string) {
+			"all are dropped from the spec": func(t *testing.T, namespace string) {
 				t.Helper()
 				shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = nil })
 				shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
@@ -73,8 +73,8 @@ func TestComponentsStartAndGoInOrder(t *testing.T) {
 	}
 }
 
-// inOrder compares when the API server heard of what was made, said and deleted with what
-// components need.
+// inOrder checks the order of the requests: a component must be created after its dependencies are Ready, and deleted
+// before its dependencies.
 func inOrder(t *testing.T, namespace string, graph components) {
 	t.Helper()
 	record, err := shared.Requests(func(r cluster.Request) bool {
@@ -83,17 +83,18 @@ func inOrder(t *testing.T, namespace string, graph components) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := map[string][]time.Time{}
+	received := map[string][]time.Time{}
 	for _, r := range record {
-		heard[r.String()] = append(heard[r.String()], r.RequestReceivedTimestamp)
+		received[r.String()] = append(received[r.String()], r.RequestReceivedTimestamp)
 	}
-	// Its last status is that it is Done, and what is done once is not sent twice.
+	// when returns the time of the last request of a kind about a component. Only a status write may occur more than
+	// once; the last status write sets the phase Done.
 	when := func(request string, c v1alpha1.ComponentName) (last time.Time) {
 		t.Helper()
 		line := fmt.Sprintf("%s %s/%s-%s", request, namespace, namespace, c)
-		times := heard[line]
+		times := received[line]
 		if len(times) == 0 || request != "update ats/status" && len(times) > 1 {
-			t.Errorf("%s was sent %d times", line, len(times))
+			t.Errorf("%s was sent %d times, want once", line, len(times))
 			return last
 		}
 		return slices.MaxFunc(times, time.Time.Compare)
@@ -101,7 +102,7 @@ func inOrder(t *testing.T, namespace string, graph components) {
 	for _, c := range graph {
 		for _, needed := range c.DependsOn {
 			if when("create ats", c.Name).Before(when("update ats/status", needed)) {
-				t.Errorf("%s was made before %s was Ready", c.Name, needed)
+				t.Errorf("%s was created before %s was Ready", c.Name, needed)
 			}
 			if when("delete ats", needed).Before(when("delete ats", c.Name)) {
 				t.Errorf("%s was deleted before %s", needed, c.Name)
@@ -110,27 +111,27 @@ func inOrder(t *testing.T, namespace string, graph components) {
 	}
 }
 
-// TestWhatIsNeededStaysUntilWhatNeedsItIsGone holds the one that goes first.
-func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
+// TestPlatformKeepsDependencyUntilDependentIsDeleted delays the deletion of the dependent with a finalizer.
+func TestPlatformKeepsDependencyUntilDependentIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, namespace string){
-		"when both are Removed": func(t *testing.T, namespace string) {
+		"both are Removed": func(t *testing.T, namespace string) {
 			t.Helper()
 			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 				p.Spec.Components[0].ManagementState, p.Spec.Components[1].ManagementState = removed, removed
 			})
 		},
-		"when both are taken off the list": func(t *testing.T, namespace string) {
+		"both are dropped from the spec": func(t *testing.T, namespace string) {
 			t.Helper()
 			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = nil })
 		},
-		"when one is Removed and the other off the list": func(t *testing.T, namespace string) {
+		"one is Removed and the other is dropped": func(t *testing.T, namespace string) {
 			t.Helper()
 			shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 				p.Spec.Components = components{web("web:1", removed)}
 			})
 		},
-		"when the Platform is deleted": func(t *testing.T, namespace string) {
+		"the Platform is deleted": func(t *testing.T, namespace string) {
 			t.Helper()
 			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
@@ -147,12 +148,12 @@ func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
 			remove(t, namespace)
 			component(t, shared, namespace, "web", v1alpha1.ComponentRemoving)
 			base := component(t, shared, namespace, "base", v1alpha1.ComponentWaiting)
-			if want := "It stays until what depends on it is gone: web."; base.Message != want {
-				t.Errorf("it says %q, and not %q", base.Message, want)
+			if want := "Waiting for the deletion of components that depend on this component: web."; base.Message != want {
+				t.Errorf("the message of base is %q, want %q", base.Message, want)
 			}
 			at, err := shared.Windlass.CnatV1().Ats(namespace).Get(t.Context(), namespace+"-base", metav1.GetOptions{})
 			if err != nil || at.DeletionTimestamp != nil {
-				t.Errorf("what is needed is gone, or goes: %v", err)
+				t.Errorf("the dependency is deleted before its dependent: %v", err)
 			}
 			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) {
 				app.Finalizers = slices.DeleteFunc(app.Finalizers, func(f string) bool { return f == hold })
@@ -162,29 +163,29 @@ func TestWhatIsNeededStaysUntilWhatNeedsItIsGone(t *testing.T) {
 	}
 }
 
-func TestOneThatIsNotReadyHoldsUpOnlyWhatNeedsIt(t *testing.T) {
+func TestUnreadyComponentDelaysOnlyItsDependents(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{
 		task("last", "second"), task("second", "gate"), suspended(task("gate")), task("free"), task("freed", "free"),
 	}})
 	component(t, shared, namespace, "freed", "Done")
-	platform := shared.PlatformWith(t, namespace, "held up", func(p *v1alpha1.Platform) bool { return p.Status.ReadyComponents == 2 })
+	platform := shared.PlatformWith(t, namespace, "ready with two components", func(p *v1alpha1.Platform) bool { return p.Status.ReadyComponents == 2 })
 	want := []string{"last At Managed Waiting", "second At Managed Waiting", "gate At Managed Pending", "free At Managed Done", "freed At Managed Done"}
-	if got := says(platform); !slices.Equal(got, want) {
-		t.Errorf("the status says %v, and not %v", got, want)
+	if got := componentLines(platform); !slices.Equal(got, want) {
+		t.Errorf("the components of the status are %v, want %v", got, want)
 	}
 	ready := message(platform)
 	for _, words := range []string{"3 of 5 components", "gate is Pending: Set spec.suspend to false to let the command run", "second is Waiting: Waiting for gate to be Ready", "last is Waiting: Waiting for second to be Ready"} {
 		if !strings.Contains(ready, words) {
-			t.Errorf("the condition Ready does not say %q: %s", words, ready)
+			t.Errorf("the message of Ready does not contain %q: %s", words, ready)
 		}
 	}
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].At.Suspend = nil })
 	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 }
 
-func TestACycleIsRefusedAndChangesNothing(t *testing.T) {
+func TestDependencyCycleChangesNoComponent(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{task("a", "b"), task("b")}})
@@ -198,7 +199,7 @@ func TestACycleIsRefusedAndChangesNothing(t *testing.T) {
 	}
 	ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || !slices.EqualFunc(ats.Items, []string{"-a", "-b"}, func(at cnatv1.At, name string) bool { return at.Name == namespace+name && at.DeletionTimestamp == nil }) {
-		t.Errorf("there are %v (%v)", ats.Items, err)
+		t.Errorf("the Ats are %v, want -a and -b unchanged (%v)", ats.Items, err)
 	}
 	deletePlatform(t, shared, namespace)
 }

@@ -13,11 +13,11 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// abroad makes a Platform of which component db is an ExternalDatabase that is deleted with
-// its server's database, and web depends on it.
-func abroad(t *testing.T) *external {
+// platformWithExternalDatabase creates a Platform. Its component db is an ExternalDatabase with deletionPolicy Delete,
+// and component web depends on db.
+func platformWithExternalDatabase(t *testing.T) *external {
 	t.Helper()
-	e := newExternal(t, ownOutside(t), nil)
+	e := newExternal(t, ownServer(t), nil)
 	spec := e.spec()
 	shared.CreatePlatform(t, e.namespace, v1alpha1.PlatformSpec{Namespace: e.namespace, Components: components{
 		{Name: "db", ExternalDatabase: &spec}, web("web:1", managed, "db"),
@@ -26,9 +26,9 @@ func abroad(t *testing.T) *external {
 	return e
 }
 
-func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
+func TestComponentIsRemovedOnlyAfterChildIsDeleted(t *testing.T) {
 	t.Parallel()
-	e := abroad(t)
+	e := platformWithExternalDatabase(t)
 	e.server.Stop()
 	shared.UpdatePlatform(t, e.namespace, func(p *v1alpha1.Platform) {
 		p.Spec.Components[0].ManagementState, p.Spec.Components[1].ManagementState = removed, removed
@@ -36,8 +36,8 @@ func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
 	component(t, shared, e.namespace, "web", v1alpha1.ComponentRemoved)
 	waits := func(p *v1alpha1.Platform) bool {
 		db := p.Status.Components[0]
-		return db.Phase == v1alpha1.ComponentRemoving && strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. It says:") &&
-			strings.Contains(db.Message, "Connecting by Secret server: ")
+		return db.Phase == v1alpha1.ComponentRemoving && strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. Its condition Ready says:") &&
+			strings.Contains(db.Message, "The connection to the server in Secret server failed: ")
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", waits)
 	if platform.Status.Phase != v1alpha1.PlatformDeploying || !strings.Contains(message(platform), "db is Removing") {
@@ -48,22 +48,22 @@ func TestRemovedIsToldWhenTheChildIsGone(t *testing.T) {
 	}
 	shared.PlatformIn(t, e.namespace, v1alpha1.PlatformReady)
 	component(t, shared, e.namespace, "db", v1alpha1.ComponentRemoved)
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }
 
-func TestADeletionSaysForWhatItWaits(t *testing.T) {
+func TestPlatformDeletionReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
-	e := abroad(t)
+	e := platformWithExternalDatabase(t)
 	e.server.Stop()
 	if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", func(p *v1alpha1.Platform) bool {
-		return strings.Contains(message(p), "Connecting by Secret server: ")
+		return strings.Contains(message(p), "The connection to the server in Secret server failed: ")
 	})
-	if words := "Removing components: 1 left. db is Removing: ExternalDatabase " + e.namespace + "-db is being deleted. It says:"; !strings.Contains(message(platform), words) {
-		t.Errorf("Ready says: %s", message(platform))
+	if words := "Removing components: 1 left. db is Removing: ExternalDatabase " + e.namespace + "-db is being deleted. Its condition Ready says:"; !strings.Contains(message(platform), words) {
+		t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 	}
 	if platform.Status.Phase != v1alpha1.PlatformDeleting || reason(platform) != "RemovingComponents" {
 		t.Errorf("phase %s, reason %s", platform.Status.Phase, reason(platform))
@@ -72,11 +72,11 @@ func TestADeletionSaysForWhatItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	platformGone(t, shared, e.namespace)
-	e.gone(t)
-	e.left(t, "0")
+	e.waitDeleted(t)
+	e.wantLeft(t, "0")
 }
 
-func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
+func TestPlatformDeletionKeepsLateUnmanagedComponent(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(t *testing.T, namespace string){
 		"before the Platform is deleted": func(t *testing.T, namespace string) {
@@ -84,7 +84,7 @@ func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
 			changeState(t, namespace, unmanaged)
 			deletePlatform(t, shared, namespace)
 		},
-		"while it waits for another": func(t *testing.T, namespace string) {
+		"while its dependent is being deleted": func(t *testing.T, namespace string) {
 			t.Helper()
 			const hold = "example.com/hold"
 			ats := shared.Windlass.CnatV1().Ats(namespace)
@@ -112,7 +112,7 @@ func TestWhatIsUnmanagedAtTheLastMomentStays(t *testing.T) {
 			made := childApp(t, shared, namespace, "web")
 			act(t, namespace)
 			if left := childApp(t, shared, namespace, "web"); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil || len(left.OwnerReferences) > 0 {
-				t.Errorf("of what was Unmanaged at the last moment there is %v", left)
+				t.Errorf("the App of the Unmanaged component is %v, want it released and not deleted", left)
 			}
 		})
 	}

@@ -23,45 +23,48 @@ import (
 
 type components = []v1alpha1.PlatformComponent
 
-// web is a component that is an App with an image.
+// web returns the component web, which is an App with the given image.
 func web(image string, state v1alpha1.ManagementState, needs ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
 	spec := smallest()
 	spec.Image = image
 	return v1alpha1.PlatformComponent{Name: "web", ManagementState: state, DependsOn: needs, App: &spec}
 }
 
-// task is a component that is an At, which is Ready at once.
+// task returns a component that is an At whose schedule is in the past.
 func task(name string, needs ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
 	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), DependsOn: needs, At: &cnatv1.AtSpec{
 		Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "true"},
 	}}
 }
 
-// suspended is one that is not Ready until it is resumed.
+// suspended suspends the At of a component, and returns the component. The component becomes Ready only after the At
+// is resumed.
 func suspended(c v1alpha1.PlatformComponent) v1alpha1.PlatformComponent {
 	c.At.Suspend = ptr.To(true)
 	return c
 }
 
-// What becomes of the App of component web in a transition.
+// The possible results of a transition for the App of component web.
 const (
-	isNone      = "there is none, as before"
-	isMade      = "it is made"
-	isKept      = "it is kept, and is the Platform's"
-	isUntouched = "nobody has written to it, and it is nobody's"
-	isReleased  = "it is the same, and is nobody's"
-	isGone      = "it is gone"
+	isNone      = "it does not exist, as before"
+	isMade      = "it was created"
+	isKept      = "it was kept, and the Platform owns it"
+	isUntouched = "it was not written, and has no owner"
+	isReleased  = "it was kept, and has no owner"
+	isGone      = "it was deleted"
 )
 
-// transition is a change of a Platform, and what becomes of it.
+// transition is a change of the components of a Platform, with the expected result.
 type transition struct {
-	// before is what it was, one after another, each time until it was at rest.
+	// before are the components before the change. The Platform becomes Ready with each list in turn.
 	before []components
-	after  components
-	app    string
-	// image is that of the App afterwards.
+	// after are the components after the change.
+	after components
+	// app is the result for the App of component web.
+	app string
+	// image is the image of the App after the transition.
 	image string
-	// says are the components of the status afterwards.
+	// says is the result of componentLines after the transition.
 	says []string
 }
 
@@ -69,7 +72,7 @@ const (
 	managed, removed, unmanaged = v1alpha1.Managed, v1alpha1.Removed, v1alpha1.Unmanaged
 )
 
-// transitions are all that there are from state to state, and of the list.
+// transitions maps names to all transitions between management states, and to changes of the list of components.
 var transitions = map[string]transition{
 	"Managed to Managed": {
 		[]components{{web("web:1", managed)}}, components{web("web:2", managed)}, isKept, "web:2", []string{"web App Managed Ready"},
@@ -98,19 +101,19 @@ var transitions = map[string]transition{
 	"Unmanaged to Unmanaged": {
 		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:2", unmanaged)}, isUntouched, "web:1", []string{"web App Unmanaged Ready"},
 	},
-	"added": {
+	"component is added": {
 		[]components{{task("job")}}, components{task("job"), web("web:1", managed, "job")}, isMade, "web:1", []string{"job At Managed Done", "web App Managed Ready"},
 	},
-	"dropped": {
+	"component is dropped": {
 		[]components{{task("job"), web("web:1", managed)}}, components{task("job")}, isGone, "", []string{"job At Managed Done"},
 	},
-	"dropped when Unmanaged": {
+	"Unmanaged component is dropped": {
 		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, nil, isUntouched, "web:1", nil,
 	},
-	"renamed": {
+	"component is renamed": {
 		[]components{{web("web:1", managed)}}, components{renamed(web("web:1", managed), "site")}, isGone, "", []string{"site App Managed Ready"},
 	},
-	"its kind changed": {
+	"component changes its kind": {
 		[]components{{web("web:1", managed)}}, components{task("web")}, isGone, "", []string{"web At Managed Done"},
 	},
 }
@@ -120,7 +123,7 @@ func renamed(c v1alpha1.PlatformComponent, name v1alpha1.ComponentName) v1alpha1
 	return c
 }
 
-func TestComponentsChangeTheirStates(t *testing.T) {
+func TestPlatformAppliesComponentTransitions(t *testing.T) {
 	t.Parallel()
 	for name, tr := range transitions {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +136,7 @@ func TestComponentsChangeTheirStates(t *testing.T) {
 	}
 }
 
-// begin has the Platform come to rest before the change, and returns its App then.
+// begin creates the Platform in its state before the change, and returns the App of component web, or nil.
 func (tr transition) begin(t *testing.T, on *place.Place, namespace string) *v1alpha1.App {
 	t.Helper()
 	on.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: tr.before[0]})
@@ -145,28 +148,31 @@ func (tr transition) begin(t *testing.T, on *place.Place, namespace string) *v1a
 	return childApp(t, on, namespace, "web")
 }
 
+// act changes the components of the Platform.
 func (tr transition) act(t *testing.T, on *place.Place, namespace string) {
 	t.Helper()
 	on.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = tr.after })
 }
 
-// end waits until the Platform is at rest, and compares what has become of it.
+// end waits until the Platform is Ready, and compares the result with the expected result. before is the App that
+// begin has returned.
 func (tr transition) end(t *testing.T, on *place.Place, namespace string, before *v1alpha1.App) {
 	t.Helper()
 	platform := on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	app := childApp(t, on, namespace, "web")
 	if got := became(platform, before, app); got != tr.app {
-		t.Errorf("the App: %s, and not: %s", got, tr.app)
+		t.Errorf("the App of component web: %s, want: %s", got, tr.app)
 	}
 	if app != nil && app.Spec.Image != tr.image {
-		t.Errorf("its image is %s, and not %s", app.Spec.Image, tr.image)
+		t.Errorf("the image is %s, want %s", app.Spec.Image, tr.image)
 	}
-	if diff := cmp.Diff(tr.says, says(platform), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("components (-wanted +got):\n%s", diff)
+	if diff := cmp.Diff(tr.says, componentLines(platform), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("components of the status (-want +got):\n%s", diff)
 	}
 }
 
-// became says what an App is that was another before.
+// became returns the result of a transition for an App. before and app are the App before and after the transition, or
+// nil.
 func became(platform *v1alpha1.Platform, before, app *v1alpha1.App) string {
 	var was, is types.UID
 	if before != nil {
@@ -184,18 +190,18 @@ func became(platform *v1alpha1.Platform, before, app *v1alpha1.App) string {
 	case was == "" && owned:
 		return isMade
 	case was != is:
-		return "it is another"
+		return "it was replaced"
 	case owned:
 		return isKept
 	case len(app.OwnerReferences) > 0:
-		return "it is somebody else's"
+		return "it has another owner"
 	case app.Generation == before.Generation && app.ResourceVersion == before.ResourceVersion:
 		return isUntouched
 	}
 	return isReleased
 }
 
-// childApp is the App of a component, or nil. Its Platform has the name of the namespace.
+// childApp returns the App of a component, or nil. The Platform has the name of the namespace.
 func childApp(t *testing.T, p *place.Place, namespace, component string) *v1alpha1.App {
 	t.Helper()
 	app, err := p.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-"+component, metav1.GetOptions{})
@@ -208,15 +214,15 @@ func childApp(t *testing.T, p *place.Place, namespace, component string) *v1alph
 	return app
 }
 
-// says are the components of a Platform's status: name, kind, state and phase.
-func says(platform *v1alpha1.Platform) (lines []string) {
+// componentLines returns the name, kind, management state and phase of each component in the status.
+func componentLines(platform *v1alpha1.Platform) (lines []string) {
 	for _, c := range platform.Status.Components {
 		lines = append(lines, strings.Join([]string{string(c.Name), c.Kind, string(c.ManagementState), string(c.Phase)}, " "))
 	}
 	return lines
 }
 
-// component waits until the status says of a component that it is in a phase.
+// component waits until a component has a phase in the status, and returns the component's status.
 func component(t *testing.T, p *place.Place, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
 	t.Helper()
 	var found v1alpha1.PlatformComponentStatus
@@ -230,7 +236,7 @@ func component(t *testing.T, p *place.Place, platform, name string, phase v1alph
 	return found
 }
 
-// deletePlatform deletes a Platform, and returns when it is gone.
+// deletePlatform deletes a Platform, and waits until it no longer exists.
 func deletePlatform(t *testing.T, p *place.Place, name string) {
 	t.Helper()
 	platforms := p.Windlass.WindlassV1alpha1().Platforms()
@@ -242,16 +248,16 @@ func deletePlatform(t *testing.T, p *place.Place, name string) {
 
 func platformGone(t *testing.T, p *place.Place, name string) {
 	t.Helper()
-	world.Eventually(t, "Platform "+name+" to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "Platform "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
 }
 
-// atGone returns when there is no At of a name.
+// atGone waits until an At no longer exists.
 func atGone(t *testing.T, p *place.Place, namespace, name string) {
 	t.Helper()
-	world.Eventually(t, "At "+name+" to go", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "At "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})

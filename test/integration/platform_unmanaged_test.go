@@ -13,37 +13,36 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// childWrites are the controller's writes to the App of component web, its status left
-// out.
+// childWrites returns the controller's writes to Apps in a namespace, except to their status.
 func childWrites(t *testing.T, namespace string) []string {
 	t.Helper()
-	return lines(t, shared.Cluster, func(r cluster.Request) bool {
+	return controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.APIGroup == "windlass.dev" && r.ObjectRef.Resource == "apps" &&
 			r.ObjectRef.Subresource == "" && r.Verb != "get"
 	})
 }
 
-// setState puts component web of a Platform into a state, and returns when that has come
-// to rest.
+// setState sets the management state of the first component, and waits until the Platform is Ready.
 func setState(t *testing.T, namespace string, state v1alpha1.ManagementState) *v1alpha1.Platform {
 	t.Helper()
 	changeState(t, namespace, state)
 	return shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 }
 
+// changeState sets the management state of the first component of a Platform.
 func changeState(t *testing.T, namespace string, state v1alpha1.ManagementState) {
 	t.Helper()
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[0].ManagementState = state })
 }
 
-// editWeb changes the App of component web as somebody else.
+// editWeb changes the App of component web as another client does, and returns the App when it is Ready.
 func editWeb(t *testing.T, namespace string, change func(*v1alpha1.App)) *v1alpha1.App {
 	t.Helper()
 	shared.UpdateApp(t, namespace, namespace+"-web", change)
 	return shared.AppIn(t, namespace, namespace+"-web", v1alpha1.AppReady)
 }
 
-func TestUnmanagedIsReal(t *testing.T) {
+func TestPlatformWritesNothingToUnmanagedComponent(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
@@ -52,7 +51,7 @@ func TestUnmanagedIsReal(t *testing.T) {
 	setState(t, namespace, unmanaged)
 	before := childWrites(t, namespace)
 	if diff := cmp.Diff([]string{"create apps " + namespace + "/" + made.Name, "patch apps " + namespace + "/" + made.Name}, before); diff != "" {
-		t.Errorf("making it and letting it go took (-wanted +got):\n%s", diff)
+		t.Errorf("writes for the creation and release of the App (-want +got):\n%s", diff)
 	}
 	edited := editWeb(t, namespace, func(app *v1alpha1.App) {
 		app.Spec.Image, app.Spec.Config = "theirs:1", map[string]string{"theirs": "yes"}
@@ -69,27 +68,29 @@ func TestUnmanagedIsReal(t *testing.T) {
 	deletePlatform(t, shared, namespace)
 	left := childApp(t, shared, namespace, "web")
 	if left == nil || left.UID != made.UID || left.DeletionTimestamp != nil {
-		t.Fatalf("it did not survive the Platform: %v", left)
+		t.Fatalf("the App was deleted with the Platform: %v", left)
 	}
 	if diff := cmp.Diff(edited.ObjectMeta, left.ObjectMeta) + cmp.Diff(edited.Spec, left.Spec); diff != "" {
-		t.Errorf("it was changed (-before +after):\n%s", diff)
+		t.Errorf("the App (-before +after):\n%s", diff)
 	}
 	if after := childWrites(t, namespace); len(after) != len(before) {
-		t.Errorf("it was written to: %v", after[len(before):])
+		t.Errorf("the operator sent writes to the App: %v", after[len(before):])
 	}
 }
 
-func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
+func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// theirs makes an object of somebody else's in the place of the App.
+		// theirs provides a foreign App with the name of the child.
 		theirs func(t *testing.T, namespace string)
-		first  v1alpha1.ManagementState
+		// first is the management state in the first spec of the Platform. theirs runs before the creation of an
+		// Unmanaged component, and after the creation of a Managed component.
+		first v1alpha1.ManagementState
 	}{
-		"and nothing that was there before": {
+		"the App existed before": {
 			theirs: func(t *testing.T, namespace string) { t.Helper(); theirApp(t, namespace) }, first: unmanaged,
 		},
-		"and nothing that somebody has put in its place": {
+		"the App replaces the former child": {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
@@ -97,7 +98,7 @@ func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
 				theirApp(t, namespace)
 			}, first: managed,
 		},
-		"and nothing of a Platform that had its name": {
+		"the App belonged to a former Platform with this name": {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
@@ -105,7 +106,7 @@ func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
 				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", unmanaged)}})
 			}, first: managed,
 		},
-		"and nothing that bears no word of it": {
+		"the App has no record": {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
@@ -138,15 +139,16 @@ func TestManagedTakesBackOnlyWhatWasThePlatforms(t *testing.T) {
 
 			after := childApp(t, shared, namespace, "web")
 			if after == nil || cmp.Diff(before, after) != "" {
-				t.Errorf("it was changed (-before +after):\n%s", cmp.Diff(before, after))
+				t.Errorf("the foreign App (-before +after):\n%s", cmp.Diff(before, after))
 			}
 			if now := childWrites(t, namespace); len(now) != len(writes) {
-				t.Errorf("it was written to: %v", now[len(writes):])
+				t.Errorf("the operator sent writes to the foreign App: %v", now[len(writes):])
 			}
 		})
 	}
 }
 
+// theirApp creates a foreign App with the name of the child of component web.
 func theirApp(t *testing.T, namespace string) {
 	t.Helper()
 	shared.CreateApp(t, namespace, namespace+"-web", smallest())
@@ -159,8 +161,9 @@ func deleteWeb(t *testing.T, namespace string) {
 	}
 }
 
-// TestTwoPlatformsWhoseChildrenHaveOneName is of names that a hyphen makes the same.
-func TestTwoPlatformsWhoseChildrenHaveOneName(t *testing.T) {
+// TestPlatformReportsNameConflictWithChildOfOtherPlatform gives Platform NAMESPACE-a the component b, and Platform
+// NAMESPACE the component a-b. Both children have the name NAMESPACE-a-b.
+func TestPlatformReportsNameConflictWithChildOfOtherPlatform(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	first, second := namespace+"-a", namespace
@@ -171,6 +174,6 @@ func TestTwoPlatformsWhoseChildrenHaveOneName(t *testing.T) {
 	deletePlatform(t, shared, second)
 	app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-a-b", metav1.GetOptions{})
 	if err != nil || app.Spec.Image != "web:1" || app.DeletionTimestamp != nil {
-		t.Errorf("the first Platform's App is %v (%v)", app, err)
+		t.Errorf("the App of the first Platform is %v, want it unchanged (%v)", app, err)
 	}
 }

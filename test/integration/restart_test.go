@@ -17,32 +17,32 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// restarts and population of the test that kills the controller.
+// restarts is how often a test kills the controller, and population is the number of Ats in a test.
 const (
 	restarts   = 50
 	population = 100
 )
 
-// podsMade counts the Pods that were created of each name. The answer to a create
-// may have been lost with its sender, but the Pod was made all the same.
-func podsMade(t *testing.T, c *cluster.Cluster) map[string]int {
+// podCreations returns the number of successful creations of each Pod, by name. It counts a creation whose response
+// was lost because the controller was killed.
+func podCreations(t *testing.T, c *cluster.Cluster) map[string]int {
 	t.Helper()
 	refused := func(code int) bool { return code >= 400 }
-	made, err := c.Requests(func(r cluster.Request) bool {
+	created, err := c.Requests(func(r cluster.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && !refused(r.ResponseStatus.Code)
 	})
 	if err != nil {
 		t.Fatalf("reading the audit log: %v", err)
 	}
 	counts := map[string]int{}
-	for _, r := range made {
+	for _, r := range created {
 		counts[r.ObjectRef.Name]++
 	}
 	return counts
 }
 
-// populate creates n Ats from number first on, which become due one after another
-// over some time.
+// populate creates n Ats with the numbers from first on. The Ats become due one after another, within the duration
+// over.
 func populate(t *testing.T, c *place.Place, first, n int, over time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -58,13 +58,13 @@ func populate(t *testing.T, c *place.Place, first, n int, over time.Duration) {
 	}
 }
 
-// allDone waits until every At is Done, and fails if a command ran not once.
-func allDone(t *testing.T, c *place.Place) {
+// waitAllDone waits until every At is Done. It fails the test unless exactly one Pod was created for each At.
+func waitAllDone(t *testing.T, c *place.Place) {
 	t.Helper()
 	world.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
 		ats, err := c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, nil // the API server may be away
+			return false, nil // the API server may be down
 		}
 		for i := range ats.Items {
 			if ats.Items[i].Status.Phase != v1.AtDone {
@@ -75,38 +75,37 @@ func allDone(t *testing.T, c *place.Place) {
 	})
 	pods, err := c.Kube.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != population {
-		t.Errorf("there are %d Pods for %d Ats: %v", len(pods.Items), population, err)
+		t.Errorf("got %d Pods for %d Ats: %v", len(pods.Items), population, err)
 	}
-	for name, times := range podsMade(t, c.Cluster) {
+	for name, times := range podCreations(t, c.Cluster) {
 		if times > 1 {
-			t.Errorf("Pod %s was made %d times", name, times)
+			t.Errorf("Pod %s was created %d times, want once", name, times)
 		}
 	}
 }
 
-func TestAControllerThatIsKilledRunsNothingTwice(t *testing.T) {
+func TestKilledControllerRunsNoCommandTwice(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	const each = population / restarts
 	for round := range restarts {
 		populate(t, c, round*each, each, 0)
-		before := len(controllerRequests(t, c.Cluster))
+		before := len(atAndPodWrites(t, c.Cluster))
 		p := place.Launch(t, c.Cluster, "--leader-elect=false")
-		// The moment is one of progress, not of time: after so many more requests
-		// of the three that each of the new Ats takes.
+		// Kill the controller after a number of requests, not after a time. Each new At takes three requests.
 		more := 1 + random.IntN(3*each)
-		world.Eventually(t, "the controller to go on", func(context.Context) (bool, error) {
-			return len(controllerRequests(t, c.Cluster)) >= before+more, nil
+		world.Eventually(t, "the controller to send more requests", func(context.Context) (bool, error) {
+			return len(atAndPodWrites(t, c.Cluster)) >= before+more, nil
 		})
 		p.Kill()
 	}
 	p := place.Launch(t, c.Cluster, "--leader-elect=false")
 	defer p.Terminate()
-	allDone(t, c)
+	waitAllDone(t, c)
 }
 
-func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
+func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
 	p := place.Launch(t, c.Cluster)
@@ -117,12 +116,12 @@ func TestTheControllerOutlivesTheAPIServer(t *testing.T) {
 		func() error { return c.StartComponent("kube-apiserver") },
 		c.Compact,
 		func() error { return c.Kill("kube-apiserver") },
-		c.Compact, // under the watches, which resume too far back
+		c.Compact, // so that the watches cannot resume
 		func() error { return c.StartComponent("kube-apiserver") },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	allDone(t, c)
+	waitAllDone(t, c)
 }

@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// checkRights compares what the controller did in the whole run with what
-// artifacts/rbac allows it. It runs after all tests.
+// checkRights returns an error if the controller lacked a right in any test, or has a right that it used in no test.
+// It runs after all tests.
 func checkRights(ctx context.Context) error {
 	used := map[string]bool{}
 	refused, err := shared.Requests(func(r cluster.Request) bool {
@@ -35,25 +35,25 @@ func checkRights(ctx context.Context) error {
 		return err
 	}
 	if len(refused) > 0 {
-		return fmt.Errorf("the controller was refused what it is not allowed: %v", refused)
+		return fmt.Errorf("the controller lacks the rights for these requests: %v", refused)
 	}
 	if flag.Lookup("test.run").Value.String() != "" {
-		return nil // some tests alone need not use all rights
+		return nil // some tests did not run, so some rights may be unused
 	}
 	granted, err := grantedRights(ctx)
 	if err != nil {
 		return err
 	}
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		if !used[right] && !strings.HasSuffix(right, "/finalizers") { // which admission asks about, in no request
-			return fmt.Errorf("the controller may %s, but never did", right)
+		if !used[right] && !strings.HasSuffix(right, "/finalizers") { // an admission plugin checks this right, so no request uses it
+			return fmt.Errorf("the controller has the unused right to %s", right)
 		}
 	}
 	return nil
 }
 
-// grantedRights are those of the controller's roles. Informers stream their lists
-// through a watch; they fall back to list only where the API server cannot.
+// grantedRights returns the rights of the controller's roles, without the verb list: informers list through a watch,
+// and send a list request only if the API server cannot stream.
 func grantedRights(ctx context.Context) (map[string]bool, error) {
 	rights := map[string]bool{}
 	add := func(rules []rbacv1.PolicyRule) {

@@ -19,12 +19,12 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-func TestPostgreSQLTakesWhatTheSecretSays(t *testing.T) {
+func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 	t.Parallel()
 	const owner, database = `we"ird's $(PGPORT) \role`, `ap"p: 'd$$b'/?`
 	s := newServer(t, func(spec *v1alpha1.DatabaseSpec) {
 		spec.Owner, spec.DatabaseName = owner, database
-		// What may get in the way of the start script, or make the log tell more.
+		// Parameters that may disturb the start script, or add statements to the log.
 		spec.Parameters = map[string]v1alpha1.ParameterValue{
 			"log_statement": "all", "debug_print_parse": "on", "log_min_error_statement": "debug5", "log_min_duration_statement": "0",
 			"default_transaction_read_only": "on", "password_encryption": "md5", "lock_timeout": "1", "search_path": "none",
@@ -37,31 +37,31 @@ func TestPostgreSQLTakesWhatTheSecretSays(t *testing.T) {
 		s.wants(t, "select 1", "1")
 		s.wants(t, "select current_user || ' in ' || current_database()", owner+" in "+database)
 		if got := s.psql(t, credentials); got != "1" {
-			t.Errorf("%s psql with pgpass gives %q", when, got)
+			t.Errorf("%s, psql with pgpass returns %q, want 1", when, got)
 		}
 		for _, secret := range former {
 			s.refuses(t, secret)
 		}
 		for _, secret := range append(former, credentials) {
 			if strings.Contains(s.running.Log(), string(secret.Data["password"])) {
-				t.Errorf("%s the server's log has the password", when)
+				t.Errorf("%s, the server's log contains the password", when)
 			}
 		}
 	}
-	works("at its first start")
+	works("after the first start")
 	s.restart(t)
 	works("after a restart")
 
 	liveness := s.container(t).LivenessProbe
 	if err := s.running.Probe(t.Context(), liveness); err != nil {
-		t.Errorf("while the password is the Secret's the liveness probe fails: %v", err)
+		t.Errorf("the liveness probe fails although the server has the password of the Secret: %v", err)
 	}
 	former = append(former, shared.Credentials(t, s.namespace, "shop"))
 	s.patchCredentials(t, `{"stringData":{"password":" a'b\"c\\d:e@f/g$h%41 ü "}}`)
-	// A Pod that was made before the kubelet knew finds the Secret changed under it.
+	// The kubelet may update the Secret in a Pod that has started with the former password.
 	s.pod.Write(t, "credentials", "password", shared.Credentials(t, s.namespace, "shop").Data["password"])
 	if err := s.running.Probe(t.Context(), liveness); err == nil {
-		t.Error("while the password is not the Secret's the liveness probe does not fail")
+		t.Error("the liveness probe succeeds although the server does not have the password of the Secret")
 	}
 	s.restart(t)
 	works("after the password was changed")
@@ -76,7 +76,7 @@ func TestPostgreSQLTakesWhatTheSecretSays(t *testing.T) {
 	works("after the Secret was deleted")
 }
 
-func TestDataStaysWhateverChanges(t *testing.T) {
+func TestDatabaseChangesKeepData(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.wants(t, "with made as (select 1) select count(*)::text from made", "1")
@@ -103,7 +103,7 @@ func TestDataStaysWhateverChanges(t *testing.T) {
 
 	first := shared.Credentials(t, s.namespace, "shop")
 	change(func(spec *v1alpha1.DatabaseSpec) { spec.Owner = "clerk" })
-	s.exec(t, "insert into orders values (2)") // it owns the table now
+	s.exec(t, "insert into orders values (2)") // clerk owns the table now
 	rows("1 2")
 	s.refuses(t, first)
 
@@ -114,7 +114,7 @@ func TestDataStaysWhateverChanges(t *testing.T) {
 	s.exec(t, "drop table orders")
 }
 
-func TestAFormerOwnerHandsOverAndCannotLogIn(t *testing.T) {
+func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.exec(t, "create table orders as select 1 as id")
@@ -128,7 +128,7 @@ func TestAFormerOwnerHandsOverAndCannotLogIn(t *testing.T) {
 	}
 	become("archive", "app")
 	become("archive", "clerk")
-	become("app", "clerk") // which was the other's when the first owner went
+	become("app", "clerk") // the former owner app still owns this database
 	s.wants(t, "select string_agg(id::text, ' ') from orders", "1")
 	become("host=nowhere a=b", "both at once")
 	become("postgresql://nowhere/x", "both at once")
@@ -137,7 +137,7 @@ func TestAFormerOwnerHandsOverAndCannotLogIn(t *testing.T) {
 			s.refuses(t, secret)
 		}
 	}
-	// What an owner makes where the start script asks does not run as the superuser.
+	// The start script runs as the superuser. It must not call functions that an owner has created.
 	s.admin(t, `grant create on schema public to public; grant connect on database postgres to public`)
 	secret := shared.Credentials(t, s.namespace, "shop")
 	secret.Data["uri"] = []byte(strings.Replace(string(secret.Data["uri"]), "/"+url.PathEscape("postgresql://nowhere/x"), "/postgres", 1))
@@ -158,7 +158,7 @@ func TestAFormerOwnerHandsOverAndCannotLogIn(t *testing.T) {
 	s.wants(t, "select count(*)::text from pg_roles where rolsuper and rolname <> 'postgres'", "0")
 }
 
-// admin carries out statements as the superuser, through the socket.
+// admin executes statements as the superuser, through the socket.
 func (s *server) admin(t *testing.T, sql string) {
 	t.Helper()
 	connection, err := pgx.Connect(t.Context(), "host="+s.pod.Path("run")+" port="+s.pod.Port+" user=postgres dbname=postgres")
@@ -171,11 +171,11 @@ func (s *server) admin(t *testing.T, sql string) {
 	}
 }
 
-func TestAPasswordThatIsNotTakenHurtsNobody(t *testing.T) {
+func TestInvalidPasswordKeepsServerRunning(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	former, before := shared.Credentials(t, s.namespace, "shop"), s.container(t)
-	for name, password := range map[string]string{"a line break at its end": "secret\n", "a line break within": "a\nb", "a tab": "a\tb"} {
+	for name, password := range map[string]string{"a line break at the end": "secret\n", "a line break inside": "a\nb", "a tab": "a\tb"} {
 		secret := shared.Credentials(t, s.namespace, "shop")
 		secret.Data["password"] = []byte(password)
 		if _, err := shared.Kube.CoreV1().Secrets(s.namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
@@ -184,14 +184,14 @@ func TestAPasswordThatIsNotTakenHurtsNobody(t *testing.T) {
 		shared.DatabaseReason(t, s.namespace, "shop", "InvalidPassword")
 		s.pod.Write(t, "credentials", "password", []byte(password))
 		if err := s.running.Probe(t.Context(), before.LivenessProbe); err != nil {
-			t.Errorf("with %s the server is started again: %v", name, err)
+			t.Errorf("with %s in the password the liveness probe fails: %v", name, err)
 		}
-		s.running.Stop(t) // as when the node fails
+		s.running.Stop(t) // then start the container again, as after a failure of the node
 		s.running = s.pod.Start(t, before)
 		s.readyBy(t, before.ReadinessProbe)
 		connection, err := s.connect(t, former)
 		if err != nil {
-			t.Fatalf("with %s the server does not keep the password that it has: %v", name, err)
+			t.Fatalf("with %s in the new password the server does not keep its password: %v", name, err)
 		}
 		_ = connection.Close(t.Context())
 	}
@@ -200,14 +200,14 @@ func TestAPasswordThatIsNotTakenHurtsNobody(t *testing.T) {
 	s.wants(t, "select 1", "1")
 }
 
-func TestAVolumeHasOneServer(t *testing.T) {
+func TestSecondServerRefusesVolumeInUse(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	first := s.running
-	s.launch(t) // in another Pod, which has the same claim
+	s.launch(t) // a second container, as in another Pod with the same claim
 	<-s.running.Ended()
 	if got := s.pod.TerminationMessage(); !strings.Contains(got, "Another server has the volume") {
-		t.Errorf("the second ended with %q; its log:\n%s", got, s.running.Log())
+		t.Errorf("the second server ended with %q; its log:\n%s", got, s.running.Log())
 	}
 	s.wants(t, "select 1", "1")
 	first.Kill()
@@ -215,7 +215,7 @@ func TestAVolumeHasOneServer(t *testing.T) {
 	s.wants(t, "select 1", "1")
 }
 
-func TestADatabaseThatIsMadeAgainFindsItsData(t *testing.T) {
+func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.exec(t, "create table orders as select 1 as id")
@@ -230,7 +230,7 @@ func TestADatabaseThatIsMadeAgainFindsItsData(t *testing.T) {
 	s.refuses(t, former)
 }
 
-// exec carries out a statement as users of the newest Secret do.
+// exec executes a statement with the credentials in the current Secret.
 func (s *server) exec(t *testing.T, sql string) {
 	t.Helper()
 	connection, err := s.connect(t, shared.Credentials(t, s.namespace, "shop"))
@@ -243,9 +243,9 @@ func (s *server) exec(t *testing.T, sql string) {
 	}
 }
 
-// TestAStartThatIsCutOffIsMadeGood kills the start script at all its stages: what it
-// does takes less than two seconds.
-func TestAStartThatIsCutOffIsMadeGood(t *testing.T) {
+// TestServerStartsAfterInterruptedStart kills the container at many points of its first two seconds. The start script
+// takes less than two seconds.
+func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	for _, fresh := range []bool{true, false} {
@@ -259,7 +259,7 @@ func TestAStartThatIsCutOffIsMadeGood(t *testing.T) {
 			s.launch(t)
 			select {
 			case <-s.running.Ended():
-				t.Fatalf("it ended by itself: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
+				t.Fatalf("the container ended without a signal: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
 			case <-time.After(after):
 			}
 			s.running.Kill()
@@ -269,7 +269,7 @@ func TestAStartThatIsCutOffIsMadeGood(t *testing.T) {
 	}
 }
 
-func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
+func TestStartScriptRefusesForeignData(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.running.Stop(t)
@@ -279,7 +279,7 @@ func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 		s.launch(t)
 		<-s.running.Ended()
 		if got := s.pod.TerminationMessage(); !strings.Contains(got, want) {
-			t.Errorf("it ended with %q, which does not say %q; its log:\n%s", got, want, s.running.Log())
+			t.Errorf("the termination message is %q, want a message with %q; the log:\n%s", got, want, s.running.Log())
 		}
 	}
 	write := func(name, text string) {
@@ -296,7 +296,7 @@ func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	ends("The volume has data of PostgreSQL 9, which PostgreSQL ")
 	write("PG_VERSION", string(version))
 
-	// The Pod's fsGroup opens what the volume has to the group whenever it is mounted.
+	// Because of the Pod's fsGroup, each mount makes the files of the volume accessible to the group.
 	if err := os.Chmod(data, 0o2770); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	})
 	ends("PostgreSQL does not start; its log says why.")
 	if !strings.Contains(s.running.Log(), `invalid value for parameter "shared_buffers"`) {
-		t.Errorf("the log does not say why:\n%s", s.running.Log())
+		t.Errorf("the log does not name the invalid parameter:\n%s", s.running.Log())
 	}
 
 	if err := os.Rename(data, data+".theirs"); err != nil {
@@ -321,6 +321,6 @@ func TestPostgreSQLLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	write("precious", "theirs")
 	ends("The volume has something else in ")
 	if text, err := os.ReadFile(filepath.Join(data, "precious")); err != nil || string(text) != "theirs" {
-		t.Errorf("what was there is %q: %v", text, err)
+		t.Errorf("the foreign file contains %q, want theirs: %v", text, err)
 	}
 }

@@ -21,15 +21,16 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// server is the PostgreSQL of a Database "shop": what the operator puts into its Pod
-// runs on this machine. The simulated node runs a Pod of that name for show.
+// server is the PostgreSQL server of a Database "shop". The container in the StatefulSet runs on this machine, because
+// the node of the cluster only simulates Pods.
 type server struct {
 	namespace string
 	pod       *postgres.Pod
 	running   *postgres.Container
 }
 
-// newServer makes a Database of this machine's version, and starts what it is to run.
+// newServer creates a Database with the PostgreSQL version of this machine, and returns when the container is ready.
+// change may modify the spec of the Database, and may be nil.
 func newServer(t *testing.T, change func(*v1alpha1.DatabaseSpec)) *server {
 	t.Helper()
 	programs, err := postgres.Find()
@@ -47,7 +48,7 @@ func newServer(t *testing.T, change func(*v1alpha1.DatabaseSpec)) *server {
 	return s
 }
 
-// container is what the operator wants to run, once it is content.
+// container waits until the Database is Ready, and returns the container in the StatefulSet.
 func (s *server) container(t *testing.T) corev1.Container {
 	t.Helper()
 	shared.DatabaseIn(t, s.namespace, "shop", v1alpha1.DatabaseReady)
@@ -58,7 +59,7 @@ func (s *server) container(t *testing.T) corev1.Container {
 	return set.Spec.Template.Spec.Containers[0]
 }
 
-// launch starts the container and returns at once.
+// launch starts the container, and does not wait until the container is ready.
 func (s *server) launch(t *testing.T) {
 	t.Helper()
 	container := s.container(t)
@@ -83,30 +84,30 @@ func (s *server) readyBy(t *testing.T, probe *corev1.Probe) {
 	world.Eventually(t, "PostgreSQL to be ready", func(ctx context.Context) (bool, error) {
 		select {
 		case <-s.running.Ended():
-			return false, fmt.Errorf("it ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
+			return false, fmt.Errorf("the container ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
 		default:
 			return s.running.Probe(ctx, probe) == nil, nil
 		}
 	})
 }
 
-// restart replaces the Pod: the old one ends, and the next one is as the operator wants
-// it by now.
+// restart stops the running container, and starts the current container of the StatefulSet.
 func (s *server) restart(t *testing.T) {
 	t.Helper()
 	s.running.Stop(t)
 	s.start(t)
 }
 
-// connect connects with the uri of a Secret; the name in it is one of the cluster's.
+// connect connects with the uri of a Secret, but to the host and port of the container on this machine. It fails the
+// test if the uri does not have the address of the Service.
 func (s *server) connect(t *testing.T, credentials *corev1.Secret) (*pgx.Conn, error) {
 	t.Helper()
 	config, err := pgx.ParseConfig(string(credentials.Data["uri"]))
 	if err != nil {
-		t.Fatalf("reading the uri: %v", err)
+		t.Fatalf("parsing the uri: %v", err)
 	}
 	if want := "shop." + s.namespace + ".svc"; config.Host != want || config.Port != 5432 {
-		t.Errorf("the uri leads to %s:%d", config.Host, config.Port)
+		t.Errorf("the uri has the address %s:%d, want %s:5432", config.Host, config.Port, want)
 	}
 	port, err := strconv.ParseUint(s.pod.Port, 10, 16)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *server) connect(t *testing.T, credentials *corev1.Secret) (*pgx.Conn, e
 	return pgx.ConnectConfig(t.Context(), config)
 }
 
-// query asks as users of the newest Secret do, and returns the one value that comes.
+// query runs a query with the credentials in the current Secret, and returns its only value.
 func (s *server) query(t *testing.T, sql string) string {
 	t.Helper()
 	connection, err := s.connect(t, shared.Credentials(t, s.namespace, "shop"))
@@ -131,28 +132,27 @@ func (s *server) query(t *testing.T, sql string) string {
 	return fmt.Sprint(value)
 }
 
-// wants fails the test unless a query gives a value.
+// wants fails the test unless a query returns want.
 func (s *server) wants(t *testing.T, sql, want string) {
 	t.Helper()
 	if got := s.query(t, sql); got != want {
-		t.Errorf("%s gives %q, not %q", sql, got, want)
+		t.Errorf("%s returns %q, want %q", sql, got, want)
 	}
 }
 
-// refuses fails the test unless the server refuses what another Secret says.
+// refuses fails the test unless the server refuses a login with the credentials in a Secret.
 func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
 	t.Helper()
 	connection, err := s.connect(t, credentials)
 	if err == nil {
 		_ = connection.Close(context.Background())
-		t.Error("the server takes what it should not")
+		t.Error("the server accepts former credentials")
 	} else if !strings.Contains(err.Error(), "28P01") && !strings.Contains(err.Error(), "28000") { // invalid password, invalid authorization
-		t.Errorf("the server refuses with %v", err)
+		t.Errorf("connecting with former credentials: got %v, want an authentication error", err)
 	}
 }
 
-// patchCredentials changes the Secret as a user would, and waits until the operator has
-// seen to the rest.
+// patchCredentials changes the Secret as a user does, and waits until the operator has changed the StatefulSet.
 func (s *server) patchCredentials(t *testing.T, patch string) {
 	t.Helper()
 	before := passwordDigest(t, s.namespace)
@@ -162,10 +162,10 @@ func (s *server) patchCredentials(t *testing.T, patch string) {
 
 func (s *server) replaced(t *testing.T, before string) {
 	t.Helper()
-	world.Eventually(t, "the Pod to be replaced", func(context.Context) (bool, error) { return passwordDigest(t, s.namespace) != before, nil })
+	world.Eventually(t, "the Pod template to change", func(context.Context) (bool, error) { return passwordDigest(t, s.namespace) != before, nil })
 }
 
-// passwordDigest is what replaces the Pod when it changes.
+// passwordDigest returns the annotation of the StatefulSet's Pod template whose change replaces the Pod.
 func passwordDigest(t *testing.T, namespace string) string {
 	t.Helper()
 	set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
@@ -175,7 +175,7 @@ func passwordDigest(t *testing.T, namespace string) string {
 	return set.Spec.Template.Annotations["windlass.dev/password-digest"]
 }
 
-// psql asks with the line for .pgpass in a Secret.
+// psql runs "select 1" with the .pgpass line in a Secret, and returns the output.
 func (s *server) psql(t *testing.T, credentials *corev1.Secret) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pgpass")

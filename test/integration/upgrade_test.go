@@ -19,21 +19,20 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// formerRelease is the version from which the test upgrades, unless UPGRADE_FROM names another
-// commit or tag.
+// formerRelease is the version from which the test upgrades, unless the variable UPGRADE_FROM names another commit or
+// tag.
 const formerRelease = "f720da2"
 
-// writesOfAnUpgrade are all writes that an upgrade from formerRelease may cost. None of them restarts
-// anything.
+// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes. None of these writes restarts a Pod.
 var writesOfAnUpgrade = []string{
-	"patch persistentvolumeclaims by-database/shop",           // loses the labels by which GitOps tools prune
-	"patch persistentvolumeclaims by-platform/by-platform-db", // likewise
-	"update platforms/status /by-platform",                    // notes the UID of its namespace
+	"patch persistentvolumeclaims by-database/shop",           // removes the labels by which GitOps tools select objects to prune
+	"patch persistentvolumeclaims by-platform/by-platform-db", // removes the same labels
+	"update platforms/status /by-platform",                    // records the UID of the Platform's namespace
 }
 
-// TestAnUpgradeRestartsNothing upgrades objects of every kind that use every field, and that are
-// Ready, or Done.
-func TestAnUpgradeRestartsNothing(t *testing.T) {
+// TestUpgradeRestartsNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
+// specs set every field, an At that is Done, and an At that is Pending.
+func TestUpgradeRestartsNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
 	if from == "" {
@@ -43,11 +42,11 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	p := release.Own(t)
 	former := release.Launch(t, p.Cluster)
 	for _, o := range owners {
-		namespace := "by-" + o.name()
+		namespace := "by-" + o.name
 		if _, err := p.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
 		}
-		makeEverything(t, o, p, namespace)
+		createEverything(t, o, p, namespace)
 	}
 	p.Create(t, "default", "done", "true", nil)
 	p.InPhase(t, "default", "done", v1.AtDone)
@@ -55,7 +54,7 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 	p.InPhase(t, "default", "pending", v1.AtPending)
 	former.Terminate()
 	writes := func() []string {
-		return lines(t, p.Cluster, func(r cluster.Request) bool {
+		return controllerRequests(t, p.Cluster, func(r cluster.Request) bool {
 			ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
 			reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 			return ofObjects && !reads && r.ObjectRef.Resource != "events"
@@ -75,16 +74,16 @@ func TestAnUpgradeRestartsNothing(t *testing.T) {
 		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + name + `",result="(requeue_after|success)"\} [1-9]`)
 		world.Eventually(t, name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
 	}
-	// What comes after the objects that were there shows that those have been seen to.
+	// Wait for a new App, so that the workers have time to reconcile the existing objects too.
 	p.CreateApp(t, "default", "last", smallest())
 	p.AppIn(t, "default", "last", "Ready")
 	for _, o := range owners {
-		o.ready(t, p, "by-"+o.name())
+		o.ready(t, p, "by-"+o.name)
 	}
 	next.Terminate()
 	made := slices.DeleteFunc(writes()[len(before):], func(write string) bool { return strings.HasSuffix(write, " default/last") })
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 	if diff := cmp.Diff(writesOfAnUpgrade, made, inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("an upgrade from %s wrote (-expected +got):\n%s", from, diff)
+		t.Errorf("writes of an upgrade from %s (-want +got):\n%s", from, diff)
 	}
 }

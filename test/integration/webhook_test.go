@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-func TestACertificateIsRenewedUnderReads(t *testing.T) {
+func TestWebhookServesReadsDuringCertificateRenewal(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "read", "echo Hello", nil)
 	reading, stop := context.WithCancel(t.Context())
@@ -38,10 +38,10 @@ func TestACertificateIsRenewedUnderReads(t *testing.T) {
 	secrets := shared.Kube.CoreV1().Secrets("windlass-system")
 	secret, err := secrets.Get(t.Context(), "windlass-webhook-certificate", metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("reading the certificate's Secret: %v", err)
+		t.Fatalf("getting the Secret of the certificate: %v", err)
 	}
 	before := secret.Data[corev1.TLSCertKey]
-	// A certificate that cannot be read is renewed as one that has come of age.
+	// The operator renews an unreadable certificate in the same way as a certificate that expires soon.
 	if _, err := secrets.Patch(t.Context(), secret.Name, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("breaking the certificate: %v", err)
 	}

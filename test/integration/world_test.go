@@ -13,13 +13,14 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// requests are those of the controller about a namespace, events and watches left
-// out.
+// requests returns the controller's requests in a namespace, without lists, watches and requests about Events.
 func requests(t *testing.T, namespace string) []string {
 	t.Helper()
 	return requestsWith(t, func(r cluster.Request) bool { return r.ObjectRef.Namespace == namespace })
 }
 
+// requestsWith returns the controller's requests for which about returns true, without lists, watches and requests
+// about Events.
 func requestsWith(t *testing.T, about func(cluster.Request) bool) []string {
 	t.Helper()
 	found, err := shared.Requests(func(r cluster.Request) bool {
@@ -36,28 +37,28 @@ func requestsWith(t *testing.T, about func(cluster.Request) bool) []string {
 	return lines
 }
 
-// ownPlace is a place for a test that breaks its cluster.
+// ownPlace returns a cluster with Windlass installed that the test may break.
 func ownPlace(t *testing.T) *place.Place {
 	t.Helper()
 	return place.Own(t)
 }
 
-// controllerRequests are the controller's writes of Ats and Pods so far.
-func controllerRequests(t *testing.T, c *cluster.Cluster) []string {
+// atAndPodWrites returns the controller's requests so far that create or update Ats and Pods.
+func atAndPodWrites(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
-	return lines(t, c, func(r cluster.Request) bool {
+	return controllerRequests(t, c, func(r cluster.Request) bool {
 		return slices.Contains([]string{"ats", "pods"}, r.ObjectRef.Resource) && slices.Contains([]string{"create", "update"}, r.Verb)
 	})
 }
 
-// listsAndWatches are the controller's lists, and those of its watches that have
-// ended.
+// listsAndWatches returns the controller's lists, and its watches that have ended.
 func listsAndWatches(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
-	return lines(t, c, func(r cluster.Request) bool { return r.Verb == "list" || r.Verb == "watch" })
+	return controllerRequests(t, c, func(r cluster.Request) bool { return r.Verb == "list" || r.Verb == "watch" })
 }
 
-func lines(t *testing.T, c *cluster.Cluster, keep func(cluster.Request) bool) []string {
+// controllerRequests returns the controller's requests to a cluster for which keep returns true.
+func controllerRequests(t *testing.T, c *cluster.Cluster, keep func(cluster.Request) bool) []string {
 	t.Helper()
 	found, err := c.Requests(func(r cluster.Request) bool { return r.User.Username == controllerUser && keep(r) })
 	if err != nil {
@@ -70,7 +71,7 @@ func lines(t *testing.T, c *cluster.Cluster, keep func(cluster.Request) bool) []
 	return all
 }
 
-// message is that of the condition Ready, and reason its reason.
+// message returns the message of the condition Ready, or "".
 func message(object controller.Object) string {
 	if ready := meta.FindStatusCondition(*object.StatusConditions(), "Ready"); ready != nil {
 		return ready.Message
@@ -78,6 +79,7 @@ func message(object controller.Object) string {
 	return ""
 }
 
+// reason returns the reason of the condition Ready, or "".
 func reason(object controller.Object) string {
 	if ready := meta.FindStatusCondition(*object.StatusConditions(), "Ready"); ready != nil {
 		return ready.Reason

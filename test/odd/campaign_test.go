@@ -26,13 +26,13 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// tenants is how many namespaces the objects are created in.
+// tenants is the number of namespaces in which the test creates objects.
 const tenants = 4
 
-// creators is how many objects are created at once.
+// creators is the number of objects that the test creates concurrently.
 const creators = 6
 
-// campaign is a run of the test.
+// campaign is the state of one run of the test.
 type campaign struct {
 	*place.Place
 	controller   *place.Process
@@ -44,18 +44,18 @@ type campaign struct {
 	log          *os.File
 	verbose      bool
 
-	next  map[string]int                          // the number of the next object of a kind
-	alive map[string][]*unstructured.Unstructured // the batch of each kind that is there
+	next  map[string]int                          // the number of the next object, by kind
+	alive map[string][]*unstructured.Unstructured // the current batch, by kind
 
 	mu       sync.Mutex
 	accepted map[string]int
 	refused  map[string]int
-	reasons  map[string]int // of refusals
+	reasons  map[string]int // the number of refusals, by reason
 
 	rounds     int
-	reconciles map[string]int // of an object, since the last batch was created
-	canary     string         // the namespace of the last canaries
-	heap       int64          // after the first canaries
+	reconciles map[string]int // the number of reconciles since the last batch was created, by object
+	canary     string         // the namespace of the newest canaries
+	heap       int64          // the heap of the controller after the first canaries, in bytes
 }
 
 func newCampaign(t *testing.T) *campaign {
@@ -85,7 +85,7 @@ func newCampaign(t *testing.T) *campaign {
 	c.controller = place.Launch(t, c.Cluster, "--pprof", "--logging-format=json", "--external-database-allowed-hosts=127.0.0.0/8")
 	t.Cleanup(func() {
 		if _, err := c.log.Write(c.controller.Log.Take()); err != nil {
-			t.Errorf("keeping the controller's log: %v", err)
+			t.Errorf("writing the controller's log: %v", err)
 		}
 		if t.Failed() {
 			c.describe(t)
@@ -94,7 +94,7 @@ func newCampaign(t *testing.T) *campaign {
 	c.limitVolumes(t)
 	for range tenants {
 		tenant := c.NewTenant(t)
-		c.furnish(t, tenant.Namespace)
+		c.createReferences(t, tenant.Namespace)
 		c.tenants[tenant.Namespace] = tenant
 		c.surroundings.Namespaces = append(c.surroundings.Namespaces, tenant.Namespace)
 	}
@@ -102,8 +102,9 @@ func newCampaign(t *testing.T) *campaign {
 	return c
 }
 
-// limitVolumes leaves the claims of odd Databases without volumes: the local cluster makes five
-// volumes a second, for which the canaries would have to wait. They name their class.
+// limitVolumes makes a StorageClass without a provisioner the default, so that odd Databases get no volumes.
+// The local cluster creates only five volumes a second, and the canaries would have to wait for their
+// volumes. The canaries name another class, canaryClass.
 func (c *campaign) limitVolumes(t *testing.T) {
 	t.Helper()
 	classes := c.Kube.StorageV1().StorageClasses()
@@ -115,20 +116,21 @@ func (c *campaign) limitVolumes(t *testing.T) {
 		}, metav1.CreateOptions{})
 	}
 	if err != nil {
-		t.Fatalf("making a StorageClass without volumes the default: %v", err)
+		t.Fatalf("setting the default StorageClass: %v", err)
 	}
 }
 
-// furnish makes what objects may refer to, and keeps a Deployment with two thousand million
-// replicas from filling the cluster: Kubernetes' own controllers are not what is tested.
-func (c *campaign) furnish(t *testing.T, namespace string) {
+// createReferences creates the Secrets and the ConfigMap that objects may name. It also limits the Pods of
+// the namespace, so that a Deployment with two billion replicas does not fill the cluster: this is not a test
+// of Kubernetes' own controllers.
+func (c *campaign) createReferences(t *testing.T, namespace string) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("60")}},
 	}
 	if _, err := c.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("limiting the Pods of a namespace: %v", err)
+		t.Fatalf("creating a ResourceQuota: %v", err)
 	}
 	server := map[string]string{"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password, "sslmode": "disable"}
 	for name, data := range map[string]map[string]string{
@@ -137,7 +139,7 @@ func (c *campaign) furnish(t *testing.T, namespace string) {
 		"denied":  {"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": "wrong", "sslmode": "disable"},
 		"garbage": {"uri": "postgres://\x00@[::/%zz?sslmode=odd", "host": "", "port": "99999", "ca": "-----BEGIN"},
 	} {
-		c.MakeSecret(t, namespace, name, data)
+		c.CreateSecret(t, namespace, name, data)
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"key": "x", "a": ""}}
 	if _, err := c.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
@@ -152,12 +154,12 @@ func (c *campaign) kind(t *testing.T, name string) Kind {
 			return kind
 		}
 	}
-	t.Fatalf("there is no kind %q", name)
+	t.Fatalf("artifacts/crds has no kind %q", name)
 	return Kind{}
 }
 
-// objects is the client of the user who writes an object: the tenant of its namespace, or the
-// administrator.
+// client returns the client of the user who writes an object: the tenant of its namespace, or the
+// administrator for cluster-scoped objects.
 func (c *campaign) client(kind Kind, object *unstructured.Unstructured) dynamic.ResourceInterface {
 	at := kind.Resource
 	at.Version = object.GroupVersionKind().Version
@@ -167,8 +169,8 @@ func (c *campaign) client(kind Kind, object *unstructured.Unstructured) dynamic.
 	return c.tenants[object.GetNamespace()].Dynamic.Resource(at).Namespace(object.GetNamespace())
 }
 
-// create creates objects, beginning with a number, until a batch of them is accepted or the last
-// number has been tried.
+// create creates objects, starting at number first. If last is negative, it stops after the API server has accepted a
+// batch. Otherwise it stops after number last. It returns the next number.
 func (c *campaign) create(t *testing.T, kind Kind, first, last int) (next int) {
 	t.Helper()
 	var made sync.Mutex
@@ -203,7 +205,7 @@ func (c *campaign) create(t *testing.T, kind Kind, first, last int) (next int) {
 	return next
 }
 
-// count notes whether an object was accepted, and why not.
+// count records whether the API server has accepted an object, and the reason for a refusal.
 func (c *campaign) count(kind string, object *unstructured.Unstructured, err error) (accepted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +221,7 @@ func (c *campaign) count(kind string, object *unstructured.Unstructured, err err
 	return false
 }
 
-// manifest is an object as kubectl applies it.
+// manifest returns an object as indented JSON.
 func manifest(object *unstructured.Unstructured) string {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err != nil {
@@ -228,7 +230,7 @@ func manifest(object *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// update writes another revision of every third object. That one is refused does not matter.
+// update writes another revision of every third object of the batch. The API server may refuse the revision.
 func (c *campaign) update(t *testing.T, kind Kind) {
 	t.Helper()
 	for i, object := range c.alive[kind.Name] {
@@ -237,12 +239,12 @@ func (c *campaign) update(t *testing.T, kind Kind) {
 		}
 		var number int
 		if _, err := fmt.Sscanf(object.GetName(), "o%d", &number); err != nil {
-			t.Fatalf("the name of %s has no number", object.GetName())
+			t.Fatalf("the name %s has no number", object.GetName())
 		}
 		changed := c.surroundings.Object(Seed(*seed), kind, number, 1)
 		live, err := c.client(kind, object).Get(t.Context(), object.GetName(), metav1.GetOptions{})
 		if err != nil {
-			continue // garbage collection has taken it
+			continue // garbage collection has deleted the object
 		}
 		changed.SetResourceVersion(live.GetResourceVersion())
 		changed.SetFinalizers(live.GetFinalizers())
@@ -251,7 +253,7 @@ func (c *campaign) update(t *testing.T, kind Kind) {
 	}
 }
 
-// show prints the objects that are there, of which one may be the cause of a failure.
+// show writes the current batch to a file: one of its objects may be the cause of a failure.
 func (c *campaign) show(t *testing.T, kind Kind) {
 	t.Helper()
 	name := fmt.Sprintf("odd-%s-%d.json", kind.Name, *seed)
@@ -270,14 +272,14 @@ func (c *campaign) show(t *testing.T, kind Kind) {
 	t.Logf("seed %d: the objects of the batch are in %s, the controller's log in %s", *seed, file, c.log.Name())
 }
 
-// describe prints what there is beside Windlass' own objects where the last canaries are.
+// describe logs the objects in the namespace of the newest canaries.
 func (c *campaign) describe(t *testing.T) {
 	t.Helper()
 	text, err := c.Kubectl(context.Background(), "", "get", "pods,pvc,pv,deployments,statefulsets,apps,databases,externaldatabases,ats,platforms,events", "-n", c.canary, "-o", "wide")
-	t.Logf("namespace %s of the last canaries: %s\n%v", c.canary, text, err)
+	t.Logf("namespace %s of the newest canaries: %s\n%v", c.canary, text, err)
 }
 
-// tidyClaims deletes the claims that odd Databases have left.
+// tidyClaims deletes the PersistentVolumeClaims that deleted odd Databases have left.
 func (c *campaign) tidyClaims(t *testing.T) {
 	t.Helper()
 	for namespace := range c.tenants {
@@ -298,7 +300,7 @@ func (c *campaign) tidyClaims(t *testing.T) {
 	}
 }
 
-// tidyServer drops the databases that odd objects have left on the server, of 7 MB each.
+// tidyServer drops the databases that odd objects have left on the server. Each database takes 7 MB.
 func (c *campaign) tidyServer(t *testing.T) {
 	t.Helper()
 	conn, err := c.server.Connect(t.Context(), "postgres")
@@ -315,7 +317,7 @@ func (c *campaign) tidyServer(t *testing.T) {
 		t.Fatalf("listing the databases of the server: %v", err)
 	}
 	for _, name := range names {
-		// One that the operator works on stays until the next time.
+		// The statement may fail while the operator uses the database. The next call then drops the database.
 		_, _ = conn.Exec(t.Context(), "drop database if exists "+pgx.Identifier{name}.Sanitize()+" with (force)")
 	}
 }

@@ -19,8 +19,8 @@ import (
 // canaryClass is the StorageClass of the canaries.
 const canaryClass = "standard"
 
-// canaries creates an object of every kind for a tenant who has done nothing odd, waits until
-// each is what it should be, deletes them, and waits until they are gone.
+// canaries creates an ordinary object of every kind for another tenant, waits until each object is
+// Ready or Done, and deletes the objects.
 func (c *campaign) canaries(t *testing.T) {
 	t.Helper()
 	c.rounds++
@@ -28,7 +28,7 @@ func (c *campaign) canaries(t *testing.T) {
 	tenant := c.NewTenant(t)
 	namespace := tenant.Namespace
 	c.canary = namespace
-	c.MakeSecret(t, namespace, "server", map[string]string{
+	c.CreateSecret(t, namespace, "server", map[string]string{
 		"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password, "sslmode": "disable",
 	})
 	db := world.SmallestDatabase()
@@ -41,21 +41,22 @@ func (c *campaign) canaries(t *testing.T) {
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name, DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	tenant.Create(t, namespace, "at", "true", nil)
-	made := name + "-made" // by the Platform
+	made := name + "-made" // the namespace that the Platform creates
 	c.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: made, Components: []v1alpha1.PlatformComponent{{Name: "web", App: &plain}}})
 
 	tenant.AppIn(t, namespace, "app", v1alpha1.AppReady)
 	tenant.DatabaseIn(t, namespace, "db", v1alpha1.DatabaseReady)
 	tenant.ExternalDatabaseIn(t, namespace, "outside", v1alpha1.ExternalDatabaseReady)
 	if at := tenant.InPhase(t, namespace, "at", cnatv1.AtDone); world.Reason(at, cnatv1.AtComplete) == "" {
-		t.Errorf("the canary's At is Done, but not Complete: %+v", at.Status)
+		t.Errorf("the At of the canaries is Done, but not Complete: %+v", at.Status)
 	}
 	c.PlatformIn(t, name, v1alpha1.PlatformReady)
-	c.end(t, name, namespace, made)
+	c.deleteCanaries(t, name, namespace, made)
 }
 
-// end deletes the canaries, and waits until they are gone.
-func (c *campaign) end(t *testing.T, platform, namespace, made string) {
+// deleteCanaries deletes the canaries, waits until the API server has removed them, and deletes their namespaces. made
+// is the namespace that the Platform created.
+func (c *campaign) deleteCanaries(t *testing.T, platform, namespace, made string) {
 	t.Helper()
 	windlass := c.Windlass.WindlassV1alpha1()
 	for _, err := range []error{
@@ -69,7 +70,7 @@ func (c *campaign) end(t *testing.T, platform, namespace, made string) {
 			t.Fatalf("deleting a canary: %v", err)
 		}
 	}
-	world.Eventually(t, "the canaries to be gone", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the canaries to be deleted", func(ctx context.Context) (bool, error) {
 		_, err1 := windlass.Apps(namespace).Get(ctx, "app", metav1.GetOptions{})
 		_, err2 := windlass.Databases(namespace).Get(ctx, "db", metav1.GetOptions{})
 		_, err3 := windlass.ExternalDatabases(namespace).Get(ctx, "outside", metav1.GetOptions{})

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Seed chooses the objects: the same seed makes the same objects of the same schemas.
+// Seed selects the objects: the same seed and the same schemas give the same objects.
 type Seed uint64
 
-// Surroundings are what the objects are made for.
+// Surroundings describe the cluster in which the objects are created.
 type Surroundings struct {
-	// Namespaces are those that objects are created in, and that Platforms name.
+	// Namespaces are the namespaces of the objects. Platforms name them too.
 	Namespaces []string
-	// Names are those of objects that exist there, such as Secrets, for references.
+	// Names are the names that references use, mostly names of objects that exist in each namespace.
 	Names []string
 }
 
-// Object makes the object of a number. Those of revisions above 0 have the name of revision 0 and
-// another spec; what may not change is mostly as it was in revision 0.
+// Object returns the object with the given number and revision. Higher revisions have the name of revision 0 and
+// another spec. Their immutable fields mostly have the values of revision 0.
 func (s Surroundings) Object(seed Seed, kind Kind, number, revision int) *unstructured.Unstructured {
 	identity := random(seed, kind.Name, number, -1)
 	name := objectName(identity, kind, number)
@@ -35,7 +35,7 @@ func (s Surroundings) Object(seed Seed, kind Kind, number, revision int) *unstru
 	schema := kind.Schema.Properties["spec"]
 	spec := m.value(&schema, "")
 	m.repair(kind.Name, spec)
-	if revision > 0 && m.with(0.9) {
+	if revision > 0 && m.chance(0.9) {
 		spec = unchanged(&schema, s.Object(seed, kind, number, 0).Object["spec"], spec)
 	}
 	object.Object["spec"] = spec
@@ -50,28 +50,28 @@ func (s Surroundings) Object(seed Seed, kind Kind, number, revision int) *unstru
 	return object
 }
 
-// random is a source that depends on its arguments alone.
+// random returns a source of random numbers that depends only on its arguments.
 func random(seed Seed, kind string, number, revision int) *rand.Rand {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(kind + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(revision)))
 	return rand.New(rand.NewPCG(uint64(seed), hash.Sum64()))
 }
 
-// maker makes the values of one object.
+// maker generates the values of one object.
 type maker struct {
 	*rand.Rand
 	surroundings Surroundings
-	// full is the share of optional fields that the object has, and strange the share of values
-	// that are odd instead of usual.
+	// full is the share of optional fields that are set. strange is the share of values that are odd.
 	full, strange float64
-	// budget is how many bytes of long values may still be made.
+	// budget is the number of bytes that long values may still use.
 	budget int
 	names  []string
 }
 
 func newMaker(r *rand.Rand, s Surroundings, number int) *maker {
 	m := &maker{Rand: r, surroundings: s}
-	// Most objects have a few odd values: of many one would be refused, and the others not tried.
+	// Most objects have few odd values: the API server refuses an object for one bad value, and then the
+	// other values are not tested.
 	m.full = []float64{0, 0.1, 0.3, 0.6, 1}[weighted(r, 1, 4, 5, 3, 1)]
 	m.strange = []float64{0.05, 0.2, 0.5, 1}[weighted(r, 3, 5, 3, 1)]
 	m.budget = []int{2 << 10, 40 << 10, 300 << 10}[weighted(r, 12, 4, 1)]
@@ -83,16 +83,16 @@ func newMaker(r *rand.Rand, s Surroundings, number int) *maker {
 	return m
 }
 
-// odd reports whether the next value is odd.
+// odd decides at random whether the next value is odd.
 func (m *maker) odd() bool { return m.Float64() < m.strange }
 
-// with reports true for a share of calls.
-func (m *maker) with(share float64) bool { return m.Float64() < share }
+// chance returns true with the probability share.
+func (m *maker) chance(share float64) bool { return m.Float64() < share }
 
-// one returns one of several values.
+// one returns a random element of values.
 func one[T any](r *rand.Rand, values []T) T { return values[r.IntN(len(values))] }
 
-// weighted returns the index of one of the weights.
+// weighted returns a random index into weights, with a probability in proportion to the weight.
 func weighted(r *rand.Rand, weights ...int) int {
 	sum := 0
 	for _, weight := range weights {

@@ -46,7 +46,7 @@ func TestReadKindsFindsAllKindsAndVersions(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedMakesTheSameObject(t *testing.T) {
+func TestSameSeedMakesSameObject(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
 		for number := range 50 {
@@ -63,7 +63,7 @@ func TestTheSameSeedMakesTheSameObject(t *testing.T) {
 	}
 }
 
-func TestObjectsSurviveJSON(t *testing.T) {
+func TestObjectsAreValidJSON(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
 		for number := range 200 {
@@ -80,9 +80,9 @@ func TestObjectsSurviveJSON(t *testing.T) {
 	}
 }
 
-// TestEveryFieldAndEveryOddValueIsTried makes some thousand objects of each kind and looks
-// through what they are made of.
-func TestEveryFieldAndEveryOddValueIsTried(t *testing.T) {
+// TestGeneratorCoversEveryFieldAndEnumValue generates 2000 objects of each kind. Together they must have every
+// field, every enum value, and lists of different lengths.
+func TestGeneratorCoversEveryFieldAndEnumValue(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestEveryFieldAndEveryOddValueIsTried(t *testing.T) {
 	}
 }
 
-// note records which fields a value has, which members of enumerations, and whether a list is
-// empty, of one item or longer, and a text empty or longer than a byte for each character.
+// note records in seen the fields and enum values of the value at a path, and whether its lists are empty, have one
+// item, or have more.
 func note(seen map[string]bool, path string, s *apiextensionsv1.JSONSchemaProps, value any) {
 	seen[path] = true
 	if len(s.Enum) > 0 {
@@ -133,21 +133,21 @@ func note(seen map[string]bool, path string, s *apiextensionsv1.JSONSchemaProps,
 	}
 }
 
-// pathsOf returns what note should have recorded.
+// pathsOf returns the paths that note must have recorded.
 func pathsOf(path string, s *apiextensionsv1.JSONSchemaProps) []string {
 	paths := []string{path}
 	for _, member := range s.Enum {
 		paths = append(paths, fmt.Sprintf("%s=%v", path, decoded(member.Raw)))
 	}
 	for name, property := range inOrder(s.Properties) {
-		if has(&property, refuseAll) {
+		if hasRule(&property, refuseAll) {
 			continue
 		}
-		if name != "ttlSecondsAfterFinished" || !strings.Contains(path, "components") { // which a rule forbids there
+		if name != "ttlSecondsAfterFinished" || !strings.Contains(path, "components") { // a rule forbids this field in components
 			paths = append(paths, pathsOf(path+"."+name, &property)...)
 		}
 	}
-	if s.Items != nil && has(s, mustBeEmpty) {
+	if s.Items != nil && hasRule(s, mustBeEmpty) {
 		return append(paths, path+" of 0")
 	}
 	if s.Items != nil {
@@ -163,7 +163,7 @@ func pathsOf(path string, s *apiextensionsv1.JSONSchemaProps) []string {
 	return paths
 }
 
-func TestTextsKeepToTheirLimits(t *testing.T) {
+func TestTextsMatchTheirSchema(t *testing.T) {
 	t.Parallel()
 	ten, three := int64(10), int64(3)
 	for _, test := range []struct {
@@ -187,20 +187,20 @@ func TestTextsKeepToTheirLimits(t *testing.T) {
 				test.schema.Type = "string"
 				text := m.value(&test.schema, "").(string)
 				if !allowed(text) {
-					t.Fatalf("%q is against the schema", text)
+					t.Fatalf("the schema does not allow %q", text)
 				}
 				if !slices.Contains(distinct, text) {
 					distinct = append(distinct, text)
 				}
 			}
 			if len(distinct) < 20 {
-				t.Errorf("there are only %d different texts: %q", len(distinct), distinct)
+				t.Errorf("got only %d different texts, want at least 20: %q", len(distinct), distinct)
 			}
 		})
 	}
 }
 
-func TestQuantitiesThatThePatternTakesAreTried(t *testing.T) {
+func TestGeneratorMakesOddQuantitiesWithinPattern(t *testing.T) {
 	t.Parallel()
 	schema := &apiextensionsv1.JSONSchemaProps{XIntOrString: true, Pattern: `^[0-9]+(\.[0-9]+)?(m|Gi|e[0-9.]+)?$`}
 	seen := map[any]bool{}
@@ -210,15 +210,15 @@ func TestQuantitiesThatThePatternTakesAreTried(t *testing.T) {
 	}
 	for _, want := range []any{"1e5.5", "1e100000000", int64(-1), "0", "1Gi"} {
 		if !seen[want] {
-			t.Errorf("%v is not tried", want)
+			t.Errorf("%v is not generated", want)
 		}
 	}
 	if seen["-1Gi"] {
-		t.Error("-1Gi is against the pattern")
+		t.Error("-1Gi is generated, although the pattern does not allow it")
 	}
 }
 
-func TestWhatMayNotChangeStays(t *testing.T) {
+func TestRevisionsMostlyKeepImmutableFields(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
 		if kind.Name != "Database" {
@@ -232,7 +232,7 @@ func TestWhatMayNotChangeStays(t *testing.T) {
 			}
 		}
 		if same < 80 || same == 100 {
-			t.Errorf("of 100 updates %d leave the version as it is", same)
+			t.Errorf("%d of 100 updates keep the version, want 80 to 99", same)
 		}
 	}
 }

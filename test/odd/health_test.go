@@ -26,7 +26,7 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// reasonOf is why the API server has refused an object: the rules, without the values.
+// reasonOf returns the rule by which the API server has refused an object, without values of the object.
 func reasonOf(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -36,18 +36,18 @@ func reasonOf(err error) string {
 	return cause.Field + ": " + cut(variable.ReplaceAllString(cause.Message, "…"), 200)
 }
 
-// variable is what differs between refusals for the same reason.
+// variable matches the parts of a message that differ between refusals for the same reason.
 var variable = regexp.MustCompile(`"(\\.|[^"\\])*"|\d+`)
 
-// rest waits until the operator has said something of every object of the batch. It says nothing
-// of one that is paused.
-func (c *campaign) rest(t *testing.T, kind Kind) {
+// waitForConditions waits until every object of the batch has conditions for its newest generation. It skips deleted
+// objects, and paused objects, whose status the operator does not write.
+func (c *campaign) waitForConditions(t *testing.T, kind Kind) {
 	t.Helper()
 	waiting := slices.Clone(c.alive[kind.Name])
 	defer func() {
 		for _, object := range waiting {
 			now, err := c.client(kind, object).Get(context.WithoutCancel(t.Context()), object.GetName(), metav1.GetOptions{})
-			t.Errorf("%s %s/%s has no conditions of its newest generation (%v):\n%s", kind.Name, object.GetNamespace(), object.GetName(), err, manifest(now))
+			t.Errorf("%s %s/%s has no conditions for its newest generation (%v):\n%s", kind.Name, object.GetNamespace(), object.GetName(), err, manifest(now))
 		}
 	}()
 	world.Eventually(t, "the odd objects to have conditions", func(ctx context.Context) (bool, error) {
@@ -67,14 +67,15 @@ func (c *campaign) rest(t *testing.T, kind Kind) {
 	})
 }
 
-// hasConditions reports whether the status is of the newest generation and has conditions.
+// hasConditions reports whether an object has conditions, and a status for its newest generation.
 func hasConditions(object *unstructured.Unstructured) bool {
 	conditions, _, err1 := unstructured.NestedSlice(object.Object, "status", "conditions")
 	generation, _, err2 := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return err1 == nil && err2 == nil && len(conditions) > 0 && generation == object.GetGeneration()
 }
 
-// remove deletes the batch of a kind, and waits until it is gone.
+// remove deletes the batch of a kind, and waits until the API server has removed it. It also deletes the claims and
+// the databases on the server that the batch has left.
 func (c *campaign) remove(t *testing.T, kind Kind) {
 	t.Helper()
 	for _, object := range c.alive[kind.Name] {
@@ -93,7 +94,7 @@ func (c *campaign) remove(t *testing.T, kind Kind) {
 		return len(left) == 0, err
 	})
 	if err != nil {
-		t.Errorf("deleting objects of kind %s: %v; these are left:\n%s", kind.Name, err, strings.Join(left, "\n"))
+		t.Errorf("deleting objects of kind %s: %v; these remain:\n%s", kind.Name, err, strings.Join(left, "\n"))
 	}
 	c.alive[kind.Name] = nil
 	switch kind.Name {
@@ -104,8 +105,8 @@ func (c *campaign) remove(t *testing.T, kind Kind) {
 	}
 }
 
-// remaining returns those of the objects of a kind that are still there, and takes away from all
-// objects that are being deleted what holds that up on purpose.
+// remaining returns the manifests of the objects in mine that still exist. It also unblocks the deletion of all
+// objects that are being deleted, of all kinds.
 func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]bool) (left []string, err error) {
 	for _, other := range c.kinds {
 		list, err := c.admin.Resource(other.Resource).List(ctx, metav1.ListOptions{})
@@ -119,7 +120,7 @@ func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]boo
 			if object.GetDeletionTimestamp() == nil {
 				continue
 			}
-			if err := c.yield(ctx, other, &object); err != nil {
+			if err := c.unblockDeletion(ctx, other, &object); err != nil {
 				return left, err
 			}
 		}
@@ -127,14 +128,14 @@ func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]boo
 	return left, nil
 }
 
-// ownFinalizers are those that the operator removes, by kind.
+// ownFinalizers maps a kind to the finalizer that the operator removes from its objects.
 var ownFinalizers = map[string]string{
 	"Database": "windlass.dev/database", "ExternalDatabase": "windlass.dev/externaldatabase", "Platform": "windlass.dev/platform",
 }
 
-// yield takes away what holds up the deletion of an object on purpose: a finalizer of somebody
-// else, a pause, and the wish to delete a database on a server that cannot be reached.
-func (c *campaign) yield(ctx context.Context, kind Kind, object *unstructured.Unstructured) error {
+// unblockDeletion removes everything that deliberately blocks the deletion of an object: foreign finalizers, the paused
+// annotation, and the deletionPolicy Delete of an ExternalDatabase whose server cannot be reached.
+func (c *campaign) unblockDeletion(ctx context.Context, kind Kind, object *unstructured.Unstructured) error {
 	patch := map[string]any{}
 	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool {
 		return name == Finalizer || strings.HasPrefix(name, "windlass.dev/") && name != ownFinalizers[kind.Name]
@@ -159,14 +160,15 @@ func (c *campaign) yield(ctx context.Context, kind Kind, object *unstructured.Un
 	return err
 }
 
-// reaches reports whether the operator can do on the server what an ExternalDatabase wants.
+// reaches reports whether the operator can log in to the server of an ExternalDatabase. Only the Secret "server" has
+// valid credentials.
 func (c *campaign) reaches(object *unstructured.Unstructured) bool {
 	name, _, _ := unstructured.NestedString(object.Object, "spec", "connectionSecretRef", "name")
 	return name == "server"
 }
 
-// look checks that the process lives, that it has not panicked, and what it has logged.
-func (c *campaign) look(t *testing.T) {
+// checkProcess checks that the controller responds and has not panicked, and checks its log.
+func (c *campaign) checkProcess(t *testing.T) {
 	t.Helper()
 	for _, line := range strings.Split(c.controller.Get(t, "/metrics"), "\n") {
 		if strings.HasPrefix(line, "controller_runtime_reconcile_panics_total") && !strings.HasSuffix(line, " 0") {
@@ -175,13 +177,13 @@ func (c *campaign) look(t *testing.T) {
 	}
 	text := c.controller.Log.Take()
 	if _, err := c.log.Write(text); err != nil {
-		t.Fatalf("keeping the controller's log: %v", err)
+		t.Fatalf("writing the controller's log: %v", err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		if problem := c.problemOf(lines.Bytes()); problem != "" {
-			t.Errorf("the controller has logged %s: %s", problem, lines.Text())
+			t.Errorf("the controller's log has %s: %s", problem, lines.Text())
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -189,15 +191,15 @@ func (c *campaign) look(t *testing.T) {
 	}
 }
 
-// mostReconciles is how often an object of a batch may be reconciled while the batch is there. One
-// that waits for something that does not come is reconciled every five seconds.
+// mostReconciles limits the reconciles of one object while its batch exists. An object that
+// waits for a missing dependency is reconciled every five seconds.
 const mostReconciles = 200
 
-// problemOf says what is wrong with a line of the controller's log, or nothing.
+// problemOf returns the problem that a line of the controller's log shows, or "".
 func (c *campaign) problemOf(text []byte) string {
 	line := map[string]any{}
 	if json.Unmarshal(text, &line) != nil {
-		return "a line that is no JSON"
+		return "a line that is not JSON"
 	}
 	if line["stack"] != nil || strings.Contains(fmt.Sprint(line["err"]), "panic") {
 		return "a panic"
@@ -205,35 +207,36 @@ func (c *campaign) problemOf(text []byte) string {
 	_, isInfo := line["v"]
 	object, _ := line["object"].(string)
 	if !isInfo && object == "" {
-		return "an error without its object"
+		return "an error that names no object"
 	}
 	if isInfo && line["result"] != nil {
 		object = fmt.Sprint(line["controller"], " ", object)
 		if c.reconciles[object]++; c.reconciles[object] == mostReconciles {
-			return fmt.Sprintf("the reconcile number %d of one object", mostReconciles)
+			return fmt.Sprintf("reconcile number %d of one object", mostReconciles)
 		}
 	}
 	return ""
 }
 
-// measure notes the heap of an operator that has worked and has nothing to do.
+// measure records the size of the operator's heap after the first canaries.
 func (c *campaign) measure(t *testing.T) {
 	t.Helper()
 	c.heap = c.controller.Heap(t)
 }
 
-// mostHeap is how much larger the heap may be, in bytes, after all odd objects are gone.
+// mostHeap is the largest allowed growth of the heap between measure and the end of the test, in bytes.
 const mostHeap = 32 << 20
 
-// finish deletes all that is left, and checks what the operator has kept.
+// finish deletes all remaining objects, checks the heap of the operator, prints the totals, and ends the
+// controller.
 func (c *campaign) finish(t *testing.T) {
 	t.Helper()
-	for _, kind := range slices.Backward(c.kinds) { // Platforms would make their components again
+	for _, kind := range slices.Backward(c.kinds) { // Platforms first: they create deleted components again
 		c.remove(t, kind)
 	}
-	c.look(t)
+	c.checkProcess(t)
 	if heap := c.controller.Heap(t); c.heap > 0 && heap > c.heap+mostHeap {
-		t.Errorf("the heap has grown from %d to %d MiB, and all odd objects are gone", c.heap>>20, heap>>20)
+		t.Errorf("the heap has grown from %d to %d MiB, although all odd objects are deleted", c.heap>>20, heap>>20)
 	} else {
 		fmt.Printf("seed %d: heap %d MiB before, %d MiB after, %d MiB resident at most\n", *seed, c.heap>>20, heap>>20, c.controller.PeakRSS(t)>>20)
 	}

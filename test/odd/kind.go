@@ -1,7 +1,7 @@
-// Package odd makes objects that the API server accepts and that no user would write: from the
-// schemas of the CustomResourceDefinitions, with odd values for every string, quantity and list.
-// Its test creates thousands of them on a real API server, and shows that the operator goes on
-// working for everybody else.
+// Package odd generates objects that the schemas of Windlass' kinds allow and that no user would write. It
+// reads the schemas in the CustomResourceDefinitions, and generates odd strings, quantities, numbers and lists.
+// The test creates hundreds of such objects of each kind on a real API server, and shows that the operator still works
+// for all other users.
 package odd
 
 import (
@@ -14,17 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Kind is one served version of a kind, as its CustomResourceDefinition describes it.
+// Kind is a kind in one of its served versions, as its CustomResourceDefinition describes it.
 type Kind struct {
-	// Name is that of the kind, for example App.
+	// Name is the name of the kind, for example App.
 	Name string
-	// Resource is where its objects are created.
+	// Resource is the group, version and resource of its objects.
 	Resource schema.GroupVersionResource
-	// Namespaced reports whether its objects are in namespaces.
+	// Namespaced reports whether the kind is namespaced.
 	Namespaced bool
-	// Schema is that of a whole object.
+	// Schema is the schema of a whole object.
 	Schema *apiextensionsv1.JSONSchemaProps
-	// Served are all versions in which the kind is served, the stored one first. Objects are made
+	// Served are all served versions of the kind, the storage version first. Objects are generated
 	// for each of them.
 	Served []Version
 }
@@ -35,8 +35,8 @@ type Version struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 }
 
-// ReadKinds reads the CustomResourceDefinitions in a directory. It returns one Kind for each
-// file, in the order of their names.
+// ReadKinds reads the CustomResourceDefinitions in a directory. It returns the kind in each file, in the
+// storage version, sorted by file name.
 func ReadKinds(dir string) ([]Kind, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -77,12 +77,12 @@ func readKind(file string) (Kind, error) {
 		}
 	}
 	if kind.Schema == nil {
-		return Kind{}, fmt.Errorf("%s serves no stored version", file)
+		return Kind{}, fmt.Errorf("reading %s: the storage version is not served", file)
 	}
 	return kind, nil
 }
 
-// In returns the kind in its version of a name.
+// In returns the kind in another version.
 func (k Kind) In(version Version) Kind {
 	k.Resource.Version, k.Schema = version.Name, version.Schema
 	return k

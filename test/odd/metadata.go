@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nameLimits are how many characters the name of an object may have, by kind.
+// nameLimits maps a kind to the largest length of the names of its objects, in characters.
 var nameLimits = map[string]int{"App": 63, "At": 249, "Database": 52, "ExternalDatabase": 241, "Platform": 61}
 
-// objectName is the name of the object of a number: "o7", or as long as it may be. Objects of
-// different kinds and the same number have the same name.
+// objectName returns the name of the object with a number, for example "o7". One of ten names has a suffix that
+// extends the name to its limit. Short names are the same for all kinds.
 func objectName(r *rand.Rand, kind Kind, number int) string {
 	name := "o" + strconv.Itoa(number)
 	if weighted(r, 9, 1) == 1 {
@@ -22,7 +22,8 @@ func objectName(r *rand.Rand, kind Kind, number int) string {
 	return name
 }
 
-// oddLabels are labels by which the operator, Kubernetes or other tools recognise what is theirs.
+// oddLabels are labels by which the operator, Kubernetes or other tools recognise their objects, and labels with
+// unusual keys or values.
 var oddLabels = [][2]string{
 	{"app.kubernetes.io/managed-by", "windlass"}, {"app.kubernetes.io/managed-by", "Helm"}, {"app.kubernetes.io/name", "app"}, {"app.kubernetes.io/name", ""},
 	{"app.kubernetes.io/instance", "o1"}, {"app.kubernetes.io/part-of", "o1"}, {"argocd.argoproj.io/instance", "shop"}, {"pod-template-hash", "0"}, {"controller-uid", "0"},
@@ -32,8 +33,8 @@ var oddLabels = [][2]string{
 
 func (m *maker) labels() map[string]string { return m.pairs(oddLabels) }
 
-// oddAnnotations are those by which the operator and others keep notes, with what they never
-// wrote there.
+// oddAnnotations are annotations of the operator and of other tools, mostly with values that neither the operator
+// nor these tools write.
 var oddAnnotations = [][2]string{
 	{"windlass.dev/paused", "false"}, {"windlass.dev/paused", "TRUE"}, {"windlass.dev/paused", ""}, {"windlass.dev/paused", "true"},
 	{"windlass.dev/last-applied", "{}"}, {"windlass.dev/last-applied", "{"}, {"windlass.dev/last-applied", "null"}, {"windlass.dev/last-applied", `{"spec":{"replicas":"x"}}`}, {"windlass.dev/last-applied", `{"spec":[]}`},
@@ -46,7 +47,7 @@ var oddAnnotations = [][2]string{
 
 func (m *maker) annotations() map[string]string {
 	made := m.pairs(oddAnnotations)
-	if m.with(0.05) {
+	if m.chance(0.05) {
 		if made == nil {
 			made = map[string]string{}
 		}
@@ -55,7 +56,7 @@ func (m *maker) annotations() map[string]string {
 	return made
 }
 
-// pairs are some of the pairs, or none.
+// pairs returns some of the given pairs as a map, or nil.
 func (m *maker) pairs(from [][2]string) map[string]string {
 	if !m.odd() {
 		return nil
@@ -68,11 +69,11 @@ func (m *maker) pairs(from [][2]string) map[string]string {
 	return made
 }
 
-// Finalizer is one that nobody removes but the test.
+// Finalizer is a finalizer that only the test removes.
 const Finalizer = "example.com/odd"
 
 func (m *maker) finalizers() []string {
-	if !m.with(m.strange * 0.2) {
+	if !m.chance(m.strange * 0.2) {
 		return nil
 	}
 	return one(m.Rand, [][]string{
@@ -80,9 +81,10 @@ func (m *maker) finalizers() []string {
 	})
 }
 
-// owners are owners that do not exist, so that garbage collection deletes the object.
+// owners returns nil or a reference to an owner that does not exist. The garbage collector deletes an object with this
+// reference.
 func (m *maker) owners() []metav1.OwnerReference {
-	if !m.with(m.strange * 0.05) {
+	if !m.chance(m.strange * 0.05) {
 		return nil
 	}
 	yes := true

@@ -11,20 +11,20 @@ import (
 )
 
 var (
-	objects = flag.Int("odd.objects", 200, "how many objects of each kind the API server has to accept")
-	seed    = flag.Uint64("odd.seed", 1, "which objects")
-	only    = flag.String("odd.only", "", "the objects of a kind and number, or of a range of numbers, such as App/17 or App/100-199")
+	objects = flag.Int("odd.objects", 200, "number of objects of each kind that the API server must accept")
+	seed    = flag.Uint64("odd.seed", 1, "seed that selects the objects")
+	only    = flag.String("odd.only", "", "create only the objects of a kind with these numbers, for example App/17 or App/100-199")
 )
 
-// batch is how many objects of a kind are created before all others are looked after.
+// batch is the number of objects of a kind that the test creates before it checks the canaries.
 const batch = 100
 
-// TestOddObjectsHarmNobody creates objects that the API server accepts and that no user would
-// write, as tenants with the role edit, and Platforms as an administrator. After each hundred it
-// creates an object of every kind for another tenant, which must become what it should. The
-// operator may not panic, nor log an error without the object that it is about; every object
-// gets its conditions, can be changed, and is gone after it was deleted.
-func TestOddObjectsHarmNobody(t *testing.T) {
+// TestOddObjectsDoNotAffectOtherTenants creates objects that the API server accepts and that no user would
+// write. Tenants with the role edit create these objects, and an administrator creates the Platforms. After each batch
+// the test creates an ordinary object of every kind for another tenant, and each of them must become Ready or Done.
+// The operator must not panic, and every error in its log must name an object. Every odd object gets conditions unless
+// it is paused or deleted, and every odd object can be deleted.
+func TestOddObjectsDoNotAffectOtherTenants(t *testing.T) {
 	c := newCampaign(t)
 	if *only != "" {
 		kind, first, last := parseOnly(t, *only)
@@ -33,7 +33,7 @@ func TestOddObjectsHarmNobody(t *testing.T) {
 		c.finish(t)
 		return
 	}
-	c.canaries(t) // what an operator needs that has worked, before its heap is measured
+	c.canaries(t) // so that the heap is measured after some work
 	c.measure(t)
 	for accepted := 0; accepted < *objects; accepted += batch {
 		if accepted > 0 && accepted%1000 == 0 {
@@ -42,14 +42,14 @@ func TestOddObjectsHarmNobody(t *testing.T) {
 		for _, kind := range c.kinds {
 			c.next[kind.Name] = c.round(t, kind, c.next[kind.Name], -1)
 			if t.Failed() {
-				t.Fatalf("the objects of this seed that came last are above; `-odd.seed %d -odd.only %s/FIRST-LAST` creates some of them again", *seed, kind.Name)
+				t.Fatalf("the numbers of the last objects are in the names of the subtests above; `-odd.seed %d -odd.only %s/FIRST-LAST` creates some of them again", *seed, kind.Name)
 			}
 		}
 	}
 	c.finish(t)
 }
 
-// parseOnly reads the flag -odd.only.
+// parseOnly parses the value of the flag -odd.only.
 func parseOnly(t *testing.T, text string) (kind string, first, last int) {
 	t.Helper()
 	kind, numbers, ok := strings.Cut(text, "/")
@@ -59,23 +59,22 @@ func parseOnly(t *testing.T, text string) (kind string, first, last int) {
 		last, err = strconv.Atoi(to)
 	}
 	if err != nil || !ok {
-		t.Fatalf("-odd.only must be KIND/NUMBER or KIND/FIRST-LAST, not %q", text)
+		t.Fatalf("flag -odd.only must be KIND/NUMBER or KIND/FIRST-LAST, got %q", text)
 	}
 	return kind, first, last
 }
 
-// round creates a batch of objects of a kind, beginning with a number, changes some of them, and
-// looks after the canaries, the log and the objects themselves. The batch of the round before
-// is deleted. A last number that is not negative ends the batch instead of their count. It
-// returns the number after the last.
+// round deletes the previous batch of a kind, creates a new batch, whose first number is first, and changes
+// some of its objects. It then checks the canaries, the objects and the log. The batch ends at number last, or
+// has the usual size if last is negative. round returns the next number.
 func (c *campaign) round(t *testing.T, kind Kind, first, last int) (next int) {
 	t.Run(fmt.Sprintf("%s/%d", kind.Name, first), func(t *testing.T) {
 		c.remove(t, kind)
 		next = c.create(t, kind, first, last)
 		c.update(t, kind)
 		c.canaries(t)
-		c.rest(t, kind)
-		c.look(t)
+		c.waitForConditions(t, kind)
+		c.checkProcess(t)
 		if t.Failed() {
 			c.show(t, kind)
 		}

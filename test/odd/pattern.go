@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-var patterns sync.Map // of *regexp.Regexp by pattern
+var patterns sync.Map // maps a pattern to its *regexp.Regexp
 
-// compiled returns a pattern of a schema, compiled once. All strings match a pattern that Go does
-// not know, since the API server would refuse its schema.
+// compiled returns the compiled pattern of a schema, and caches it. For a pattern that Go cannot compile, it returns
+// a pattern that matches all strings; the API server would refuse such a schema.
 func compiled(pattern string) *regexp.Regexp {
 	if known, ok := patterns.Load(pattern); ok {
 		return known.(*regexp.Regexp)
@@ -23,8 +23,8 @@ func compiled(pattern string) *regexp.Regexp {
 	return expression
 }
 
-// fromPattern makes a string from a pattern. Without wild it repeats nothing more often than it
-// has to, and takes ordinary characters. The string has about as many characters as length at most.
+// fromPattern generates a string from a pattern. The string has at most about length characters. Unless wild is set,
+// it has few repetitions and ordinary characters.
 func (m *maker) fromPattern(pattern string, wild bool, length int) string {
 	expression, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -58,7 +58,8 @@ func (m *maker) write(text *strings.Builder, e *syntax.Regexp, wild bool, length
 	}
 }
 
-// times is how often a part of a pattern is repeated.
+// times returns a random number of repetitions for a part of a pattern. room is the number of characters by which the
+// string may still grow.
 func (m *maker) times(e *syntax.Regexp, wild bool, room int) int {
 	least, most := e.Min, e.Max
 	switch e.Op {
@@ -78,7 +79,7 @@ func (m *maker) times(e *syntax.Regexp, wild bool, room int) int {
 	return []int{least, min(least+1, most), least + m.IntN(1+min(most-least, 20)), most}[weighted(m.Rand, 3, 3, 3, 1)]
 }
 
-// runeOf returns a character of a class, which is given as the first and last of its ranges.
+// runeOf returns a character of a class. ranges holds the first and last character of each range.
 func (m *maker) runeOf(ranges []rune, wild bool) rune {
 	at := 2 * m.IntN(len(ranges)/2)
 	if !wild {
@@ -92,7 +93,7 @@ func (m *maker) runeOf(ranges []rune, wild bool) rune {
 		}
 	}
 	first, last := ranges[at], ranges[at+1]
-	if wild && m.with(0.3) {
+	if wild && m.chance(0.3) {
 		return one(m.Rand, []rune{first, last})
 	}
 	return first + rune(m.IntN(min(int(last-first)+1, 200)))

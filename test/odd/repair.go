@@ -11,8 +11,8 @@ import (
 // anything is the schema of a string without limits.
 var anything = &apiextensionsv1.JSONSchemaProps{}
 
-// repair changes what the rules of a kind would refuse of a spec: those that speak of more than
-// one value, which cannot be read from the schema of each.
+// repair changes a spec so that it mostly meets the validation rules of its kind. These rules relate several values,
+// and the schema of a single value does not show them.
 func (m *maker) repair(kind string, value any) {
 	spec, ok := value.(map[string]any)
 	if !ok {
@@ -37,7 +37,7 @@ func (m *maker) repairApp(spec map[string]any) {
 		if most := scaling["maxReplicas"].(int64); ok && least > most {
 			scaling["minReplicas"], scaling["maxReplicas"] = most, least
 		}
-		if m.with(0.9) { // it needs a request
+		if m.chance(0.9) { // the autoscaler needs a CPU request
 			spec["resources"] = map[string]any{"requests": map[string]any{"cpu": one(m.Rand, usualQuantities)}}
 		}
 	}
@@ -63,14 +63,14 @@ func (m *maker) repairApp(spec map[string]any) {
 	}
 }
 
-// untidy are the paths that an Ingress does not take.
+// untidy matches the paths that an Ingress does not accept.
 var untidy = regexp.MustCompile(`//|/\.\.?(/|$)`)
 
-// repairEnv names variables that have no name in most objects, which the API server refuses not
-// in an App, but in its Deployment.
+// repairEnv gives valid and distinct names to the environment variables of most objects. The API server accepts an App
+// with invalid names, but refuses its Deployment.
 func (m *maker) repairEnv(spec map[string]any) {
 	variables, ok := spec["env"].([]any)
-	if !ok || m.with(0.3) {
+	if !ok || m.chance(0.3) {
 		return
 	}
 	for _, variable := range variables {
@@ -97,7 +97,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// distinctBy drops items that have the same property as an earlier one.
+// distinctBy drops each item in which a property has the same value as in an earlier item.
 func distinctBy(items []any, property string) []any {
 	seen := map[any]bool{}
 	return slices.DeleteFunc(items, func(item any) bool {
@@ -117,7 +117,7 @@ func (m *maker) repairDatabase(spec map[string]any) {
 			spec[field] = repairIdentifier(name)
 		}
 	}
-	if storage, ok := spec["storage"].(map[string]any); ok && m.with(0.8) {
+	if storage, ok := spec["storage"].(map[string]any); ok && m.chance(0.8) {
 		if size, ok := storage["size"].(string); !ok || strings.HasPrefix(size, "-") || strings.Trim(size, "+-0.m") == "" {
 			storage["size"] = one(m.Rand, usualQuantities)
 		}
@@ -129,7 +129,7 @@ func (m *maker) repairDatabase(spec map[string]any) {
 	}
 }
 
-// repairIdentifier makes a name one that PostgreSQL takes for roles and databases.
+// repairIdentifier turns a name into a name that PostgreSQL accepts for roles and databases.
 func repairIdentifier(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -146,20 +146,21 @@ func repairIdentifier(name string) string {
 	return name
 }
 
-// componentKinds are the properties of which a component has one.
+// componentKinds maps a property of a component to a kind. A component has exactly one of these properties.
 var componentKinds = map[string]string{"app": "App", "database": "Database", "externalDatabase": "ExternalDatabase", "at": "At"}
 
-// longestComponent is a length that the name of a component may have with most Platforms.
+// longestComponent is the largest length of generated component names, in characters. Most Platforms may have
+// component names of this length.
 const longestComponent = 30
 
 func (m *maker) repairPlatform(spec map[string]any) {
 	spec["namespace"] = one(m.Rand, m.surroundings.Namespaces)
 	components, ok := spec["components"].([]any)
-	if !ok && m.with(0.8) {
+	if !ok && m.chance(0.8) {
 		components = []any{map[string]any{"name": "c", "app": map[string]any{"image": "shop:1"}}}
 	}
 	if len(components) > 5 {
-		components = components[:5] // each makes some ten objects
+		components = components[:5] // each component creates about ten objects
 	}
 	var names []any
 	for _, item := range components {
@@ -177,7 +178,7 @@ func (m *maker) repairPlatform(spec map[string]any) {
 			continue
 		}
 		on := []any{}
-		for range m.IntN(3) { // cycles among them
+		for range m.IntN(3) { // this may create cycles
 			if name := one(m.Rand, names); name != component["name"] && !slices.Contains(on, name) {
 				on = append(on, name)
 			}
@@ -189,7 +190,7 @@ func (m *maker) repairPlatform(spec map[string]any) {
 	}
 }
 
-// repairComponent leaves a component one of its kinds.
+// repairComponent leaves the spec of exactly one kind in a component, and repairs this spec.
 func (m *maker) repairComponent(component map[string]any) {
 	var there []string
 	for property := range inOrder(componentKinds) {

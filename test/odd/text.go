@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// oddTexts are what goes wrong elsewhere: in shells, templates, file names, YAML, SQL, HTTP,
-// terminals, and where a name of Kubernetes is expected.
+// oddTexts are strings that break other programs: shells, templates, file names, YAML, SQL, HTTP,
+// terminals, and code that expects the name of a Kubernetes object.
 var oddTexts = []string{
 	"", " ", "  leading and trailing  ", "\t", "\n", "\r\n", "a\nb", "a\x00b", "\x00", "\x1b[31mred\x1b[0m", "\x7f", "\b",
 	"é", "e\u0301", "日本語", "👩‍👩‍👧", "\u202eevil", "\ufeffbom", "\u00a0", "\u2028", "\ufffd", "𝕏", "İ", "ß", "ſ",
@@ -27,15 +27,16 @@ var oddTexts = []string{
 
 var usualTexts = []string{"a", "web", "shop", "registry.example.com/shop:1", "LEVEL", "info", "x1", "config", "key"}
 
-// text makes a string that a schema allows.
+// text returns a string for a property, which the schema allows unless matching fails. field is the name of the
+// property.
 func (m *maker) text(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	if field == "schedule" {
-		if m.with(0.8) {
+		if m.chance(0.8) {
 			return one(m.Rand, schedules)
 		}
 	}
 	allowed := permits(s)
-	if isName(field) && m.with(0.6) {
+	if isName(field) && m.chance(0.6) {
 		if name := one(m.Rand, m.names); allowed(name) {
 			return name
 		}
@@ -55,7 +56,7 @@ func (m *maker) text(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	return m.matching(s)
 }
 
-// oddText makes a string that a schema may allow.
+// oddText returns an odd string. The schema need not allow it.
 func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 	switch weighted(m.Rand, 8, 2, 2, 1) {
 	case 0:
@@ -66,15 +67,16 @@ func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 		if s.Pattern != "" {
 			return m.matching(s)
 		}
-		return cut(one(m.Rand, oddTexts), int(or(s.MinLength, 1)))
-	default: // as long as it may be
-		length := int(min(or(s.MaxLength, 1<<20), int64(max(m.budget, 1))))
+		return cut(one(m.Rand, oddTexts), int(valueOr(s.MinLength, 1)))
+	default: // as long as the schema and the budget allow
+		length := int(min(valueOr(s.MaxLength, 1<<20), int64(max(m.budget, 1))))
 		filling := one(m.Rand, []string{"a", "é", "日", "𝕏", "0", "-", " ", `\`, `"`, "\n", "\x01", "$(A)", "a.", "a/"})
 		return cut(strings.Repeat(filling, 1+length/len(filling)), length)
 	}
 }
 
-// matching makes a string that matches the pattern of a schema, or at least one of its length.
+// matching returns a string that matches the pattern of a schema. After 20 failed attempts it returns the
+// last string, which the schema may refuse.
 func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 	allowed := permits(s)
 	pattern := s.Pattern
@@ -83,7 +85,7 @@ func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 	}
 	text := ""
 	for try := range 20 {
-		if text = m.fromPattern(pattern, try < 10 && m.odd(), int(or(s.MaxLength, 100))); allowed(text) {
+		if text = m.fromPattern(pattern, try < 10 && m.odd(), int(valueOr(s.MaxLength, 100))); allowed(text) {
 			break
 		}
 	}
@@ -91,21 +93,21 @@ func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 	return text
 }
 
-// permits returns what reports whether a schema allows a string.
+// permits returns a function that reports whether a schema allows a string.
 func permits(s *apiextensionsv1.JSONSchemaProps) func(string) bool {
 	pattern := compiled(s.Pattern)
 	return func(text string) bool {
 		length := int64(utf8.RuneCountInString(text))
-		return length >= or(s.MinLength, 0) && length <= or(s.MaxLength, 1<<30) && pattern.MatchString(text)
+		return length >= valueOr(s.MinLength, 0) && length <= valueOr(s.MaxLength, 1<<30) && pattern.MatchString(text)
 	}
 }
 
-// isName reports whether a field holds the name of something else.
+// isName reports whether a field often holds the name of another object.
 func isName(field string) bool {
 	return field == "name" || field == "key" || strings.HasSuffix(field, "Name") || field == "dependsOn" || field == "host"
 }
 
-// cut returns the first characters of a string, a number of them at most.
+// cut returns at most the first length characters of a string.
 func cut(text string, length int) string {
 	for at := range text {
 		if length == 0 {
@@ -116,23 +118,23 @@ func cut(text string, length int) string {
 	return text
 }
 
-func or(limit *int64, otherwise int64) int64 {
+func valueOr(limit *int64, otherwise int64) int64 {
 	if limit == nil {
 		return otherwise
 	}
 	return *limit
 }
 
-// schedules are instants in the past, so that the command runs at once, and far ahead.
+// schedules are times in the past, with which the command runs at once, and times in the far future.
 var schedules = []string{
 	"2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00+23:59", "1970-01-01T00:00:00-23:59",
 	"2024-02-29T23:59:59.999999999-12:00", "8999-12-31T23:59:59Z", "8999-12-31T23:59:59-23:59", "2262-04-11T23:47:16.854775807Z", "2262-04-12T00:00:00Z", "2038-01-19T03:14:08Z",
 }
 
-// matches finds the pattern that a rule wants all keys of a map to match.
+// matches captures the pattern that a validation rule requires for the keys of a map.
 var matches = regexp.MustCompile(`[a-z]+\.matches\('([^']*)'\)`)
 
-// key makes a key of a map.
+// key returns a key for the map that a schema describes. field is the name of the property that holds the map.
 func (m *maker) key(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	for _, rule := range s.XValidations {
 		if found := matches.FindStringSubmatch(rule.Rule); found != nil {
@@ -140,7 +142,7 @@ func (m *maker) key(s *apiextensionsv1.JSONSchemaProps, field string) string {
 			return m.text(&apiextensionsv1.JSONSchemaProps{Pattern: strings.ReplaceAll(found[1], `\\`, `\`), MaxLength: &limit}, "")
 		}
 	}
-	if (field == "limits" || field == "requests") && m.with(0.8) {
+	if (field == "limits" || field == "requests") && m.chance(0.8) {
 		return one(m.Rand, []string{"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "pods", "storage"})
 	}
 	return m.text(&apiextensionsv1.JSONSchemaProps{}, "")

@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// inOrder goes through a map in the order of its keys, so that a seed means the same every time.
+// inOrder iterates over a map in the order of its keys, so that a seed always gives the same objects.
 func inOrder[T any](values map[string]T) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -24,10 +24,10 @@ func inOrder[T any](values map[string]T) iter.Seq2[string, T] {
 	}
 }
 
-// value makes a value that a schema allows. The field is the name of the property that it is of.
+// value returns a value for a property, mostly a value that the schema allows. field is the name of the property.
 func (m *maker) value(s *apiextensionsv1.JSONSchemaProps, field string) any {
 	switch {
-	case s.Nullable && m.with(0.1):
+	case s.Nullable && m.chance(0.1):
 		return nil
 	case len(s.Enum) > 0:
 		return decoded(one(m.Rand, s.Enum).Raw)
@@ -40,7 +40,7 @@ func (m *maker) value(s *apiextensionsv1.JSONSchemaProps, field string) any {
 	case s.Type == "number":
 		return one(m.Rand, []any{0.0, -0.5, 1e300, 1.0})
 	case s.Type == "boolean":
-		return m.with(0.5)
+		return m.chance(0.5)
 	case s.Type == "array":
 		return m.list(s, field)
 	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
@@ -59,32 +59,32 @@ func decoded(raw []byte) (value any) {
 	return value
 }
 
-// object makes an object with its required properties and a share of the others.
+// object returns an object with its required properties and a share of its optional properties.
 func (m *maker) object(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	made := map[string]any{}
 	for name, property := range inOrder(s.Properties) {
-		if has(&property, refuseAll) {
+		if hasRule(&property, refuseAll) {
 			continue
 		}
-		if slices.Contains(s.Required, name) || m.with(m.full) {
+		if slices.Contains(s.Required, name) || m.chance(m.full) {
 			made[name] = m.value(&property, name)
 		}
 	}
 	return made
 }
 
-// Rules by which a field cannot be used, or a list has to be empty.
+// The validation rule that forbids a field, and the rule that requires an empty list.
 const (
 	refuseAll   = "false"
 	mustBeEmpty = "self.size() == 0"
 )
 
-// has reports whether a schema has a rule.
-func has(s *apiextensionsv1.JSONSchemaProps, rule string) bool {
+// hasRule reports whether a schema has a validation rule.
+func hasRule(s *apiextensionsv1.JSONSchemaProps, rule string) bool {
 	return slices.ContainsFunc(s.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Rule == rule })
 }
 
-// integer makes an integer within its bounds, often at one of them.
+// integer returns an integer within the bounds of a schema, often at one of the bounds.
 func (m *maker) integer(s *apiextensionsv1.JSONSchemaProps) int64 {
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if s.Format == "int32" {
@@ -104,8 +104,8 @@ func (m *maker) integer(s *apiextensionsv1.JSONSchemaProps) int64 {
 	}), low), high)
 }
 
-// list makes a list: often empty, of one item, or as long as it may be, and with duplicates
-// where they are allowed.
+// list returns a list, often with no item, one item, or as many items as the schema allows. It may have duplicates
+// where the schema allows them.
 func (m *maker) list(s *apiextensionsv1.JSONSchemaProps, field string) []any {
 	least, most := 0, 300
 	if s.MinItems != nil {
@@ -118,7 +118,7 @@ func (m *maker) list(s *apiextensionsv1.JSONSchemaProps, field string) []any {
 	if m.odd() {
 		length = []int{0, 1, 2, 17, most}[weighted(m.Rand, 6, 6, 6, 2, 1)]
 	}
-	if length = min(max(length, least), most); has(s, mustBeEmpty) {
+	if length = min(max(length, least), most); hasRule(s, mustBeEmpty) {
 		length = 0
 	}
 	made := []any{}
@@ -130,7 +130,7 @@ func (m *maker) list(s *apiextensionsv1.JSONSchemaProps, field string) []any {
 			m.budget -= 64
 		}
 		item := m.value(s.Items.Schema, field)
-		if len(made) > 0 && m.with(0.05) {
+		if len(made) > 0 && m.chance(0.05) {
 			item = made[0]
 		}
 		made = append(made, item)
@@ -138,7 +138,7 @@ func (m *maker) list(s *apiextensionsv1.JSONSchemaProps, field string) []any {
 	return distinct(s, made)
 }
 
-// distinct drops the items of a list that would be refused for being there twice.
+// distinct drops the items that the schema of a list forbids as duplicates.
 func distinct(s *apiextensionsv1.JSONSchemaProps, items []any) []any {
 	if s.XListType == nil || *s.XListType == "atomic" {
 		return items
@@ -170,7 +170,7 @@ func decodedDefault(s apiextensionsv1.JSONSchemaProps) any {
 	return decoded(s.Default.Raw)
 }
 
-// dictionary makes a map with keys that its rules allow.
+// dictionary returns a map with keys from the method key. field is the name of the property that holds the map.
 func (m *maker) dictionary(s *apiextensionsv1.JSONSchemaProps, field string) map[string]any {
 	most := 200
 	if s.MaxProperties != nil {
@@ -191,11 +191,11 @@ func (m *maker) dictionary(s *apiextensionsv1.JSONSchemaProps, field string) map
 	return made
 }
 
-// older finds what a rule compares with its earlier value: all of it, or one of its properties.
+// older matches oldSelf in a validation rule, and captures the property of oldSelf that the rule uses, if any.
 var older = regexp.MustCompile(`oldSelf(\.[A-Za-z]+)?`)
 
-// unchanged returns a value with those parts of an earlier one that a rule of the schema compares
-// with it: such a part may not change, or only in one direction.
+// unchanged returns now with some parts of before: the parts that a rule of the schema compares with the
+// earlier value. Such a part is immutable, or may change only in one direction.
 func unchanged(s *apiextensionsv1.JSONSchemaProps, before, now any) any {
 	var kept []string
 	for _, rule := range s.XValidations {

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Heap is the controller's live heap in bytes, after garbage collections: what a pool
-// holds goes with the second. The controller needs the flag --pprof.
+// Heap returns the size of the controller's live heap in bytes, after three garbage collections:
+// the second one frees the objects of a sync.Pool. The controller must run with --pprof.
 func (p *Process) Heap(t *testing.T) (bytes int64) {
 	t.Helper()
 	for range 3 {
 		found := regexp.MustCompile(`# HeapAlloc = (\d+)`).FindStringSubmatch(p.Get(t, "/debug/pprof/heap?gc=1&debug=1"))
 		if found == nil {
-			t.Fatal("the heap profile does not tell the size of the heap")
+			t.Fatal("the heap profile has no line HeapAlloc")
 		}
 		var err error
 		if bytes, err = strconv.ParseInt(found[1], 10, 64); err != nil {
@@ -25,7 +25,7 @@ func (p *Process) Heap(t *testing.T) (bytes int64) {
 	return bytes
 }
 
-// PeakRSS is the most memory in bytes that the controller has had resident since it started.
+// PeakRSS returns the controller's largest resident set size since its start, in bytes.
 func (p *Process) PeakRSS(t *testing.T) (bytes int64) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
@@ -34,7 +34,7 @@ func (p *Process) PeakRSS(t *testing.T) (bytes int64) {
 	}
 	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	if found == nil {
-		t.Fatal("the kernel does not tell the peak of the resident memory")
+		t.Fatal("the status of the process in /proc has no line VmHWM")
 	}
 	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
 	if err != nil {

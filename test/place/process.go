@@ -23,25 +23,24 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// Process is a controller that runs, with the rights of its service account and no
-// others.
+// Process is a running controller. It has only the rights of its ServiceAccount.
 type Process struct {
 	command *exec.Cmd
-	// Log is what the controller has written so far.
+	// Log holds the controller's log.
 	Log Log
-	// WebhookURL is where it converts Ats.
+	// WebhookURL is the URL of the conversion webhook for Ats.
 	WebhookURL string
-	// Health is the host and port of its endpoints.
+	// Health is the host and port of the endpoints for health and metrics.
 	Health string
 }
 
-// allowedHosts is the flag that says where the servers of ExternalDatabases may be.
+// allowedHosts is the flag that lists the addresses that servers of ExternalDatabases may have.
 const allowedHosts = "--external-database-allowed-hosts="
 
-// StartController starts a controller and returns when it is ready. Of a flag that is
-// given twice the last counts, so that flags may say otherwise; only those of lists add to
-// each other, so that the servers of ExternalDatabases may be on this machine unless flags
-// say where they may be. Two on one cluster need one webhook URL.
+// StartController starts a controller, and returns when the controller is ready. The flags override the default
+// flags, but flags that hold lists add up. ExternalDatabases may use servers on
+// this machine unless flags has --external-database-allowed-hosts. Two controllers in one cluster need the same
+// webhook URL.
 func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (*Process, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -50,7 +49,7 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	return startReady(ctx, root, c, flags)
 }
 
-// startReady is StartController for the controller of the checkout at root.
+// startReady starts the controller of the checkout at root, and returns when it is ready.
 func startReady(ctx context.Context, root string, c *cluster.Cluster, flags []string) (*Process, error) {
 	p, err := begin(ctx, root, c, flags)
 	if err != nil {
@@ -61,12 +60,12 @@ func startReady(ctx context.Context, root string, c *cluster.Cluster, flags []st
 	})
 	if err != nil {
 		p.Terminate()
-		return nil, fmt.Errorf("the controller did not become ready: %w; its log:\n%s", err, p.Log.String())
+		return nil, fmt.Errorf("waiting for the controller to become ready: %w; its log:\n%s", err, p.Log.String())
 	}
 	return p, nil
 }
 
-// Begin starts a controller, with further flags, and does not wait until it is ready.
+// Begin starts a controller with additional flags. It does not wait until the controller is ready.
 func Begin(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
 	root, err := cluster.Root()
@@ -80,7 +79,7 @@ func Begin(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	return p
 }
 
-// begin starts the controller of the checkout at root.
+// begin starts the controller of the checkout at root, and does not wait until it is ready.
 func begin(ctx context.Context, root string, c *cluster.Cluster, flags []string) (*Process, error) {
 	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, "windlass-system", "windlass-controller")
 	if err != nil {
@@ -98,12 +97,12 @@ func begin(ctx context.Context, root string, c *cluster.Cluster, flags []string)
 	p.command.Stdout, p.command.Stderr = &p.Log, &p.Log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("starting the controller (`make build` makes it): %w", err)
+		return nil, fmt.Errorf("starting the controller (`make build` builds it): %w", err)
 	}
 	return p, nil
 }
 
-// Ready reports whether the controller says that it is ready.
+// Ready reports whether the endpoint /readyz responds with status 200.
 func (p *Process) Ready() bool {
 	response, err := http.Get("http://" + p.Health + "/readyz")
 	if err != nil {
@@ -113,29 +112,29 @@ func (p *Process) Ready() bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Get asks one of the controller's endpoints.
+// Get returns the response of one of the controller's endpoints. It fails the test unless the status is 200.
 func (p *Process) Get(t *testing.T, path string) string {
 	t.Helper()
 	response, err := http.Get("http://" + p.Health + path)
 	if err != nil {
-		t.Fatalf("asking for %s: %v", path, err)
+		t.Fatalf("getting %s: %v", path, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("asking for %s: status %d, %v", path, response.StatusCode, err)
+		t.Fatalf("getting %s: status %d, %v", path, response.StatusCode, err)
 	}
 	return string(body)
 }
 
-// Terminate ends the controller as a cluster would, and returns its exit code.
+// Terminate ends the controller with SIGTERM, as the kubelet does, and returns its exit code.
 func (p *Process) Terminate() int {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
-	_ = p.command.Wait() // its exit code says it all
+	_ = p.command.Wait() // the exit code says what failed
 	return p.command.ProcessState.ExitCode()
 }
 
-// KeepLog writes the log into bin/NAME, where somebody who looks for the cause of a failure finds it.
+// KeepLog writes the log to the file bin/NAME, and prints the path to standard error.
 func (p *Process) KeepLog(name string) error {
 	root, err := cluster.Root()
 	if err != nil {
@@ -143,32 +142,31 @@ func (p *Process) KeepLog(name string) error {
 	}
 	file := filepath.Join(root, "bin", name)
 	if err := os.WriteFile(file, p.Log.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("keeping the controller's log: %w", err)
+		return fmt.Errorf("writing the controller's log: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "The controller's log is in %s.\n", file)
 	return nil
 }
 
-// Kill ends the controller without a word.
+// Kill ends the controller with SIGKILL.
 func (p *Process) Kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 }
 
-// addresses counts the addresses that this process has handed out.
+// addresses counts the addresses that OwnAddress has returned.
 var addresses atomic.Uint32
 
-// OwnAddress returns a host and port on which nobody else listens and from which
-// nobody connects: it lies on a loopback address of this process's own. A port that
-// is merely free now may be the source of somebody's connection by the time that it
-// is bound.
+// OwnAddress returns a host and port that no other process uses. The host is a loopback address
+// that belongs to this process alone. On a shared address, a port that is free now could become the source
+// port of another connection before the controller listens on it.
 func OwnAddress() string {
 	pid := uint32(os.Getpid())
-	ip := net.IPv4(127, byte(pid>>16)|1<<7, byte(pid>>8), byte(pid)) // the bit keeps it from 127.0.0.1
+	ip := net.IPv4(127, byte(pid>>16)|1<<7, byte(pid>>8), byte(pid)) // the bit excludes 127.0.0.1
 	return net.JoinHostPort(ip.String(), strconv.Itoa(9443+int(addresses.Add(1))))
 }
 
-// Launch starts a controller on a cluster, with further flags.
+// Launch starts a controller with additional flags in a cluster, and returns when the controller is ready.
 func Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
 	p, err := StartController(t.Context(), c, flags...)

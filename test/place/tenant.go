@@ -14,19 +14,19 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// Tenant is a user who has one of Kubernetes' own roles, such as edit, in one namespace. What
-// the role allows of Windlass' kinds is what artifacts/rbac/users.yaml adds to it.
+// Tenant is a user who has one of Kubernetes' own roles, such as edit, in one namespace.
+// artifacts/rbac/users.yaml adds rights to Windlass' kinds to these roles.
 type Tenant struct {
 	*world.World
-	// Dynamic takes any object, even one that the types of Windlass cannot express.
+	// Dynamic is a client that also accepts objects that the Go types of Windlass cannot hold.
 	Dynamic dynamic.Interface
-	// Namespace is the tenant's own.
+	// Namespace is the namespace of the tenant.
 	Namespace string
-	// Config is the tenant's, without a limit of requests.
+	// Config is the tenant's client configuration, without a rate limit.
 	Config *rest.Config
 }
 
-// NewTenant returns a user with the role edit in a namespace that is the test's own.
+// NewTenant returns a user with the role edit in a new namespace.
 func (p *Place) NewTenant(t *testing.T) *Tenant {
 	t.Helper()
 	return p.TenantIn(t, p.NewNamespace(t), "edit")
@@ -37,7 +37,7 @@ func (p *Place) TenantIn(t *testing.T, namespace, role string) *Tenant {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tenant-" + role}}
 	if _, err := p.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("creating the account of a tenant: %v", err)
+		t.Fatalf("creating the ServiceAccount of a tenant: %v", err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account.Name},
@@ -45,7 +45,7 @@ func (p *Place) TenantIn(t *testing.T, namespace, role string) *Tenant {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account.Name}},
 	}
 	if _, err := p.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("giving a tenant the role %s: %v", role, err)
+		t.Fatalf("binding a tenant to ClusterRole %s: %v", role, err)
 	}
 	config := p.Config()
 	config.Impersonate = rest.ImpersonationConfig{
@@ -61,7 +61,7 @@ func (p *Place) TenantIn(t *testing.T, namespace, role string) *Tenant {
 		t.Fatal(err)
 	}
 	tenant := &Tenant{World: w, Dynamic: objects, Namespace: namespace, Config: config}
-	// Roles are aggregated by a controller, some moments after they were applied.
+	// A controller of Kubernetes adds the rights to the roles some time after Install.
 	world.Eventually(t, "the tenant to have its role", func(ctx context.Context) (bool, error) {
 		_, err := tenant.Windlass.WindlassV1alpha1().Apps(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil, nil

@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// account is the user that PostgreSQL runs as.
+// account is the Unix user that runs PostgreSQL.
 type account struct{ uid, gid int }
 
-// unprivileged is the user of this process or, of root, as which PostgreSQL does not
-// run, nobody.
+// unprivileged returns the user of this process. For root it returns the user nobody, because PostgreSQL
+// refuses to run as root.
 func unprivileged() (account, error) {
 	name := strconv.Itoa(os.Geteuid())
 	if name == "0" {
@@ -25,14 +25,14 @@ func unprivileged() (account, error) {
 	}
 	known, err := user.LookupId(name)
 	if err != nil {
-		return account{}, fmt.Errorf("PostgreSQL needs a user with a name: %w", err)
+		return account{}, fmt.Errorf("looking up the user that runs PostgreSQL: %w", err)
 	}
-	uid, _ := strconv.Atoi(known.Uid) // numbers, on Unix
+	uid, _ := strconv.Atoi(known.Uid) // always a number on Unix
 	gid, _ := strconv.Atoi(known.Gid)
 	return account{uid, gid}, nil
 }
 
-// command returns a command of the account's, without a terminal.
+// command returns a command that runs as the account, without a terminal.
 func (a account) command(ctx context.Context, env, argv []string) *exec.Cmd {
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	command.Dir, command.Env = "/", env
@@ -43,13 +43,13 @@ func (a account) command(ctx context.Context, env, argv []string) *exec.Cmd {
 	return command
 }
 
-// Ports below those that the kernel gives to connections, so that a server which is
-// started again finds its port free.
+// The first port and the number of the ports that freePort returns. These ports lie below the kernel's range for
+// outgoing connections, so no connection takes the port of a server while the server restarts.
 const firstPort, ports = 20000, 12000
 
 var portsGiven atomic.Int32
 
-// freePort is a port on which nobody listens, and which this process gives only once.
+// freePort returns a port on which no process listens. It returns a port again only after all other ports.
 func freePort() (string, error) {
 	for range ports {
 		port := strconv.Itoa(firstPort + (os.Getpid()*100+int(portsGiven.Add(1)))%ports)
@@ -58,5 +58,5 @@ func freePort() (string, error) {
 			return port, nil
 		}
 	}
-	return "", errors.New("there is no free port")
+	return "", errors.New("finding a free port: all ports in the range are in use")
 }

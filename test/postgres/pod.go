@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,19 +15,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod is a place where a container runs, again and again. Its volumes are directories.
+// Pod stands for a Pod of a Database. It can run its container several times. Its volumes are directories.
 type Pod struct {
-	// Port is where the server listens, instead of 5432.
+	// Port is the port on which the server listens, instead of 5432.
 	Port     string
 	programs Programs
 	dir      string
 	account  account
 }
 
-// portInPod is the one in the Pod, where it is alone.
+// portInPod is the port of the server in a real Pod.
 const portInPod = "5432"
 
-// NewPod returns a Pod with empty volumes. It is gone with the test.
+// NewPod returns a Pod without volumes. Its files are removed when the test ends.
 func NewPod(t *testing.T) *Pod {
 	t.Helper()
 	programs, err := Find()
@@ -37,7 +38,7 @@ func NewPod(t *testing.T) *Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "pod") // short: it holds a socket
+	dir, err := os.MkdirTemp("", "pod") // the directory holds a socket, whose path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,16 +59,16 @@ func (p *Pod) own(t *testing.T, path string) {
 	}
 }
 
-// Path is where a volume is.
+// Path returns the directory of a volume.
 func (p *Pod) Path(volume string) string { return filepath.Join(p.dir, volume) }
 
-// TerminationMessage is what the container has left.
+// TerminationMessage returns the termination message of the last run of the container, or "".
 func (p *Pod) TerminationMessage() string {
 	text, _ := os.ReadFile(p.Path("termination-log"))
 	return string(text)
 }
 
-// Write puts a file into a volume, as the kubelet would: at once and whole.
+// Write writes a file to a volume atomically, as the kubelet does.
 func (p *Pod) Write(t *testing.T, volume, name string, data []byte) {
 	t.Helper()
 	p.volume(t, volume)
@@ -81,7 +82,7 @@ func (p *Pod) Write(t *testing.T, volume, name string, data []byte) {
 	}
 }
 
-// Start starts the container. Volumes that it mounts are there before, or made empty.
+// Start starts the container. It creates the volumes that do not exist yet.
 func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 	t.Helper()
 	for _, mount := range c.VolumeMounts {
@@ -108,18 +109,22 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	}
-	if err := running.command.Start(); err != nil {
-		t.Fatalf("starting the container, which needs a PID namespace of its own: %v", err)
+	err := running.command.Start()
+	if errors.Is(err, syscall.EPERM) {
+		t.Fatalf("starting the container in a new user and PID namespace: %v; the kernel refuses user namespaces to users other than root in a chroot, and if the administrator has disabled them", err)
+	}
+	if err != nil {
+		t.Fatalf("starting the container in a new PID namespace: %v", err)
 	}
 	go func() {
-		_ = running.command.Wait() // its exit code says it all
+		_ = running.command.Wait() // Stop reads the exit code
 		close(running.ended)
 	}()
 	t.Cleanup(running.Kill)
 	return running
 }
 
-// volume makes a volume, unless it is there.
+// volume creates a volume, unless it exists.
 func (p *Pod) volume(t *testing.T, name string) {
 	t.Helper()
 	switch err := os.Mkdir(p.Path(name), 0o700); {
@@ -130,23 +135,23 @@ func (p *Pod) volume(t *testing.T, name string) {
 	}
 }
 
-// prepare returns a command of the container's user and environment, without a
-// terminal.
+// prepare returns a command with the container's user and environment, without a terminal.
 func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
 	return p.account.command(ctx, append([]string{"PATH=" + p.programs.Dir + ":/usr/bin:/bin"}, env...), argv)
 }
 
-// here is a word of the Pod with the paths and the port of this machine.
+// here replaces the port, the mount paths and the termination message path in an argument or environment variable of a
+// container with the port and the paths on this machine.
 func (p *Pod) here(c corev1.Container, word string) string {
-	word = strings.ReplaceAll(word, portInPod, p.Port) // first: paths of this machine may have these digits
+	word = strings.ReplaceAll(word, portInPod, p.Port) // first, because paths on this machine may contain these digits
 	for _, mount := range c.VolumeMounts {
 		word = strings.ReplaceAll(word, mount.MountPath, p.Path(mount.Name))
 	}
 	return strings.ReplaceAll(word, corev1.TerminationMessagePathDefault, p.Path("termination-log"))
 }
 
-// expand does what the kubelet does with $(VARIABLES): $$ is a $, and what it does not
-// know stays (k8s.io/kubernetes/third_party/forked/golang/expansion).
+// expand expands $(VARIABLES) as the kubelet does: $$ becomes $, and references to unknown variables stay
+// (k8s.io/kubernetes/third_party/forked/golang/expansion).
 func expand(text string, values map[string]string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -173,7 +178,7 @@ func expand(text string, values map[string]string) string {
 	return out.String()
 }
 
-// Container is one run of the container.
+// Container is one run of the container of a Pod.
 type Container struct {
 	pod     *Pod
 	spec    corev1.Container
@@ -183,19 +188,19 @@ type Container struct {
 	ended   chan struct{}
 }
 
-// Log is what the container has printed so far.
+// Log returns the output of the container so far.
 func (c *Container) Log() string { return c.log.String() }
 
-// Ended is closed when the container has ended.
+// Ended returns a channel that is closed when the container ends.
 func (c *Container) Ended() <-chan struct{} { return c.ended }
 
-// Kill ends it, and all that runs in it, with SIGKILL.
+// Kill ends all processes of the container with SIGKILL.
 func (c *Container) Kill() {
 	_ = c.command.Process.Kill()
 	<-c.ended
 }
 
-// Stop ends it as the kubelet does: with its hook, and SIGTERM.
+// Stop ends the container as the kubelet does, with the preStop hook and SIGTERM. The exit code must be 0.
 func (c *Container) Stop(t *testing.T) {
 	t.Helper()
 	hook := c.spec.Lifecycle.PreStop.Exec
@@ -209,16 +214,16 @@ func (c *Container) Stop(t *testing.T) {
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Env = append(os.Environ(), c.env...)
 	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("the hook failed: %v: %s", err, output)
+		t.Fatalf("running the preStop hook: %v: %s", err, output)
 	}
 	_ = c.command.Process.Signal(syscall.SIGTERM)
 	<-c.ended
 	if code := c.command.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("it ended with exit code %d; its log:\n%s", code, c.Log())
+		t.Errorf("the container ended with exit code %d, want 0; its log:\n%s", code, c.Log())
 	}
 }
 
-// Probe runs a probe's command, and returns what was wrong.
+// Probe runs the command of a probe. It returns an error if the probe fails.
 func (c *Container) Probe(ctx context.Context, probe *corev1.Probe) error {
 	var argv []string
 	for _, word := range probe.Exec.Command {

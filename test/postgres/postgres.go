@@ -1,6 +1,6 @@
-// Package postgres runs the container of a Database on this machine, without a
-// container: its command, arguments, environment, probes and hooks are those of the
-// Pod; the programs are Debian's.
+// Package postgres runs the container of a Database as plain processes on this machine. It takes the
+// command, arguments, environment, probes and hooks from the Pod, and uses the programs that Find returns.
+// It also runs servers outside of any cluster, proxies, and fake servers.
 package postgres
 
 import (
@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// Programs are PostgreSQL's servers and clients of one major version.
+// Programs are the server and the clients of one major version of PostgreSQL.
 type Programs struct {
 	Dir     string
 	Version string // the major version
@@ -23,13 +23,13 @@ type Programs struct {
 
 var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// directory is a variable of the environment that names the directory of the programs,
-// to test with another version than the newest of this machine.
+// directory is the environment variable that names the directory of the programs. It can select a version
+// other than the newest version on this machine.
 const directory = "POSTGRESQL_BIN"
 
-// Find returns the programs that POSTGRESQL_BIN names. Without that variable it returns the newest
-// of this machine, from where Debian puts them or from PATH, and otherwise those that
-// hack/postgresql.sh has unpacked below bin.
+// Find returns the programs in the directory that the environment variable POSTGRESQL_BIN names. Without this
+// variable, it looks for the newest programs in Debian's directories, then for programs in PATH, and last for the
+// programs that hack/postgresql.sh has unpacked below bin.
 func Find() (Programs, error) {
 	if dir := os.Getenv(directory); dir != "" {
 		return versionOf(filepath.Join(dir, "postgres"))
@@ -39,7 +39,7 @@ func Find() (Programs, error) {
 		return Programs{}, err
 	}
 	if len(found) > 0 {
-		return versionOf(slices.Max(found)) // there is no version below 10 any more
+		return versionOf(slices.Max(found)) // all supported versions have two digits, so paths sort by version
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return versionOf(path)
@@ -50,7 +50,7 @@ func Find() (Programs, error) {
 	}
 	unpacked := filepath.Join(root, "bin", "postgresql", "bin", "postgres")
 	if _, err := os.Stat(unpacked); err != nil {
-		return Programs{}, errors.New("PostgreSQL is missing: run `make postgresql`, or install the package postgresql")
+		return Programs{}, errors.New("finding PostgreSQL: no programs were found; run `make postgresql` or install the package postgresql")
 	}
 	return versionOf(unpacked)
 }
@@ -62,7 +62,7 @@ func versionOf(path string) (Programs, error) {
 	}
 	major := version.FindSubmatch(output)
 	if major == nil {
-		return Programs{}, errors.New(path + " does not tell its version: " + strings.TrimSpace(string(output)))
+		return Programs{}, errors.New("reading the version of " + path + ": unexpected output: " + strings.TrimSpace(string(output)))
 	}
 	return Programs{Dir: filepath.Dir(path), Version: string(major[1])}, nil
 }

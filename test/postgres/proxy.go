@@ -10,39 +10,38 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and a server that talk without TLS. It notes what they
-// ask for, and cuts a connection where it is told to.
+// Proxy forwards connections without TLS to a server. It can cut a connection at a login or statement.
 type Proxy struct {
-	// Port is where it listens, on 127.0.0.1.
+	// Port is the port on which the proxy listens, on 127.0.0.1.
 	Port string
 
 	target   string
 	listener net.Listener
 	decide   func(what string) Cut
 
-	mu      sync.Mutex
-	asked   []string
-	cutAt   string // what is asked for, by how it begins
-	further int    // how many of these go by first; negative means that nothing is cut
-	cut     Cut
-	clients []net.Conn
+	mu         sync.Mutex
+	statements []string
+	cutAt      string // the prefix of the statement at which the proxy cuts
+	skip       int    // how many such statements pass before the cut; negative: no cut
+	cut        Cut
+	clients    []net.Conn
 }
 
 // Cut says when a connection is cut.
 type Cut string
 
-// Cuts.
+// The values of Cut.
 const (
-	// BeforeStatement cuts before the server hears of it.
+	// BeforeStatement cuts before the server receives the statement.
 	BeforeStatement Cut = "before"
-	// AfterStatement cuts when the server has done it, before the client hears of that.
+	// AfterStatement cuts after the server has executed the statement, before the client receives the response.
 	AfterStatement Cut = "after"
 )
 
-// Login is what Asked has for a login.
+// Login stands for a login in place of a statement.
 const Login = "login"
 
-// NewProxy returns a proxy in front of an address, which ends with the test.
+// NewProxy returns a proxy to an address. The proxy is closed when the test ends.
 func NewProxy(t *testing.T, target string) *Proxy {
 	t.Helper()
 	p, err := Intercept(target, nil)
@@ -53,51 +52,53 @@ func NewProxy(t *testing.T, target string) *Proxy {
 	return p
 }
 
-// Intercept returns a proxy in front of an address. decide is asked at each login and
-// statement whether, and when, to cut the connection; nil cuts where CutAt says.
+// Intercept returns a proxy to an address. At each login and statement it calls decide, which returns
+// when to cut the connection, or "" to keep it. If decide is nil, the proxy records logins and statements, and CutAt
+// selects the cut.
 func Intercept(target string, decide func(what string) Cut) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, listener: listener, decide: decide, further: -1}
+	p := &Proxy{target: target, listener: listener, decide: decide, skip: -1}
 	if decide == nil {
-		p.decide = p.ask
+		p.decide = p.decideByCutAt
 	}
-	_, p.Port, _ = net.SplitHostPort(listener.Addr().String()) // it is one
+	_, p.Port, _ = net.SplitHostPort(listener.Addr().String()) // the address has a port
 	go p.serve()
 	return p, nil
 }
 
-// Close ends the proxy and all connections.
+// Close closes the proxy and all its connections.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.CutAll()
 }
 
-// Asked are the logins and statements so far, each before it was done.
-func (p *Proxy) Asked() []string {
+// Statements returns the logins and statements that a proxy without decide has recorded. The proxy records a login or
+// statement before the server receives it.
+func (p *Proxy) Statements() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.asked...)
+	return append([]string(nil), p.statements...)
 }
 
-// CutAt cuts a connection, once, at a login or statement that begins so, after n
-// further ones of these.
+// CutAt cuts one connection, at a login or statement with the prefix what. The proxy first lets n such
+// statements pass.
 func (p *Proxy) CutAt(what string, n int, cut Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cutAt, p.further, p.cut = what, n, cut
+	p.cutAt, p.skip, p.cut = what, n, cut
 }
 
-// WasCut tells whether the connection has been cut.
+// WasCut reports whether the proxy has cut a connection since the last call of CutAt.
 func (p *Proxy) WasCut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.further < 0
+	return p.skip < 0
 }
 
-// CutAll ends all connections.
+// CutAll closes all connections.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,22 +121,22 @@ func (p *Proxy) serve() {
 	}
 }
 
-// ask notes what is asked, and says how to cut it.
-func (p *Proxy) ask(what string) Cut {
+// decideByCutAt records a login or statement, and returns when to cut the connection, or "".
+func (p *Proxy) decideByCutAt(what string) Cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = append(p.asked, what)
-	if p.further < 0 || !strings.HasPrefix(what, p.cutAt) {
+	p.statements = append(p.statements, what)
+	if p.skip < 0 || !strings.HasPrefix(what, p.cutAt) {
 		return ""
 	}
-	p.further--
-	if p.further >= 0 {
+	p.skip--
+	if p.skip >= 0 {
 		return ""
 	}
 	return p.cut
 }
 
-// relay takes one connection through its life
+// relay forwards one connection until it ends
 // (https://www.postgresql.org/docs/current/protocol-flow.html).
 func (p *Proxy) relay(client net.Conn) {
 	defer client.Close()
@@ -150,7 +151,7 @@ func (p *Proxy) relay(client net.Conn) {
 		return
 	}
 	go func() {
-		answers(client, server, swallow)
+		relayResponses(client, server, swallow)
 		_, _ = client.Close(), server.Close()
 	}()
 	var batch []byte
@@ -169,7 +170,7 @@ func (p *Proxy) relay(client net.Conn) {
 		case 'S': // Sync: the end of a batch
 		case 'B', 'D', 'E', 'C', 'H':
 			continue
-		default: // an answer to the server, or the end
+		default: // for example a password, or the end of the connection
 			what = ""
 		}
 		if p.pass(server, what, batch, swallow) != nil {
@@ -179,7 +180,9 @@ func (p *Proxy) relay(client net.Conn) {
 	}
 }
 
-// pass sends to the server, and returns an error if the connection is to be cut first.
+// pass sends text to the server. what is the login or statement in the text, or "" for other messages. pass returns an
+// error if the connection must be cut first, or if the write fails. It closes swallow if the connection must be cut
+// after the statement.
 func (p *Proxy) pass(server net.Conn, what string, text []byte, swallow chan struct{}) error {
 	if what != "" {
 		switch p.decide(what) {
@@ -193,9 +196,9 @@ func (p *Proxy) pass(server net.Conn, what string, text []byte, swallow chan str
 	return err
 }
 
-// answers sends answers to the client. Once they are swallowed it returns when the server is
-// ready for the next statement.
-func answers(client, server net.Conn, swallow chan struct{}) {
+// relayResponses sends the server's responses to the client. After swallow is closed, it sends only authentication
+// messages, and returns when the server is ready for the next statement.
+func relayResponses(client, server net.Conn, swallow chan struct{}) {
 	for {
 		text, err := message(server, true)
 		if err != nil {
@@ -217,7 +220,8 @@ func answers(client, server net.Conn, swallow chan struct{}) {
 	}
 }
 
-// message reads one message, with its type unless it is the first of a client's.
+// message reads one message. typed is set if the message has a type, as all messages have except the first message of
+// a client.
 func message(from io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4)
 	if typed {
@@ -228,7 +232,7 @@ func message(from io.Reader, typed bool) ([]byte, error) {
 	}
 	size := int(binary.BigEndian.Uint32(head[len(head)-4:])) - 4
 	if size < 0 || size > 1<<20 {
-		return nil, fmt.Errorf("a message of %d bytes", size)
+		return nil, fmt.Errorf("reading a message: invalid size of %d bytes", size)
 	}
 	text := append(head, make([]byte, size)...)
 	_, err := io.ReadFull(from, text[len(head):])

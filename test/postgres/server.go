@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Server is a PostgreSQL server outside of any cluster, that logs all statements.
+// Server is a PostgreSQL server outside of any cluster. By default it logs all statements.
 type Server struct {
-	// Port is where it listens, on 127.0.0.1.
+	// Port is the port on which the server listens, on 127.0.0.1.
 	Port string
-	// Password is the superuser's, who is called postgres.
+	// Password is the password of the superuser postgres.
 	Password string
 
 	programs Programs
@@ -28,11 +28,11 @@ type Server struct {
 	running  *exec.Cmd
 }
 
-// startPatience is how long a server may take to start.
+// startPatience is the timeout for the start of a server.
 const startPatience = time.Minute
 
-// NewServer makes and starts a server. Settings are those of its command line, as
-// name=value. Remove ends it.
+// NewServer creates and starts a server. Settings have the form name=value, and become arguments of the server's
+// command line. The caller removes the server with Remove.
 func NewServer(ctx context.Context, settings ...string) (*Server, error) {
 	programs, err := Find()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) make(ctx context.Context) error {
 	output, err := s.command(ctx, "initdb", "--pgdata="+s.data(), "--username=postgres", "--pwfile="+file, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("making a server: %w: %s", err, output)
+		return fmt.Errorf("running initdb: %w: %s", err, output)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (s *Server) command(ctx context.Context, program string, args ...string) *e
 	return s.account.command(ctx, []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, append([]string{filepath.Join(s.programs.Dir, program)}, args...))
 }
 
-// Start starts the server, and returns when it takes connections.
+// Start starts the server, and returns when it accepts connections.
 func (s *Server) Start(ctx context.Context, settings ...string) error {
 	args := []string{"-D", s.data(), "-p", s.Port}
 	for _, setting := range append([]string{
@@ -105,18 +105,17 @@ func (s *Server) Start(ctx context.Context, settings ...string) error {
 		return true, conn.Close(ctx)
 	})
 	if err != nil {
-		return fmt.Errorf("the server does not take connections: %w; its log:\n%s", err, s.Log())
+		return fmt.Errorf("waiting for the server to accept connections: %w; its log:\n%s", err, s.Log())
 	}
 	return nil
 }
 
-// SetAuthentication has the server ask by one of the methods of pg_hba.conf, from its
-// next start on.
+// SetAuthentication sets the authentication method in pg_hba.conf. The server uses the method after its next start.
 func (s *Server) SetAuthentication(method string) error {
 	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte("host all all all "+method+"\n"), 0o600)
 }
 
-// Write puts a file beside the data, which only the server may read, and returns its path.
+// Write writes a file that only the server may read, outside of its data directory. It returns the path.
 func (s *Server) Write(name string, data []byte) (path string, err error) {
 	path = filepath.Join(s.dir, name)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -125,7 +124,7 @@ func (s *Server) Write(name string, data []byte) (path string, err error) {
 	return path, os.Chown(path, s.account.uid, s.account.gid)
 }
 
-// Address is where it listens.
+// Address returns the host and port on which the server listens.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", s.Port) }
 
 // Connect connects as the superuser.
@@ -138,31 +137,31 @@ func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// Log is what it has printed so far.
+// Log returns the server's log so far.
 func (s *Server) Log() string { return s.log.String() }
 
-// Freeze stops all its processes where they are, and Thaw has them go on: it accepts
-// connections meanwhile, and says nothing.
+// Freeze pauses the main process of the server until Thaw. The kernel still accepts new connections, but no process
+// responds to them.
 func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
 
-// Thaw ends what Freeze began.
+// Thaw resumes the main process of a paused server.
 func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) error {
 	return syscall.Kill(s.running.Process.Pid, signal)
 }
 
-// Stop ends the server, whoever is connected.
+// Stop ends the server with a fast shutdown, which closes all connections.
 func (s *Server) Stop() {
 	if s.running == nil {
 		return
 	}
 	_ = s.signal(syscall.SIGINT) // a fast shutdown
-	_ = s.running.Wait()         // its exit code says nothing that matters here
+	_ = s.running.Wait()         // the exit code does not matter
 	s.running = nil
 }
 
-// Remove stops the server, and removes its data.
+// Remove stops the server and removes its files.
 func (s *Server) Remove() {
 	s.Stop()
 	_ = os.RemoveAll(s.dir)

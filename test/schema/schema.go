@@ -1,5 +1,5 @@
-// Package schema reads the schemas of Windlass' kinds out of artifacts/crds, for tests of what
-// holds for every field.
+// Package schema reads the schemas of Windlass' kinds in artifacts/crds, for tests that check every
+// field.
 package schema
 
 import (
@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/test/cluster"
 )
 
-// Node is a schema, or another object in JSON.
+// Node is a JSON object, for example a schema.
 type Node = map[string]any
 
 // Version is one version of a kind.
@@ -24,17 +24,17 @@ type Version struct {
 	Root                      Node
 }
 
-// Field is a place in the objects of a version.
+// Field is a field, list item or map value in the objects of a version.
 type Field struct {
 	Of Version
-	// Path has the names of fields, "[]" for an item of a list and "{}" for a value of a map.
+	// Path holds names of fields, "[]" for an item of a list and "{}" for a value of a map.
 	Path   []string
 	Schema Node
 }
 
 func (f Field) String() string { return f.Of.Kind + "." + f.Of.Name + ": " + strings.Join(f.Path, ".") }
 
-// Definitions are the CustomResourceDefinitions.
+// Definitions returns the CustomResourceDefinitions in artifacts/crds.
 func Definitions(t *testing.T) (all []Node) {
 	t.Helper()
 	root, err := cluster.Root()
@@ -43,7 +43,7 @@ func Definitions(t *testing.T) (all []Node) {
 	}
 	files, err := filepath.Glob(filepath.Join(root, "artifacts", "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no CustomResourceDefinitions: %v", err)
+		t.Fatalf("no CustomResourceDefinitions in artifacts/crds: %v", err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -59,7 +59,7 @@ func Definitions(t *testing.T) (all []Node) {
 	return all
 }
 
-// Versions are those of all kinds.
+// Versions returns all versions of all kinds.
 func Versions(t *testing.T) (all []Version) {
 	t.Helper()
 	for _, definition := range Definitions(t) {
@@ -76,7 +76,7 @@ func Versions(t *testing.T) (all []Version) {
 	return all
 }
 
-// Fields are those of a part, spec or status, the part included.
+// Fields returns the field part, which is spec or status, and all fields below it, sorted by path.
 func (v Version) Fields(part string) (found []Field) {
 	var walk func(schema Node, path []string)
 	walk = func(schema Node, path []string) {
@@ -90,7 +90,7 @@ func (v Version) Fields(part string) (found []Field) {
 	return found
 }
 
-// Children are the schemas right below one, by the element of a path that leads there.
+// Children returns the schemas directly below a schema. A key is an element of Field.Path.
 func Children(schema Node) map[string]Node {
 	below := map[string]Node{}
 	fields, _ := schema["properties"].(Node)
@@ -106,6 +106,6 @@ func Children(schema Node) map[string]Node {
 	return below
 }
 
-// IsQuantity reports whether a schema is that of a resource.Quantity, the only type that is
+// IsQuantity reports whether a schema describes a resource.Quantity, the only type that is
 // either an integer or a string.
 func IsQuantity(schema Node) bool { return schema["x-kubernetes-int-or-string"] == true }

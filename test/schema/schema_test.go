@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// each calls check with every field of spec and status of every version.
+// each calls check with every field of the spec and status of every version.
 func each(t *testing.T, check func(f schema.Field)) {
 	t.Helper()
 	for _, v := range schema.Versions(t) {
@@ -46,12 +46,12 @@ func TestNoStringHasAFormat(t *testing.T) {
 	t.Parallel()
 	each(t, func(f schema.Field) {
 		if f.Schema["type"] == "string" && f.Schema["format"] != nil {
-			t.Errorf("%s has the format %v, so that the API server takes any list for it", f, f.Schema["format"])
+			t.Errorf("%s has the format %v, so that the API server also accepts a list in place of the string", f, f.Schema["format"])
 		}
 	})
 }
 
-func TestEveryIntegerHasARange(t *testing.T) {
+func TestEveryIntegerIsInt32OrInt64(t *testing.T) {
 	t.Parallel()
 	each(t, func(f schema.Field) {
 		if f.Schema["type"] == "integer" && f.Schema["format"] != "int32" && f.Schema["format"] != "int64" {
@@ -60,7 +60,7 @@ func TestEveryIntegerHasARange(t *testing.T) {
 	})
 }
 
-func TestWhatThePatternOfAQuantityTakesGoTakes(t *testing.T) {
+func TestGoParsesEveryQuantityThatPatternAccepts(t *testing.T) {
 	t.Parallel()
 	nines := strings.Repeat("9", 24)
 	texts := []string{}
@@ -83,22 +83,22 @@ func TestWhatThePatternOfAQuantityTakesGoTakes(t *testing.T) {
 			}
 			parsed, err := resource.ParseQuantity(text)
 			if err != nil {
-				t.Fatalf("%s takes %q: %v", f, text, err)
+				t.Fatalf("%s accepts %q: %v", f, text, err)
 			}
-			// A client of Go writes a quantity in this way when it sends an object back.
+			// A Go client writes the quantity in this form when it updates the object.
 			if again := parsed.String(); !pattern.MatchString(again) || len(again) > most {
-				t.Fatalf("%s takes %q but not %q, which is the same", f, text, again)
+				t.Fatalf("%s accepts %q, but not the equal quantity %q", f, text, again)
 			}
 		}
 		for _, text := range []string{"100m", "0.5", "1.5Gi", "64Mi", "1e3", "12E6", "9223372036854775807"} {
 			if !pattern.MatchString(text) {
-				t.Errorf("%s does not take %q", f, text)
+				t.Errorf("%s does not accept %q", f, text)
 			}
 		}
 	})
 }
 
-func TestWhatThePatternOfATimeTakesGoTakes(t *testing.T) {
+func TestGoParsesEveryTimeThatPatternAccepts(t *testing.T) {
 	t.Parallel()
 	each(t, func(f schema.Field) {
 		pattern, _ := f.Schema["pattern"].(string)
@@ -109,22 +109,22 @@ func TestWhatThePatternOfATimeTakesGoTakes(t *testing.T) {
 		if pattern == "" || !instant.MatchString("2024-02-29T20:30:00Z") || instant.MatchString("a") || instant.MatchString("/") {
 			return
 		}
-		taken := 0
+		accepted := 0
 		for _, year := range []string{"0000", "1900", "2000", "2023", "2024", "9999"} {
 			for _, day := range []string{"01-31", "02-28", "02-29", "02-30", "04-30", "04-31", "12-31", "00-01", "13-01", "01-00", "1-1"} {
 				for _, clock := range []string{"T00:00:00Z", "t00:00:00Z", "T23:59:59.123456789+23:59", "T24:00:00Z", "T23:59:60Z", "T00:00:00+24:00", "T00:00:00z", "T00:00:00", "T00:00:00,5Z", " 00:00:00Z"} {
 					text := year + "-" + day + clock
 					_, err := time.Parse(time.RFC3339, text)
 					if matches := instant.MatchString(text); matches && err != nil {
-						t.Errorf("%s takes %s: %v", f, text, err)
+						t.Errorf("%s accepts %s: %v", f, text, err)
 					} else if matches {
-						taken++
+						accepted++
 					}
 				}
 			}
 		}
-		if taken < 20 {
-			t.Errorf("%s takes only %d of the times", f, taken)
+		if accepted < 20 {
+			t.Errorf("%s accepts only %d of the times, want at least 20", f, accepted)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// EverythingOfApp is a spec that uses every field of App. What it refers to is made by
-// MakeReferences.
+// EverythingOfApp returns a spec that uses every field of App. CreateReferences creates the objects that an App with
+// this spec needs.
 func EverythingOfApp() v1alpha1.AppSpec {
 	return v1alpha1.AppSpec{
 		Image: "shop:1", Replicas: ptr.To[int32](3), Port: 9000,
@@ -40,11 +40,12 @@ func EverythingOfApp() v1alpha1.AppSpec {
 	}
 }
 
-// MakeReferences makes what EverythingOfApp refers to.
-func (w *World) MakeReferences(t *testing.T, namespace string) {
+// CreateReferences creates the Secrets, the ConfigMap and the ServiceAccount that an App with the spec of
+// EverythingOfApp needs.
+func (w *World) CreateReferences(t *testing.T, namespace string) {
 	t.Helper()
 	for name, data := range map[string]string{"payment": "key", "shop-credentials": "uri"} {
-		w.MakeSecret(t, namespace, name, map[string]string{data: "x"})
+		w.CreateSecret(t, namespace, name, map[string]string{data: "x"})
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"A": "a"}}
 	if _, err := w.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
@@ -56,8 +57,8 @@ func (w *World) MakeReferences(t *testing.T, namespace string) {
 	}
 }
 
-// MakeSecret creates a Secret of the user's.
-func (w *World) MakeSecret(t *testing.T, namespace, name string, data map[string]string) {
+// CreateSecret creates a Secret with the given data.
+func (w *World) CreateSecret(t *testing.T, namespace, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	if _, err := w.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -76,25 +77,26 @@ func (w *World) CreateApp(t *testing.T, namespace, name string, spec v1alpha1.Ap
 	return app
 }
 
-// UpdateApp changes an App, and returns it as it is then.
+// UpdateApp changes an App, and returns the updated object.
 func (w *World) UpdateApp(t *testing.T, namespace, name string, change func(*v1alpha1.App)) *v1alpha1.App {
 	t.Helper()
 	return update(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, change)
 }
 
-// AppWith waits until the status of an App's newest generation is as wanted.
+// AppWith waits until the status of an App reflects its newest generation, and wanted returns true. It returns the
+// App. what describes the wanted state in the message of a failure.
 func (w *World) AppWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.App) bool) *v1alpha1.App {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, what, wanted)
 }
 
-// AppIn waits for a phase of the newest generation.
+// AppIn waits until an App has the given phase for its newest generation.
 func (w *World) AppIn(t *testing.T, namespace, name string, phase v1alpha1.AppPhase) *v1alpha1.App {
 	t.Helper()
 	return w.AppWith(t, namespace, name, string(phase), func(app *v1alpha1.App) bool { return app.Status.Phase == phase })
 }
 
-// AppReason waits until the newest generation's condition Ready has a reason.
+// AppReason waits until the condition Ready of an App has the given reason for the newest generation.
 func (w *World) AppReason(t *testing.T, namespace, name, reason string) *v1alpha1.App {
 	t.Helper()
 	return w.AppWith(t, namespace, name, reason, readyFor[*v1alpha1.App](reason))

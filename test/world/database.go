@@ -11,12 +11,12 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// SmallestDatabase is the spec of a Database that says no more than it must.
+// SmallestDatabase returns a spec with only the required fields of Database.
 func SmallestDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{Version: "17", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi")}}
 }
 
-// EverythingOfDatabase is a spec that uses every field of Database.
+// EverythingOfDatabase returns a spec that uses every field of Database.
 func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{
 		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard")},
@@ -40,36 +40,37 @@ func (w *World) CreateDatabase(t *testing.T, namespace, name string, spec v1alph
 	return db
 }
 
-// UpdateDatabase changes a Database, and returns it as it is then.
+// UpdateDatabase changes a Database, and returns the updated object.
 func (w *World) UpdateDatabase(t *testing.T, namespace, name string, change func(*v1alpha1.Database)) *v1alpha1.Database {
 	t.Helper()
 	return update(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, change)
 }
 
-// DatabaseWith waits until the status of a Database's newest generation is as wanted.
+// DatabaseWith waits until the status of a Database reflects its newest generation, and wanted returns true. It returns
+// the Database. what describes the wanted state in the message of a failure.
 func (w *World) DatabaseWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.Database) bool) *v1alpha1.Database {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, what, wanted)
 }
 
-// DatabaseIn waits for a phase of the newest generation.
+// DatabaseIn waits until a Database has the given phase for its newest generation.
 func (w *World) DatabaseIn(t *testing.T, namespace, name string, phase v1alpha1.DatabasePhase) *v1alpha1.Database {
 	t.Helper()
 	return w.DatabaseWith(t, namespace, name, string(phase), func(db *v1alpha1.Database) bool { return db.Status.Phase == phase })
 }
 
-// DatabaseReason waits until the newest generation's condition Ready has a reason.
+// DatabaseReason waits until the condition Ready of a Database has the given reason for the newest generation.
 func (w *World) DatabaseReason(t *testing.T, namespace, name, reason string) *v1alpha1.Database {
 	t.Helper()
 	return w.DatabaseWith(t, namespace, name, reason, readyFor[*v1alpha1.Database](reason))
 }
 
-// Credentials is the Secret to connect to a Database with.
+// Credentials returns the credentials Secret of a Database or ExternalDatabase.
 func (w *World) Credentials(t *testing.T, namespace, name string) *corev1.Secret {
 	t.Helper()
 	s, err := w.Kube.CoreV1().Secrets(namespace).Get(t.Context(), name+"-credentials", metav1.GetOptions{})
 	if err != nil {
-		t.Fatalf("reading the Secret of Database %s: %v", name, err)
+		t.Fatalf("getting Secret %s-credentials: %v", name, err)
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-// Package world is what tests on a real API server do there, whichever one it is.
+// Package world provides operations that are common to all tests with a real API server.
 package world
 
 import (
@@ -19,33 +19,34 @@ import (
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 )
 
-// Patience bounds every wait. It is no measure of anything: what is waited for is
-// there in seconds, or a test has failed.
+// Patience is the timeout of every wait. It is not a performance limit: a wait that succeeds usually ends
+// within seconds.
 const Patience = 5 * time.Minute
 
-// interval is how often a condition is looked at.
+// interval is the time between two checks of a condition.
 const interval = 50 * time.Millisecond
 
-// World is a cluster, through its clients.
+// World holds the clients of a cluster.
 type World struct {
 	Kube     kubernetes.Interface
 	Windlass versioned.Interface
 }
 
-// New returns the world that config leads to.
+// New returns clients for the cluster that config names.
 func New(config *rest.Config) (*World, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client for built-in types: %w", err)
 	}
 	windlass, err := versioned.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for Windlass' own kinds: %w", err)
+		return nil, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
 	}
 	return &World{Kube: kube, Windlass: windlass}, nil
 }
 
-// Eventually waits until a condition holds. An error ends the wait and the test.
+// Eventually waits until holds returns true. It fails the test after an error or after Patience. what describes the
+// awaited state in the message of a failure.
 func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), interval, Patience, true, holds); err != nil {
@@ -53,7 +54,7 @@ func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 	}
 }
 
-// IgnoreNotFound is an error, but for one that says that there is no such object.
+// IgnoreNotFound returns nil for a NotFound error, and any other error unchanged.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -61,7 +62,8 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// ignoreConflict makes an update that came too late be tried again.
+// ignoreConflict returns nil for a Conflict error, so that the caller retries the update, and any other
+// error unchanged.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
@@ -69,12 +71,11 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// Soon is a schedule some seconds ahead, far enough for an At to be seen to before, on a machine
-// that is busy.
+// Soon returns a schedule 8 seconds from now. Even on a busy machine, this is enough time to reconcile an At
+// before its schedule.
 func Soon() string { return time.Now().Add(8 * time.Second).UTC().Format(time.RFC3339) }
 
-// NewNamespace returns the name of a namespace that is the test's own, until it
-// ends.
+// NewNamespace creates a namespace for one test, and returns its name. It deletes the namespace when the test ends.
 func (w *World) NewNamespace(t *testing.T) string {
 	t.Helper()
 	namespaces := w.Kube.CoreV1().Namespaces()
@@ -84,15 +85,15 @@ func (w *World) NewNamespace(t *testing.T) string {
 		t.Fatalf("creating a namespace: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := IgnoreNotFound(namespaces.Delete(context.Background(), namespace.Name, metav1.DeleteOptions{})); err != nil { // a test may have deleted it
+		if err := IgnoreNotFound(namespaces.Delete(context.Background(), namespace.Name, metav1.DeleteOptions{})); err != nil { // the test may have deleted it
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})
 	return namespace.Name
 }
 
-// Create creates an At whose command is run by sh as soon as it can be, after
-// change has had its way with it.
+// Create creates an At that runs a line of shell at once. change may modify the At before it is created,
+// and may be nil.
 func (w *World) Create(t *testing.T, namespace, name, line string, change func(*v1.At)) *v1.At {
 	t.Helper()
 	at := &v1.At{
@@ -109,7 +110,7 @@ func (w *World) Create(t *testing.T, namespace, name, line string, change func(*
 	return at
 }
 
-// InPhase waits for a phase and returns the At as it is then.
+// InPhase waits until an At has the given phase, and returns the At.
 func (w *World) InPhase(t *testing.T, namespace, name string, phase v1.AtPhase) *v1.At {
 	t.Helper()
 	var at *v1.At
@@ -120,7 +121,7 @@ func (w *World) InPhase(t *testing.T, namespace, name string, phase v1.AtPhase) 
 	return at
 }
 
-// Reason is that of a condition that is True, or empty.
+// Reason returns the reason of a condition if the condition is True, and "" otherwise.
 func Reason(at *v1.At, condition string) string {
 	if c := meta.FindStatusCondition(at.Status.Conditions, condition); c != nil && c.Status == metav1.ConditionTrue {
 		return c.Reason

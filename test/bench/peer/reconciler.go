@@ -1,6 +1,6 @@
-// Package peer is App once more, written on controller-runtime the way that its
-// documentation and kubebuilder's scaffold tell: one Reconcile that reads the cache, makes
-// each child by controllerutil.CreateOrUpdate, and writes the status if it has changed.
+// Package peer implements App with controller-runtime, as the documentation of controller-runtime and the
+// scaffold of kubebuilder recommend: one Reconcile reads the cache, creates and updates each child with
+// controllerutil.CreateOrUpdate, and writes the status if it has changed.
 package peer
 
 import (
@@ -22,16 +22,16 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// Reconciler makes ConfigMap, Deployment, Service and Ingress for an App.
+// Reconciler creates and updates the ConfigMap, the Deployment, the Service and the Ingress of an App.
 type Reconciler struct {
 	client.Client
 	Scheme   *runtime.Scheme
 	Recorder events.EventRecorder
 }
 
-// Reconcile brings one App up to date.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	log.FromContext(ctx).V(1).Info("Pass begins")
+	log.FromContext(ctx).V(1).Info("Reconcile begins")
 	var app v1alpha1.App
 	if err := r.Get(ctx, request.NamespacedName, &app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -59,19 +59,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.updateStatus(ctx, &app, deployment)
 }
 
-// ensure makes a child, or changes it.
+// ensure creates or updates a child.
 func (r *Reconciler) ensure(ctx context.Context, app *v1alpha1.App, child client.Object, set func()) error {
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, child, func() error {
 		set()
 		return controllerutil.SetControllerReference(app, child, r.Scheme)
 	})
 	if err != nil {
-		return fmt.Errorf("making %T %s: %w", child, client.ObjectKeyFromObject(child), err)
+		return fmt.Errorf("creating or updating %T %s: %w", child, client.ObjectKeyFromObject(child), err)
 	}
 	return nil
 }
 
-// updateStatus writes the status if it has changed, and tells of it.
+// updateStatus writes the status if it has changed, and records an Event if the condition Ready has changed.
 func (r *Reconciler) updateStatus(ctx context.Context, app *v1alpha1.App, deployment *appsv1.Deployment) error {
 	before := app.Status.DeepCopy()
 	setStatus(app, deployment)

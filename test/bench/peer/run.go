@@ -24,15 +24,14 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// Options are how a peer is run.
+// Options configures a peer.
 type Options struct {
 	Kubeconfig, PprofAddress string
-	// Careful has the caches hold, of the children, only what bears the managed-by label,
-	// and of nothing the managed fields; and has as many workers as Windlass. Else all is
-	// left at its defaults.
+	// Careful limits the caches to children that have the managed-by label, removes managed fields from
+	// the caches, and sets the number of workers to Workers. If it is false, all options have their defaults.
 	Careful bool
 	Workers int
-	// Verbose has each pass logged.
+	// Verbose logs each reconcile.
 	Verbose bool
 }
 
@@ -42,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 	logging := zap.Options{TimeEncoder: zapcore.RFC3339NanoTimeEncoder}
 	logging.BindFlags(level)
 	if o.Verbose {
-		if err := level.Set("zap-log-level", "2"); err != nil { // from here on, none is left out
+		if err := level.Set("zap-log-level", "2"); err != nil { // from level 2 on, the log is not sampled
 			return err
 		}
 	}
@@ -50,21 +49,21 @@ func Run(ctx context.Context, o Options) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.Install} {
 		if err := add(scheme); err != nil {
-			return fmt.Errorf("making a scheme: %w", err)
+			return fmt.Errorf("creating a scheme: %w", err)
 		}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading kubeconfig %s: %w", o.Kubeconfig, err)
 	}
-	config.QPS = -1 // as ctrl.GetConfig has it
+	config.QPS = -1 // the default of ctrl.GetConfig
 	options := manager.Options{Scheme: scheme, PprofBindAddress: o.PprofAddress, Metrics: server.Options{BindAddress: "0"}}
 	if o.Careful {
 		options.Cache = carefulCache()
 	}
 	m, err := ctrl.NewManager(config, options)
 	if err != nil {
-		return fmt.Errorf("making a manager: %w", err)
+		return fmt.Errorf("creating a manager: %w", err)
 	}
 	settings := controller.Options{}
 	if o.Careful {
@@ -76,12 +75,13 @@ func Run(ctx context.Context, o Options) error {
 		WithOptions(settings).
 		Complete(&Reconciler{Client: m.GetClient(), Scheme: scheme, Recorder: m.GetEventRecorder("peer")})
 	if err != nil {
-		return fmt.Errorf("making a controller: %w", err)
+		return fmt.Errorf("creating a controller: %w", err)
 	}
 	return m.Start(ctx)
 }
 
-// carefulCache holds no more than the reconciler reads.
+// carefulCache returns the options of a cache that has only the objects and fields that the reconciler
+// reads.
 func carefulCache() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{managedBy: "windlass"})}
 	return cache.Options{

@@ -13,23 +13,24 @@ import (
 	windlassscheme "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )
 
-// asked is a request of a process.
-type asked struct {
+// apiRequest is a request of a process to the API server.
+type apiRequest struct {
 	process *process
 	target
 	method, query, contentType string
 	body                       []byte
-	pass                       string // the reconcileID of the pass that sent it
+	reconcileID                string // the ID of the reconcile that sent the request
 }
 
-func (a *asked) writes() bool { return a.method != http.MethodGet }
+func (a *apiRequest) isWrite() bool { return a.method != http.MethodGet }
 
 var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// id names the request in the same way in each run of a scenario.
-func (a *asked) id() string {
+// id describes the request by its verb, resource and object, for example create-pods-task-pod. The ID is the same in
+// each run of a scenario.
+func (a *apiRequest) id() string {
 	id := verbs[a.method] + "-" + resources[a.resource].Resource
 	if a.subresource != "" {
 		id += "." + a.subresource
@@ -38,11 +39,11 @@ func (a *asked) id() string {
 	if name == "" {
 		name = a.bodyName()
 	}
-	return id + "-" + a.process.run.plain(name)
+	return id + "-" + a.process.run.stableName(name)
 }
 
-// bodyName is the name of the object that a POST makes.
-func (a *asked) bodyName() string {
+// bodyName returns the name of the object in the body of a POST.
+func (a *apiRequest) bodyName() string {
 	object, err := decode(a.body)
 	if err != nil {
 		return "unreadable"
@@ -54,8 +55,8 @@ func (a *asked) bodyName() string {
 	return named.GetObjectMeta().GetName()
 }
 
-// deletes is what a DELETE says beside the name; nil for one that says nothing.
-func (a *asked) deletes() *metav1.DeleteOptions {
+// deleteOptions returns the options in the body of a DELETE, or nil if there are none.
+func (a *apiRequest) deleteOptions() *metav1.DeleteOptions {
 	object, err := decode(a.body)
 	if err != nil {
 		return nil
@@ -64,11 +65,11 @@ func (a *asked) deletes() *metav1.DeleteOptions {
 	return options
 }
 
-// changes are the object and the version of it for which a PUT or PATCH is meant.
-func (a *asked) changes() (uid types.UID, version string) {
-	var meant metav1.PartialObjectMetadata
-	if json.Unmarshal(a.body, &meant) == nil {
-		return meant.UID, meant.ResourceVersion
+// preconditions returns the UID and the resource version that a PUT or PATCH requires the object to have.
+func (a *apiRequest) preconditions() (uid types.UID, version string) {
+	var metadata metav1.PartialObjectMetadata
+	if json.Unmarshal(a.body, &metadata) == nil {
+		return metadata.UID, metadata.ResourceVersion
 	}
 	object, err := decode(a.body)
 	if named, ok := object.(metav1.ObjectMetaAccessor); ok && err == nil {
@@ -85,8 +86,8 @@ func decode(body []byte) (runtime.Object, error) {
 	return object, err
 }
 
-// call is the request as it is sent on.
-func (a *asked) call() call {
+// call returns the request in the form that the bridge sends.
+func (a *apiRequest) call() call {
 	path := resources[a.resource].path(a.namespace, a.name, a.subresource)
 	if a.query != "" {
 		path += "?" + a.query
@@ -94,7 +95,8 @@ func (a *asked) call() call {
 	return call{method: a.method, path: path, contentType: a.contentType, body: a.body, resource: a.resource, history: a.process.run.history}
 }
 
-// about tells whether the request names the object of a run's scope.
-func (a *asked) about(scope string) bool {
-	return a.namespace == scope || a.name == scope || strings.HasPrefix(a.name, scope)
+// isAbout reports whether the request belongs to the run in a namespace: its object is in the namespace, or has a
+// name that begins with the name of the namespace.
+func (a *apiRequest) isAbout(namespace string) bool {
+	return a.namespace == namespace || a.name == namespace || strings.HasPrefix(a.name, namespace)
 }

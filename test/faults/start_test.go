@@ -12,22 +12,22 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// starting returns what makes a harness, and ends the one that it has made before.
-func starting(t *testing.T) func() *harness {
+// harnessStarter returns a function that stops the previous harness and starts a new harness.
+func harnessStarter(t *testing.T) func() *harness {
 	t.Helper()
-	end := func() {}
-	t.Cleanup(func() { end() })
+	stop := func() {}
+	t.Cleanup(func() { stop() })
 	return func() *harness {
-		end()
+		stop()
 		var h *harness
-		h, end = started(t)
+		h, stop = startHarness(t)
 		return h
 	}
 }
 
-// started returns a harness on an API server of its own, where nobody is but it, and what
-// ends that.
-func started(t *testing.T) (*harness, func()) {
+// startHarness returns a harness on its own PostgreSQL server and its own API server, without Kubernetes' controllers,
+// and a function that stops the harness and the servers.
+func startHarness(t *testing.T) (*harness, func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "faults")
 	if err != nil {
@@ -69,5 +69,5 @@ func started(t *testing.T) (*harness, func()) {
 	}
 }
 
-// serverSettings have the PostgreSQL server log nothing, since nobody reads it here.
+// serverSettings turn off the log of the PostgreSQL server, because no test reads it.
 var serverSettings = []string{"log_statement=none", "log_min_messages=panic", "log_min_error_statement=panic"}

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// finish reads from the history what the run has come to. outside is what there is
-// elsewhere.
-func (r *run) finish(outside map[string]string) {
+// collectOutcome reads the outcome of the run from the history. sqlState holds the objects that the run left on the
+// PostgreSQL server, by name.
+func (r *run) collectOutcome(sqlState map[string]string) {
 	o := &r.outcome
 	o.final, o.created, o.deleted, o.passwords = map[string]any{}, map[string]int{}, map[string]int{}, map[string]int{}
 	names := map[types.UID]string{}
-	known := map[string]bool{}
-	for _, e := range r.history.all(newestVersion) {
+	seen := map[string]bool{}
+	for _, e := range r.history.eventsUntil(newestVersion) {
 		name := r.fullName(e.object)
 		switch e.kind {
 		case watch.Added:
@@ -32,8 +32,8 @@ func (r *run) finish(outside map[string]string) {
 			o.deleted[name]++
 			continue
 		}
-		if password := passwordIn(e.object); password != "" && !known[string(e.UID)+password] {
-			known[string(e.UID)+password] = true
+		if password := passwordOf(e.object); password != "" && !seen[string(e.UID)+password] {
+			seen[string(e.UID)+password] = true
 			o.passwords[name]++
 		}
 	}
@@ -42,38 +42,38 @@ func (r *run) finish(outside map[string]string) {
 		names[object.UID] = r.fullName(object)
 	}
 	for _, object := range current {
-		o.final[names[object.UID]] = r.normal(object, names)
+		o.final[names[object.UID]] = r.normalize(object, names)
 	}
-	for name, text := range outside {
-		o.final[name] = named(text, names)
+	for name, text := range sqlState {
+		o.final[name] = replaceUIDs(text, names)
 	}
-	o.fired, o.recovery = r.injector.fired && (r.plan.again == 0 || r.injector.again), r.injector.recovery
+	o.reachedPoint, o.recoveryRequests = r.injector.reached && (r.plan.secondDeath == 0 || r.injector.diedAgain), r.injector.recoveryRequests
 }
 
-// normal is an object without what is another in each run: UIDs become the names of
-// what they are of, generations whether they are observed.
-func (r *run) normal(o *object, names map[types.UID]string) any {
+// normalize returns an object without the values that differ between runs. UIDs become names, and times become a
+// constant.
+func (r *run) normalize(o *object, names map[types.UID]string) any {
 	var object map[string]any
 	if err := json.Unmarshal(o.raw, &object); err != nil {
-		r.violate("an object cannot be compared: %v", err)
+		r.addViolation("decoding an object: %v", err)
 		return nil
 	}
-	unpack(object)
-	object = everyString(object, func(text string) string {
-		return times.ReplaceAllString(named(r.plain(text), names), "TIME")
+	decodeEmbedded(object)
+	object = mapStrings(object, func(text string) string {
+		return timestamp.ReplaceAllString(replaceUIDs(r.stableName(text), names), "TIME")
 	}).(map[string]any)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 			delete(metadata, field)
 		}
 	}
-	observed(object, float64(o.Generation))
+	normalizeGenerations(object, float64(o.Generation))
 	return object
 }
 
-// unpack has what is written inside of texts be as if it were fields: what a Secret says,
-// and the record of what was written.
-func unpack(object map[string]any) {
+// decodeEmbedded decodes the values of a Secret and the JSON in annotations, such as the record, so that a comparison
+// covers the fields in them.
+func decodeEmbedded(object map[string]any) {
 	if data, ok := object["data"].(map[string]any); ok && object["kind"] == "Secret" {
 		for key, value := range data {
 			if text, err := base64.StdEncoding.DecodeString(fmt.Sprint(value)); err == nil {
@@ -84,39 +84,40 @@ func unpack(object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	for key, value := range annotations {
-		var inside map[string]any
-		if json.Unmarshal([]byte(fmt.Sprint(value)), &inside) == nil {
-			annotations[key] = inside
+		var embedded map[string]any
+		if json.Unmarshal([]byte(fmt.Sprint(value)), &embedded) == nil {
+			annotations[key] = embedded
 		}
 	}
 }
 
-// everyString is a value, and all that is in it, with its texts changed.
-func everyString(value any, change func(string) string) any {
+// mapStrings applies change to all strings in a value.
+func mapStrings(value any, change func(string) string) any {
 	switch value := value.(type) {
 	case string:
 		return change(value)
 	case map[string]any:
 		for key, field := range value {
-			value[key] = everyString(field, change)
+			value[key] = mapStrings(field, change)
 		}
 	case []any:
 		for i, item := range value {
-			value[i] = everyString(item, change)
+			value[i] = mapStrings(item, change)
 		}
 	}
 	return value
 }
 
-func named(text string, names map[types.UID]string) string {
+func replaceUIDs(text string, names map[types.UID]string) string {
 	for uid, name := range names {
 		text = strings.ReplaceAll(text, string(uid), "uid of "+name)
 	}
 	return text
 }
 
-// observed replaces generations that were observed, and sorts conditions.
-func observed(value any, generation float64) {
+// normalizeGenerations replaces observed generations with their difference from the generation of the object, and
+// sorts conditions.
+func normalizeGenerations(value any, generation float64) {
 	switch value := value.(type) {
 	case map[string]any:
 		sortConditions(value["conditions"])
@@ -125,16 +126,16 @@ func observed(value any, generation float64) {
 				value[key] = fmt.Sprintf("%+g", number-generation)
 				continue
 			}
-			observed(field, generation)
+			normalizeGenerations(field, generation)
 		}
 	case []any:
 		for _, item := range value {
-			observed(item, generation)
+			normalizeGenerations(item, generation)
 		}
 	}
 }
 
-// sortConditions sorts them by type: their order says nothing.
+// sortConditions sorts conditions by type, because their order has no meaning.
 func sortConditions(list any) {
 	conditions, ok := list.([]any)
 	if !ok {
@@ -145,12 +146,12 @@ func sortConditions(list any) {
 	})
 }
 
-// passwordIn is the password in a Secret of the operator's.
-func passwordIn(o *object) string {
+// passwordOf returns the password in a Secret that has an owner, or "" for other objects.
+func passwordOf(o *object) string {
 	if resources[o.resource].Resource != "secrets" || len(o.OwnerReferences) == 0 {
 		return ""
 	}
 	var secret struct{ Data map[string]string }
-	_ = json.Unmarshal(o.raw, &secret) // then there is none
+	_ = json.Unmarshal(o.raw, &secret) // without data there is no password
 	return secret.Data["password"]
 }
