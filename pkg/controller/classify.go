@@ -20,6 +20,7 @@ const invalidRetry = 5 * time.Minute
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
+		warned    *warnError
 		panicked  *panicError
 		postponed *postponeError
 		throttled *throttledError
@@ -42,6 +43,10 @@ func classify(result Result, err error) outcome {
 		if o.stalled {
 			o.name, o.stalled = OutcomeDegraded, false
 		}
+		return o
+	case errors.As(err, &warned):
+		o := classify(result, warned.err)
+		o.warn = true
 		return o
 	case errors.As(err, &behind):
 		return outcome{name: OutcomeBehind, retry: quickly, quiet: true}

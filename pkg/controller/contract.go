@@ -12,10 +12,6 @@ import (
 // children. It is the same for every operator that uses the engine.
 const AnnotationDomain = "windlass.dev"
 
-// PausedAnnotation with the value "true" stops all writes for an object: to its status, its finalizers
-// and the objects that it owns. The operator continues when the annotation is removed.
-const PausedAnnotation = AnnotationDomain + "/paused"
-
 // ManagedByLabel marks every object that an operator creates. ManagedByWindlass is its value for
 // Windlass. Informers of owned types select objects by this label, so that the caches hold no others.
 const (

@@ -35,10 +35,11 @@ type Controller struct {
 type watch struct {
 	informer cache.SharedInformer
 	handler  cache.ResourceEventHandler
+	optional bool // see WatchOptional
 }
 
 // New returns a controller whose workers call sync for the keys of queue once the caches of all
-// watches have synced. name identifies it in metrics and logs.
+// watches that are not optional have synced. name identifies it in metrics and logs.
 func New(name string, queue *Queue, sync Sync) *Controller {
 	return &Controller{name: name, queue: queue, sync: sync, unreadable: sets.New[Key]()}
 }
@@ -49,11 +50,17 @@ func (c *Controller) Name() string { return c.name }
 // Watch makes Run register handler with informer. The handler first gets an event for every object in
 // the cache. Watch must be called before Run.
 func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
-	c.watches = append(c.watches, watch{informer, handler})
+	c.watches = append(c.watches, watch{informer: informer, handler: handler})
 	c.synced = append(c.synced, informer.HasSyncedChecker())
 }
 
-// HasSynced reports whether the caches of all watches have synced.
+// WatchOptional is Watch for a cache that the controller can do without: the workers start before the cache
+// has synced.
+func (c *Controller) WatchOptional(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
+	c.watches = append(c.watches, watch{informer: informer, handler: handler, optional: true})
+}
+
+// HasSynced reports whether the caches of all watches that are not optional have synced.
 func (c *Controller) HasSynced() bool {
 	return !slices.ContainsFunc(c.synced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
 }
@@ -109,7 +116,9 @@ func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err er
 		if err != nil {
 			return nil, unwatch, fmt.Errorf("controller %s: adding an event handler: %w", c.name, err)
 		}
-		synced = append(synced, registration.HasSyncedChecker())
+		if !w.optional {
+			synced = append(synced, registration.HasSyncedChecker())
+		}
 		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })
 	}
 	return synced, unwatch, nil

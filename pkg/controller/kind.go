@@ -45,6 +45,9 @@ type Reference struct {
 	// Referrers returns the keys of the objects of the kind that an event of obj concerns. It reads an
 	// index, and does not block.
 	Referrers func(obj metav1.Object) []Key
+	// Optional says that reconciles start before the informer has synced. The Reconciler then has to allow
+	// for a cache that lacks objects.
+	Optional bool
 }
 
 // Runtime has the dependencies that the controllers of all kinds share.
@@ -98,7 +101,11 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	}
 	for _, of := range k.References {
-		c.Watch(of.Informer, Referrer(queue, of.Referrers))
+		watch := c.Watch
+		if of.Optional {
+			watch = c.WatchOptional
+		}
+		watch(of.Informer, Referrer(queue, of.Referrers))
 	}
 	return c
 }

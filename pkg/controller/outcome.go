@@ -84,6 +84,8 @@ type outcome struct {
 	// Degraded=True and Stalled=True. Without a reason, the conditions that the kind set stay.
 	reason, message   string
 	degraded, stalled bool
+	// warn is true if the Event of the transition is a Warning although the outcome is no error.
+	warn bool
 }
 
 // in returns o with a retry after d. If d is not positive, o is retried when something changes.

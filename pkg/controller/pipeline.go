@@ -67,9 +67,8 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	}
 	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
-	if cached.GetAnnotations()[PausedAnnotation] == "true" {
-		klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
-		return Result{}, nil
+	if isPaused(cached) {
+		return Result{}, p.pause(ctx, key, cached)
 	}
 	if cached.GetDeletionTimestamp() != nil {
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
@@ -244,21 +243,36 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	}
 	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
 	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
-	p.announce(current, obj, o.err != nil)
+	p.announce(current, obj, o.err != nil || o.warn)
 	return nil
 }
 
-// announce records an Event if the status or reason of Ready has changed. The Event is a Warning if warn
-// is true or the object is Degraded.
+// announce records an Event if the status or reason of Ready has changed. If it has not, announce records an
+// Event if the object has become Degraded, or is Degraded for another reason: a Platform, for example, is not
+// Ready for the same reason when one of its components fails. The Event is a Warning if warn is true or the
+// object is Degraded.
 func (p *Pipeline[T]) announce(before, obj T, warn bool) {
-	was := conditions.Find(*before.StatusConditions(), conditions.Ready)
-	is := conditions.Find(*obj.StatusConditions(), conditions.Ready)
-	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+	degraded := conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded)
+	note := transition(before, obj, conditions.Ready)
+	if note == nil && degraded {
+		note = transition(before, obj, conditions.Degraded)
+	}
+	if note == nil {
 		return
 	}
 	eventType := corev1.EventTypeNormal
-	if warn || conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded) {
+	if warn || degraded {
 		eventType = corev1.EventTypeWarning
 	}
-	p.Events.Event(obj, eventType, is.Reason, is.Message)
+	p.Events.Event(obj, eventType, note.Reason, note.Message)
+}
+
+// transition returns the condition of a type in obj if its status or reason differs from before, and nil
+// otherwise.
+func transition(before, obj Object, kind string) *metav1.Condition {
+	was, is := conditions.Find(*before.StatusConditions(), kind), conditions.Find(*obj.StatusConditions(), kind)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return nil
+	}
+	return is
 }

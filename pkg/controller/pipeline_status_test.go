@@ -234,6 +234,13 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 	ready := func(reason, message string) step {
 		return sets(conditions.Ready, metav1.ConditionTrue, reason, message)
 	}
+	degraded := func(reason, message string) step {
+		return func(_ context.Context, toy *Toy) (controller.Result, error) {
+			conditions.True(&toy.Status.Conditions, conditions.Ready, "Paint", "a")
+			conditions.True(&toy.Status.Conditions, conditions.Degraded, reason, message)
+			return controller.Result{}, nil
+		}
+	}
 	for name, test := range map[string]struct {
 		passes []step
 		want   []string
@@ -246,9 +253,16 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 			[]step{ready("Paint", "a"), sets(conditions.Ready, metav1.ConditionFalse, "Paint", "b")},
 			[]string{"Normal Paint default/a: a", "Normal Paint default/a: b"},
 		},
-		"another condition is none":     {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
-		"an error and its end are two":  {[]step{fails(broken), fails(broken), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
-		"a wait is one":                 {[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."}},
+		"another condition is none":    {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
+		"an error and its end are two": {[]step{fails(broken), fails(broken), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
+		"a wait is one":                {[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."}},
+		"a wait of which a user is warned is a warning": {
+			[]step{fails(controller.Warn(controller.WaitFor("NoBrush", "None.", time.Minute)))}, []string{"Warning NoBrush default/a: None."},
+		},
+		"it becomes Degraded while the reason of Ready stays": {
+			[]step{ready("Paint", "a"), degraded("Peeling", "It peels."), degraded("Peeling", "It peels more."), degraded("Rust", "It rusts."), ready("Paint", "a")},
+			[]string{"Normal Paint default/a: a", "Warning Peeling default/a: It peels.", "Warning Rust default/a: It rusts."},
+		},
 		"it is a warning when Degraded": {[]step{fails(controller.Terminal(broken)), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
 		"Invalid is a warning":          {[]step{fails(controller.WithReason("TooGreen", apierrors.NewInvalid(toyKind.GroupKind(), "b", nil)))}, []string{`Warning TooGreen default/a: Toy.toys.example.com "b" is invalid`}},
 		"a conflict on the way is none": {[]step{paint, fails(apierrors.NewConflict(toyResource, "b", broken)), paint}, []string{"Normal Painted default/a: It is red."}},

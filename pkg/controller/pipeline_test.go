@@ -8,9 +8,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
@@ -128,32 +130,45 @@ func TestReconcileReturnsErrorOfCache(t *testing.T) {
 	}
 }
 
-func TestPausedObjectIsNotWritten(t *testing.T) {
-	for name, prepare := range map[string]func(*bench){
-		"while it has no status":          func(*bench) {},
-		"while its status is out of date": func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) },
-		"while it is being deleted":       func(b *bench) { b.mustPass(); b.delete(theToy) },
+func TestPausedObjectGetsOnlyConditionPaused(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*bench)
+		ready   metav1.ConditionStatus
+	}{
+		"an object without a status":          {func(*bench) {}, metav1.ConditionUnknown},
+		"an object whose status is outdated":  {func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, metav1.ConditionTrue},
+		"an object that is being deleted":     {func(b *bench) { b.mustPass(); b.delete(theToy) }, metav1.ConditionFalse},
+		"an object that was paused by itself": {func(b *bench) { b.mustPass() }, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
 			b := newBench(t, kind)
 			b.pipeline.RecheckAfter = time.Minute
-			prepare(b)
+			test.prepare(b)
 			b.takeWrites()
-			calls := kind.calls
+			calls, observed := kind.calls, b.get(theToy).Status.ObservedGeneration
 			b.edit(theToy, func(toy *Toy) { toy.Annotations = map[string]string{controller.PausedAnnotation: "true"} })
 			if result := b.mustPass(); result.RequeueAfter != 0 {
-				t.Errorf("it is looked at again after %s", result.RequeueAfter)
+				t.Errorf("the paused object is reconciled again after %s", result.RequeueAfter)
 			}
+			b.wantWrites("status default/a")
+			paused := b.get(theToy).Status
+			if !conditions.IsTrue(paused.Conditions, conditions.Paused) || conditions.Find(paused.Conditions, conditions.Ready).Status != test.ready || paused.ObservedGeneration != observed {
+				t.Errorf("the status of the paused object is %+v", paused)
+			}
+			b.mustPass()
 			b.wantWrites()
 			if kind.calls != calls || kind.cleaned > 0 {
-				t.Error("the kind was called")
+				t.Error("the Reconciler was called for a paused object")
 			}
 
 			b.edit(theToy, func(toy *Toy) { toy.Annotations[controller.PausedAnnotation] = "false" })
 			b.mustPass()
 			if len(b.takeWrites()) == 0 {
-				t.Error("it does not go on when it is no longer paused")
+				t.Error("the object is not reconciled after it was paused")
+			}
+			if toy := b.get(theToy); toy != nil && conditions.Find(toy.Status.Conditions, conditions.Paused) != nil {
+				t.Errorf("the condition Paused stays: %+v", toy.Status)
 			}
 		})
 	}

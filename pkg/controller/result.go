@@ -39,6 +39,20 @@ func WaitFor(reason, message string, after time.Duration) error {
 	return &waitError{reason: reason, message: message, after: after}
 }
 
+// Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a
+// Warning. The conditions do not change.
+func Warn(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &warnError{err}
+}
+
+type warnError struct{ err error }
+
+func (e *warnError) Error() string { return e.err.Error() }
+func (e *warnError) Unwrap() error { return e.err }
+
 type waitError struct {
 	reason, message string
 	after           time.Duration

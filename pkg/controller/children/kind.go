@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,6 +28,9 @@ type Kind[T controller.Object, S Scope] struct {
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
+	// Again, if it is set, returns the time after which the status can change without an event, or 0. It is called
+	// after Finish.
+	Again func(s S) time.Duration
 }
 
 // Reference declares objects of one or several types that the specs of a kind name. For example,
@@ -79,7 +83,11 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 	if err == nil {
 		err = Apply(ctx, s, r.kind.Children)
 	}
-	return controller.Result{}, r.kind.Finish(s, err)
+	err = r.kind.Finish(s, err)
+	if err != nil || r.kind.Again == nil {
+		return controller.Result{}, err
+	}
+	return controller.Result{RequeueAfter: r.kind.Again(s)}, nil
 }
 
 // Inputs implements controller.Deterministic.

@@ -22,6 +22,9 @@ const (
 	// Stalled is present only while it is True: the object does not progress until a user changes
 	// something. Tools based on kstatus then report a failure and do not wait.
 	Stalled = "Stalled"
+	// Paused is present only while it is True: the operator changes nothing for the object, because a user has
+	// paused it.
+	Paused = "Paused"
 )
 
 // ReasonAsExpected is the reason of Degraded while it is False.
@@ -61,11 +64,12 @@ func Remove(list *[]metav1.Condition, kind string) {
 	meta.RemoveStatusCondition(list, kind)
 }
 
-// Begin sets Degraded to False and removes Stalled at the start of a reconcile. The reconcile sets them
-// again if they still apply.
+// Begin sets Degraded to False, and removes Stalled and Paused, at the start of a reconcile. The reconcile sets
+// Degraded and Stalled again if they still apply.
 func Begin(list *[]metav1.Condition) {
 	False(list, Degraded, ReasonAsExpected, "")
 	Remove(list, Stalled)
+	Remove(list, Paused)
 }
 
 // Stamp sets the generation and the last transition time of every condition in list. A condition whose

@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
+
+// PausedAnnotation with the value "true" stops all writes for an object: to its finalizers, to the objects that it
+// owns, and to its status, except that the status gets the condition Paused. The operator continues when the
+// annotation is removed.
+const PausedAnnotation = AnnotationDomain + "/paused"
+
+// reasonPaused is the reason of the conditions of a paused object.
+const reasonPaused = "Paused"
+
+func isPaused(obj metav1.Object) bool { return obj.GetAnnotations()[PausedAnnotation] == "true" }
+
+// pause adds the condition Paused to the status of a paused object. observedGeneration and the other conditions stay,
+// except that Ready says why a deletion waits, and why an object that was never reconciled has no other status.
+func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
+	klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
+	if UnreadableIn(cached) != nil {
+		return nil // the cached object lacks fields, so it must not be written
+	}
+	obj := cached.DeepCopyObject().(T)
+	p.setPaused(obj)
+	if equality.Semantic.DeepEqual(cached, obj) {
+		return nil
+	}
+	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
+		return throttle(wait)
+	}
+	p.Tracker.Sends(key)
+	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return AwaitDeletion()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status of %s %s, which is paused: %w", p.Kind, key, err)
+	}
+	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
+	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
+	if note := transition(cached, obj, conditions.Paused); note != nil {
+		p.Events.Event(obj, corev1.EventTypeNormal, note.Reason, note.Message)
+	}
+	return nil
+}
+
+// setPaused sets the conditions of a paused object.
+func (p *Pipeline[T]) setPaused(obj T) {
+	message := fmt.Sprintf("The operator changes nothing for this object, because its annotation %s is true. To continue, remove the annotation.", PausedAnnotation)
+	set := func(kind string, status metav1.ConditionStatus, message string) {
+		meta.SetStatusCondition(obj.StatusConditions(), metav1.Condition{
+			Type: kind, Status: status, Reason: reasonPaused, Message: message, ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(p.Clock.Now()),
+		})
+	}
+	set(conditions.Paused, metav1.ConditionTrue, message)
+	ready := conditions.Find(*obj.StatusConditions(), conditions.Ready)
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		set(conditions.Ready, metav1.ConditionFalse, "The deletion waits. "+message)
+	case ready == nil:
+		set(conditions.Ready, metav1.ConditionUnknown, message)
+	}
+}
