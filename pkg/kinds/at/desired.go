@@ -63,6 +63,8 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 				Env:       at.Spec.Env,
 				EnvFrom:   at.Spec.EnvFrom,
 				Resources: at.Spec.Resources,
+				// The status quotes the end of the log of a failed command.
+				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			}},
 		},
 	}

@@ -1,6 +1,7 @@
 package at
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -109,32 +110,58 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
 	if end := endingOf(pod); end != nil {
-		if end.succeeded {
+		switch {
+		case end.succeeded:
 			setComplete(at, end)
 			return controller.Result{}, nil
-		}
-		if !countFailure(at, pod, end) {
+		case end.late:
+			at.Status.ExitCode = end.exitCode
+			setFailed(at, reasonDeadline, deadlineMessage(at)+end.log, end.time)
+			return controller.Result{}, nil
+		case !countFailure(at, pod, end):
 			return controller.Result{}, nil
 		}
 		setRunning(at, now)
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	if why := pods.BlockedStart(pods.StatusOf(pod, containerName)); why != "" {
-		setNotStarting(at, why)
+	problem, again := problemOf(at, r.image, pod, now)
+	if problem != nil {
+		setNotStarting(at, problem)
 	}
 	left, limited := remaining(at, now)
-	if !limited {
-		return controller.Result{}, nil
-	}
-	if left > 0 {
+	switch {
+	case !limited:
+		return controller.Result{RequeueAfter: again}, nil
+	case left > 0 && again > 0:
+		return controller.Result{RequeueAfter: min(left, again)}, nil
+	case left > 0:
 		return controller.Result{RequeueAfter: left}, nil
+	case left > -killGrace && pod.Spec.ActiveDeadlineSeconds != nil && pods.StatusOf(pod, containerName).State.Running != nil:
+		return controller.Result{RequeueAfter: left + killGrace}, nil // the kubelet ends the command
 	}
 	if err := r.deletePod(ctx, at, pod); err != nil {
 		return controller.Result{}, err
 	}
-	setFailed(at, reasonDeadline, deadlineMessage(at), now)
+	message := deadlineMessage(at)
+	if problem != nil {
+		message += " " + startProblem(at, problem)
+	}
+	setFailed(at, reasonDeadline, message, now)
 	return controller.Result{}, nil
+}
+
+// killGrace is how long the kubelet may take to end a command after activeDeadlineSeconds. It first gives the command
+// 30 s to end by itself. After killGrace, the operator deletes the Pod.
+const killGrace = time.Minute
+
+// problemOf returns why the command of a Pod does not start, or nil. again is the time until the result can change
+// without an event, or 0.
+func problemOf(at *v1.At, defaultImage string, pod *corev1.Pod, now time.Time) (found *pods.Problem, again time.Duration) {
+	if found = pods.Blocked(pods.StatusOf(pod, containerName), cmp.Or(at.Spec.Image, defaultImage)); found != nil {
+		return found, 0
+	}
+	return pods.Unschedulable(pod, now)
 }
 
 // retry deletes a failed Pod once the failure is stored and the delay has passed, so that the next Pod

@@ -75,9 +75,12 @@ func seconds(n int64) time.Duration {
 // ending describes how the command of a Pod ended.
 type ending struct {
 	succeeded bool
-	exitCode  *int32
-	message   string
-	time      time.Time
+	// late is true if the kubelet ended the command after the activeDeadlineSeconds of the Pod.
+	late     bool
+	exitCode *int32
+	message  string
+	log      string // a sentence with the last line of the log of a failed command, or ""
+	time     time.Time
 }
 
 // endingOf returns how the command of pod ended, or nil if the command has not ended. A lost Pod does not
@@ -88,11 +91,15 @@ func endingOf(pod *corev1.Pod) *ending {
 	if !end.succeeded && !failed {
 		return nil
 	}
+	end.late = failed && pod.Status.Reason == deadlineExceeded
 	terminated := terminatedState(pod)
+	if line := pods.LastLine(terminated); failed && line != "" {
+		end.log = " The last line of its log: " + line
+	}
 	switch {
 	case terminated != nil:
 		end.exitCode = &terminated.ExitCode
-		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode)
+		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode) + end.log
 	case pod.Status.Reason != "":
 		end.message = fmt.Sprintf("The Pod failed before its command ended: %s: %s", pod.Status.Reason, pod.Status.Message)
 	default:
@@ -100,6 +107,10 @@ func endingOf(pod *corev1.Pod) *ending {
 	}
 	return end
 }
+
+// deadlineExceeded is the reason in the status of a Pod that the kubelet ended after activeDeadlineSeconds
+// (k8s.io/kubernetes, pkg/kubelet/active_deadline.go).
+const deadlineExceeded = "DeadlineExceeded"
 
 // lost reports whether a failed Pod is being deleted, or its node is gone. It does not check whether the
 // container ended before the deletion began: at the end, the kubelet deletes the Pod a second time, and

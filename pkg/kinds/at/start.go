@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
@@ -37,7 +39,11 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 		return controller.Result{}, err
 	}
 	setRunning(at, now)
-	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desiredPod(at, r.image), metav1.CreateOptions{})
+	desired := desiredPod(at, r.image)
+	if left, limited := remaining(at, now); limited {
+		desired.Spec.ActiveDeadlineSeconds = podDeadline(left)
+	}
+	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desired, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return r.taken(ctx, at)
 	}
@@ -52,6 +58,13 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 		return controller.Result{RequeueAfter: left}, nil
 	}
 	return controller.Result{}, nil
+}
+
+// podDeadline returns the time that is left for a command as activeDeadlineSeconds of its Pod. The kubelet then ends
+// the command, and the Pod and its log stay.
+func podDeadline(left time.Duration) *int64 {
+	const most = math.MaxInt32 // the limit of the API server
+	return ptr.To(min(int64((left-1)/time.Second)+1, most))
 }
 
 // startsFrom returns the earliest time at which the Pod of a Running At is created: the scheduled time in

@@ -141,7 +141,7 @@ func TestDesiredPod(t *testing.T) {
 	}
 	plain := corev1.PodSpec{
 		RestartPolicy: "Never", AutomountServiceAccountToken: ptr.To(false),
-		Containers: []corev1.Container{{Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"}}},
+		Containers: []corev1.Container{{Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"}, TerminationMessagePolicy: "FallbackToLogsOnError"}},
 	}
 	for name, test := range map[string]struct {
 		change func(*v1.At)
@@ -157,7 +157,7 @@ func TestDesiredPod(t *testing.T) {
 			want("example", "example", corev1.PodSpec{
 				RestartPolicy: "Never", ServiceAccountName: "runner", ImagePullSecrets: secrets,
 				Containers: []corev1.Container{{
-					Name: "command", Image: "tool:1", Command: []string{"echo", "Hello"}, Args: []string{"-x"}, Env: env, EnvFrom: envFrom, Resources: resources,
+					Name: "command", Image: "tool:1", Command: []string{"echo", "Hello"}, Args: []string{"-x"}, Env: env, EnvFrom: envFrom, Resources: resources, TerminationMessagePolicy: "FallbackToLogsOnError",
 				}},
 			}),
 		},

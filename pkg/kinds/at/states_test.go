@@ -12,6 +12,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // noon is the scheduled time of the At in most tests.
@@ -103,7 +104,9 @@ var running = storing(func(at *v1.At) {
 // notStarting changes an At to the state after the image of its Pod could not be pulled.
 func notStarting(at *v1.At) {
 	running(at)
-	storing(func(at *v1.At) { setNotStarting(at, "ImagePullBackOff") })(at)
+	storing(func(at *v1.At) {
+		setNotStarting(at, &pods.Problem{Reason: "ImagePullBackOff", Message: "the image busybox:1.37 cannot be pulled"})
+	})(at)
 }
 
 // retrying returns a change of an At to the state after the given number of Pods failed with exit code 3.
@@ -200,6 +203,31 @@ func exitedAt(code int32, end time.Time) func(*corev1.Pod) {
 	}
 }
 
+// withLog sets the termination message of an ended container, which has the end of the log.
+func withLog(log string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Message = log }
+}
+
+// endedByDeadline sets the reason of a Pod that the kubelet ended after activeDeadlineSeconds.
+func endedByDeadline(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }
+
+// started sets the status of a Pod whose command runs.
+func started(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+}
+
+func withPodDeadline(seconds int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = &seconds }
+}
+
+// unschedulable sets the status of a Pod for which the scheduler has found no node since noon.
+func unschedulable(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodPending
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room", LastTransitionTime: metav1.NewTime(noon),
+	}}
+}
+
 // terminating marks a Pod as being deleted. The grace period does not matter.
 func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon.Add(time.Minute)} }
 
@@ -284,6 +312,13 @@ func progressingConditions(reason, message string) []string {
 		"Progressing=True " + reason + ": " + message,
 		"Ready=False " + reason + ": " + message,
 	}
+}
+
+// degradedConditions returns the conditions of an At that progresses in spite of a problem.
+func degradedConditions(reason, message string) []string {
+	conditions := progressingConditions(reason, message)
+	conditions[0] = "Degraded=True " + reason + ": " + message
+	return conditions
 }
 
 // stalledConditions returns the conditions of a Stalled At.

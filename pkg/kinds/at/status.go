@@ -9,6 +9,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Reasons of conditions. A failed At has the reasons of a failed Job.
@@ -49,10 +50,13 @@ func setRunning(at *v1.At, now time.Time) {
 	summarize(at, controller.StateProgressing, reason, message)
 }
 
-// setNotStarting sets the conditions for a Pod whose container cannot start.
-func setNotStarting(at *v1.At, why string) {
-	summarize(at, controller.StateProgressing, reasonNotStarting,
-		fmt.Sprintf("The container does not start: %s; see `kubectl describe pod %s`.", why, podName(at)))
+// setNotStarting sets the conditions for a Pod that does not start.
+func setNotStarting(at *v1.At, why *pods.Problem) {
+	summarize(at, controller.StateDegraded, reasonNotStarting, startProblem(at, why)+fmt.Sprintf(" See `kubectl describe pod -n %s %s`.", at.Namespace, podName(at)))
+}
+
+func startProblem(at *v1.At, why *pods.Problem) string {
+	return fmt.Sprintf("Pod %s does not start: %s.", podName(at), why.Message)
 }
 
 func summarize(at *v1.At, state controller.State, reason, message string) {

@@ -14,7 +14,8 @@ import (
 const (
 	exit3Message    = "The command ended with exit code 3."
 	evictedMessage  = "The Pod failed before its command ended: Evicted: The node was low on memory."
-	pullMessage     = "The container does not start: ImagePullBackOff; see `kubectl describe pod example-pod`."
+	pullMessage     = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe pod -n default example-pod`."
+	noRoomMessage   = "Pod example-pod does not start: no node can run the Pod: no room. See `kubectl describe pod -n default example-pod`."
 	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
 	retryingEvent   = "Normal Retrying default/example: " + retryingMessage
 	deletePodError  = "deleting Pod default/example-pod: no response"
@@ -70,7 +71,7 @@ func TestReconcileRunningAt(t *testing.T) {
 		},
 		"an image that cannot be pulled is reported": {
 			at: example(running), pod: pod(waiting("ErrImagePull")), writes: []string{updateStatus},
-			events: []string{"Normal PodNotStarting default/example: " + pullMessage}, conditions: progressingConditions("PodNotStarting", pullMessage),
+			events: []string{"Warning PodNotStarting default/example: " + pullMessage}, conditions: degradedConditions("PodNotStarting", pullMessage),
 		},
 		"an image that still cannot be pulled is not reported again": {
 			at: example(notStarting), pod: pod(waiting("ErrImagePull")),
@@ -81,6 +82,18 @@ func TestReconcileRunningAt(t *testing.T) {
 		"an At is Running once the image is pulled": {
 			at: example(notStarting), pod: pod(), writes: []string{updateStatus},
 			events: []string{runningEvent}, conditions: progressingConditions("Running", runningMessage),
+		},
+		"a Pod that is unschedulable for less than a minute is checked again": {
+			at: example(running), now: 20 * time.Second, pod: pod(unschedulable), result: controller.Result{RequeueAfter: 40 * time.Second},
+		},
+		"a Pod that is unschedulable for a minute is reported": {
+			at: example(running), now: time.Minute, pod: pod(unschedulable), writes: []string{updateStatus},
+			events: []string{"Warning PodNotStarting default/example: " + noRoomMessage}, conditions: degradedConditions("PodNotStarting", noRoomMessage),
+		},
+		"a failed command is reported with the last line of its log": {
+			at: example(running), now: time.Hour, pod: pod(exited(3), withLog("migrating\nERROR: no table orders\n")), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(exit3Message + " The last line of its log: ERROR: no table orders"), status: doneStatus(failedPods(1), exitCode(3)),
+			conditions: failedConditions("BackoffLimitExceeded", exit3Message+" The last line of its log: ERROR: no table orders"),
 		},
 		"a container that is being created is not reported": {
 			at: example(running), pod: pod(waiting("ContainerCreating")),
@@ -105,6 +118,25 @@ func TestActiveDeadline(t *testing.T) {
 		"an exceeded deadline deletes the observed Pod": {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), result: controller.Continue(),
 			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
+		},
+		"a Pod that runs after its deadline is left to the kubelet for a minute": {
+			at: example(running, withActiveDeadline(60)), now: 80 * time.Second, pod: pod(started, withPodDeadline(60)), result: controller.Result{RequeueAfter: 40 * time.Second},
+		},
+		"a Pod that the kubelet does not end within a minute is deleted": {
+			at: example(running, withActiveDeadline(60)), now: 2 * time.Minute, pod: pod(started, withPodDeadline(60)), result: controller.Continue(),
+			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(2 * time.Minute))), conditions: conditions,
+		},
+		"a Pod that the kubelet ended at the deadline is kept with its log": {
+			at: example(running, withActiveDeadline(60), withBackoffLimit(3)), now: 80 * time.Second, pod: pod(exited(137), withLog("still migrating"), endedByDeadline), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " The last line of its log: still migrating"},
+			status:     doneStatus(exitCode(137)),
+			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" The last line of its log: still migrating"),
+		},
+		"an exceeded deadline says why the Pod has not started": {
+			at: example(notStarting, withActiveDeadline(60)), now: time.Minute, pod: pod(waiting("ImagePullBackOff")), result: controller.Continue(), writes: []string{deletePod, updateStatus},
+			events:     []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " Pod example-pod does not start: the image busybox:1.37 cannot be pulled."},
+			status:     doneStatus(),
+			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" Pod example-pod does not start: the image busybox:1.37 cannot be pulled."),
 		},
 		"an exceeded deadline does not delete a Pod that has just succeeded": {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) { f.changePod(exited(0)) },

@@ -29,9 +29,9 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 }
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// times, its controlling owner, some labels and annotations, its phase with reason and message, the states
-// of its containers, and the conditions Ready, PodScheduled and DisruptionTarget. It returns other objects
-// unchanged.
+// times, its controlling owner, some labels and annotations, its activeDeadlineSeconds, its phase with reason and
+// message, the states of its containers, and the conditions Ready, PodScheduled and DisruptionTarget. Of the messages in the
+// status, it keeps the last 1024 bytes. It returns other objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -45,24 +45,54 @@ func Trim(obj any) (any, error) {
 			ResourceVersion:   pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp,
-			Labels:            bounded(pod.Labels, "app.kubernetes.io/", appsv1.ControllerRevisionHashLabelKey),
+			Labels:            bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/", appsv1.ControllerRevisionHashLabelKey),
 			OwnerReferences:   controllerOf(pod),
 		},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message},
+		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
 	}
 	trimmed.Annotations = bounded(pod.Annotations, ownDomains...)
 	for _, condition := range pod.Status.Conditions {
 		switch condition.Type {
 		case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget:
+			condition.Message = end(condition.Message)
 			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
 		}
 	}
+	if owner := trimmed.OwnerReferences; len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod) {
+		return trimmed, nil // an App reads only the containers of Pods with a symptom
+	}
 	for _, status := range pod.Status.ContainerStatuses {
 		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: status.Name, State: status.State, LastTerminationState: status.LastTerminationState,
+			Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
+			RestartCount: status.RestartCount,
 		})
 	}
 	return trimmed, nil
+}
+
+// trimState returns a state of a container without the ID of the container, and with the end of its message.
+func trimState(state corev1.ContainerState) corev1.ContainerState {
+	state = *state.DeepCopy()
+	if state.Waiting != nil {
+		state.Waiting.Message = end(state.Waiting.Message)
+	}
+	if state.Terminated != nil {
+		state.Terminated.Message, state.Terminated.ContainerID = end(state.Terminated.Message), ""
+	}
+	return state
+}
+
+// maxMessage limits a message in the status of a cached Pod, in bytes. Programs in containers write some of
+// these messages.
+const maxMessage = 1 << 10
+
+// end returns the last maxMessage bytes of a message: the cause of a crash is at the end.
+func end(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
 // maxNames limits the number of cached labels, and of cached annotations, of a Pod. maxValue limits their

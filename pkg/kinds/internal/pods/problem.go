@@ -1,0 +1,189 @@
+package pods
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons of problems, in addition to the reasons that the kubelet reports.
+const (
+	ReasonCrashing      = "CrashLoopBackOff"
+	ReasonImagePull     = "ImagePullBackOff"
+	ReasonUnschedulable = corev1.PodReasonUnschedulable
+)
+
+// Problem says why a container does not run.
+type Problem struct {
+	Reason string
+	// Message is a clause such as "the image web:1 was not found in its registry". It is the same while the
+	// cause is the same, although the kubelet alternates between several messages.
+	Message string
+	// Log is the last line that a crashed container wrote, or "". It can differ from crash to crash.
+	Log string
+}
+
+// Blocked returns the problem of a container that cannot start, or nil. image is the image of the container.
+func Blocked(status corev1.ContainerStatus, image string) *Problem {
+	reason := BlockedStart(status)
+	if reason == "" {
+		return nil
+	}
+	said := status.State.Waiting.Message
+	switch reason {
+	case ReasonImagePull:
+		return &Problem{Reason: reason, Message: fmt.Sprintf(pullFailure(said), oneLine(image))}
+	case "InvalidImageName":
+		return &Problem{Reason: reason, Message: fmt.Sprintf("the name of the image %q is invalid", oneLine(image))}
+	case "CreateContainerConfigError":
+		// The kubelet appends the name and UID of the Pod to some of these messages.
+		said, _, _ = strings.Cut(said, ` (pod: "`)
+		if line := oneLine(said); line != "" {
+			return &Problem{Reason: reason, Message: line}
+		}
+	}
+	return &Problem{Reason: reason, Message: "the container cannot be created"} // messages differ in each attempt
+}
+
+// pullFailure returns a format for the name of an image: the cause of a failure to pull the image. said is the message
+// of the kubelet, which has the words of the container runtime and of the registry.
+func pullFailure(said string) string {
+	has := func(words ...string) bool {
+		for _, word := range words {
+			if strings.Contains(strings.ToLower(said), word) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("unauthorized", "denied", "forbidden", "authorization", "authentication required", "no basic auth"):
+		return "the registry does not let the node pull the image %s; check its name, and imagePullSecrets"
+	case has("not found", "manifest unknown", "name unknown"):
+		return "the image %s was not found in its registry"
+	case has("x509", "tls:"):
+		return "the node does not trust the certificate of the registry of the image %s"
+	case has("no such host", "refused", "timeout", "unreachable", "server misbehaving"):
+		return "the node cannot reach the registry of the image %s"
+	default:
+		return "the image %s cannot be pulled"
+	}
+}
+
+// settled is how long a container runs after several crashes before Crashing returns no problem. Until then the
+// container is likely to crash again.
+const settled = 30 * time.Second
+
+// Crashing returns the problem of a container that crashes again and again, or nil. again is the time until the result
+// can change without an event, or 0.
+func Crashing(status corev1.ContainerStatus, now time.Time) (p *Problem, again time.Duration) {
+	waiting := status.State.Waiting != nil && status.State.Waiting.Reason == ReasonCrashing
+	if !waiting && status.RestartCount < 2 {
+		return nil, 0
+	}
+	if running := status.State.Running; running != nil {
+		if again = running.StartedAt.Add(settled).Sub(now); again <= 0 {
+			return nil, 0
+		}
+	}
+	return crashed(status), again
+}
+
+// crashed returns the problem of a container that has ended at least once, or nil.
+func crashed(status corev1.ContainerStatus) *Problem {
+	ended := status.LastTerminationState.Terminated
+	if now := status.State.Terminated; now != nil {
+		ended = now
+	}
+	if ended == nil {
+		return nil
+	}
+	p := &Problem{Reason: ReasonCrashing, Message: Ended(ended), Log: LastLine(ended)}
+	if ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun" {
+		p.Message, p.Log = "the container does not start: "+p.Log, ""
+	}
+	return p
+}
+
+// Ended says in a clause how a container ended.
+func Ended(ended *corev1.ContainerStateTerminated) string {
+	if ended.Reason == "OOMKilled" {
+		return "the container exceeded its memory limit and was killed"
+	}
+	return fmt.Sprintf("the container ended with exit code %d", ended.ExitCode)
+}
+
+// LastLine returns the last line of the termination message of a container, or "". The message has the end of the log
+// if the terminationMessagePolicy is FallbackToLogsOnError. ended may be nil.
+func LastLine(ended *corev1.ContainerStateTerminated) string {
+	if ended == nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRightFunc(ended.Message, unicode.IsSpace), "\n")
+	return oneLine(lines[len(lines)-1])
+}
+
+// maxLine limits a line of foreign text in a message, in bytes.
+const maxLine = 256
+
+// oneLine returns foreign text without control characters and within maxLine.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, " "))
+	text = strings.TrimSpace(text)
+	if len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine-3], "") + "..."
+	}
+	return text
+}
+
+// patience is how long a Pod may be unschedulable before Unschedulable returns a problem: while a volume is
+// provisioned for its first Pod, the Pod is unschedulable for a moment.
+const patience = time.Minute
+
+// Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. again is the time until
+// the result can change without an event, or 0.
+func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, again time.Duration) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+			continue
+		}
+		if again = c.LastTransitionTime.Add(patience).Sub(now); again > 0 {
+			return nil, again
+		}
+		return &Problem{Reason: ReasonUnschedulable, Message: "no node can run the Pod: " + oneLine(c.Message)}, 0
+	}
+	return nil, 0
+}
+
+// HasSymptom reports whether the status of a Pod can mean a problem. A Pod that starts as it should has no symptom.
+func HasSymptom(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.LastTerminationState.Terminated != nil || BlockedStart(*status) != "" {
+			return true
+		}
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return true
+		}
+	}
+	return false
+}
+
+// IsReady reports whether the condition Ready of a Pod is True.
+func IsReady(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
