@@ -206,7 +206,7 @@ func TestSecondServerRefusesVolumeInUse(t *testing.T) {
 	first := s.running
 	s.launch(t) // a second container, as in another Pod with the same claim
 	<-s.running.Ended()
-	if got := s.pod.TerminationMessage(); !strings.Contains(got, "Another server has the volume") {
+	if got := s.pod.TerminationMessage(); !strings.Contains(got, "Another server uses the volume") {
 		t.Errorf("the second server ended with %q; its log:\n%s", got, s.running.Log())
 	}
 	s.wants(t, "select 1", "1")
@@ -307,7 +307,7 @@ func TestStartScriptRefusesForeignData(t *testing.T) {
 	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
 	})
-	ends("PostgreSQL does not start; its log says why.")
+	ends(`PostgreSQL does not start: invalid value for parameter "shared_buffers": "nonsense".`)
 	if !strings.Contains(s.running.Log(), `invalid value for parameter "shared_buffers"`) {
 		t.Errorf("the log does not name the invalid parameter:\n%s", s.running.Log())
 	}
@@ -319,7 +319,7 @@ func TestStartScriptRefusesForeignData(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("precious", "theirs")
-	ends("The volume has something else in ")
+	ends("The volume has something else than the data of PostgreSQL in ")
 	if text, err := os.ReadFile(filepath.Join(data, "precious")); err != nil || string(text) != "theirs" {
 		t.Errorf("the foreign file contains %q, want theirs: %v", text, err)
 	}

@@ -128,7 +128,7 @@ func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *ap
 			},
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(db), Annotations: map[string]string{digestAnnotation: passwordDigest}},
+				ObjectMeta: metav1.ObjectMeta{Labels: labelsOfPod(db), Annotations: map[string]string{digestAnnotation: passwordDigest}},
 				Spec:       desiredPod(db, image),
 			},
 		},

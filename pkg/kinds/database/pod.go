@@ -3,6 +3,7 @@ package database
 import (
 	_ "embed"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,10 @@ const (
 	gracePeriodSeconds = 120
 
 	readinessPeriodSeconds = 5
+	// startupPeriodSeconds is how often the kubelet checks whether PostgreSQL has started. The other probes run once it
+	// has. Recovery after a crash can take long, so the kubelet never restarts a container that is still starting.
+	startupPeriodSeconds = 1
+	startupFailures      = math.MaxInt32
 	// The kubelet must not restart PostgreSQL because a probe is slow on a busy node.
 	livenessPeriodSeconds = 10
 	livenessFailures      = 6
@@ -93,13 +98,9 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	security := pods.RestrictedContainer()
 	security.ReadOnlyRootFilesystem = ptr.To(true)
-	image += ":" + db.Spec.Version
-	if db.Spec.Image != "" {
-		image = db.Spec.Image
-	}
 	return corev1.Container{
 		Name:    containerName,
-		Image:   image,
+		Image:   imageOf(db, image),
 		Command: []string{"sh", "-c", startScript, "postgres"},
 		Args:    serverArgs(db),
 		Env: []corev1.EnvVar{
@@ -116,6 +117,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 		},
 		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
 		Resources:      pods.Rounded(db.Spec.Resources),
+		StartupProbe:   &corev1.Probe{ProbeHandler: shell(isReady), PeriodSeconds: startupPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds, FailureThreshold: startupFailures},
 		ReadinessProbe: &corev1.Probe{ProbeHandler: shell(isReady), PeriodSeconds: readinessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds},
 		LivenessProbe:  &corev1.Probe{ProbeHandler: shell(isCurrent), PeriodSeconds: livenessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds, FailureThreshold: livenessFailures},
 		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: shell(shutDown).Exec}},
@@ -127,6 +129,14 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 		},
 		SecurityContext: security,
 	}
+}
+
+// imageOf returns the image of the container. repository is the image without its tag, for a Database that names none.
+func imageOf(db *v1alpha1.Database, repository string) string {
+	if db.Spec.Image != "" {
+		return db.Spec.Image
+	}
+	return repository + ":" + db.Spec.Version
 }
 
 // ownerAttributes returns the SQL keywords that set or clear each attribute of the owner.

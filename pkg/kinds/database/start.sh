@@ -1,31 +1,32 @@
-# Starts PostgreSQL on the volume, and has it accept what the Secret says before it
-# takes connections. The arguments are those of the server. It reads:
+# Starts PostgreSQL on the volume. First it starts the server without network access, and applies
+# the settings of the Database and the password in the Secret. Its arguments are the arguments of
+# the server. Environment variables:
 #
-#   PGDATA            the directory of the data, below the volume's
-#   PGHOST            the directory of the socket
-#   PGPORT            the port
-#   PGDATABASE        the database that there shall be
-#   OWNER             its owner
-#   ATTRIBUTES        what the owner may and may not do beyond that, in SQL
-#   PASSWORD_FILE     the owner's password
-#   TAKEN_FILE        where the password is noted, in memory, that the server has taken
-#   TERMINATION_LOG   where the operator finds why this ended
+#   PGDATA            directory of the data, below the root of the volume
+#   PGHOST            directory of the socket
+#   PGPORT            port
+#   PGDATABASE        database to create
+#   OWNER             owner of the database
+#   ATTRIBUTES        attributes of the owner, in SQL
+#   PASSWORD_FILE     file with the password of the owner
+#   TAKEN_FILE        file, in memory, for the password that the server has accepted
+#   TERMINATION_LOG   file for the message that the operator shows if this script fails
 set -eu
 umask 077
 trap 'exit 1' INT TERM
 
-# fail ends the start with a reason, which holds nothing secret.
+# fail ends the script with a message. The message must not contain secrets.
 fail() {
   echo "$*" >&2
   printf '%s' "$*" >"$TERMINATION_LOG"
   exit 1
 }
 
-# make_directory makes the data directory aside and moves it, so that a start which is
-# cut off leaves nothing half made.
+# make_directory creates the data directory under another name and then renames it, so that an
+# interrupted start leaves no incomplete directory.
 make_directory() {
-  rmdir "$PGDATA" 2>/dev/null || true # an empty one is no data
-  [ ! -e "$PGDATA" ] || fail "The volume has something else in $PGDATA than the data of PostgreSQL. It is left alone: look at it, or delete the claim."
+  rmdir "$PGDATA" 2>/dev/null || true # an empty directory has no data
+  [ ! -e "$PGDATA" ] || fail "The volume has something else than the data of PostgreSQL in $PGDATA. Look at it, or delete the PersistentVolumeClaim."
   rm -rf "$PGDATA.new"
   initdb --pgdata="$PGDATA.new" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --data-checksums \
     --auth-local=trust --auth-host=scram-sha-256 >/dev/null
@@ -33,9 +34,43 @@ make_directory() {
   sync "$(dirname "$PGDATA")"
 }
 
-# ask has psql ask a database as the superuser, through the socket. What the user has
-# set for the server, or made in its databases, may not get in the way. The name goes
-# by the environment: as an argument it could be taken for more than a name.
+# start_privately starts the server without network access, and copies its log to a file.
+start_privately() {
+  log=$PGHOST/start.log
+  rm -f "$log" "$log.pipe"
+  mkfifo "$log.pipe"
+  tee "$log" <"$log.pipe" >&2 &
+  copying=$!
+  postgres "$@" -c listen_addresses= 2>"$log.pipe" &
+  server=$!
+  trap 'kill -INT "$server" 2>/dev/null && wait "$server"' EXIT
+  until pg_isready --quiet --username=postgres --dbname=postgres; do
+    kill -0 "$server" 2>/dev/null || fail_to_start
+    sleep 0.1
+  done
+}
+
+# fail_to_start quotes the error with which the server ended. The server logs an error for each
+# connection during its start, too, and these errors are no cause.
+fail_to_start() {
+  wait "$copying" || true
+  why=$(sed -n -e 's/.*FATAL: *//p' -e 's/.*PANIC: *//p' "$log" | grep -v '^the database system is ' | tail -n 1 | cut -c 1-500) || true
+  [ -n "$why" ] || fail "PostgreSQL does not start; its log says why."
+  fail "PostgreSQL does not start: $why."
+}
+
+# stop_privately stops the server that start_privately has started.
+stop_privately() {
+  trap - EXIT
+  kill -INT "$server"
+  wait "$server"
+  wait "$copying" || true
+  rm -f "$log" "$log.pipe"
+}
+
+# ask runs psql as the superuser, through the socket. It overrides settings of the server and of the
+# database that could change the result. The name of the database is in an environment variable,
+# because psql could interpret an argument as more than a name.
 ask() {
   asked=$1
   shift
@@ -44,62 +79,53 @@ ask() {
     --set=ON_ERROR_STOP=on --set=owner="$OWNER" --set=attributes="$ATTRIBUTES" --set=database="$PGDATABASE" "$@"
 }
 
-# prepare makes role, database and password what they shall be.
+# prepare brings the role, the database and the password to their desired state.
 prepare() {
-  ask postgres >/dev/null <<'SQL' || fail "PostgreSQL does not make the role or the database; its log says why."
+  ask postgres >/dev/null <<'SQL' || fail "PostgreSQL rejects the role or the database; its log says why."
 SELECT format('CREATE ROLE %I', :'owner') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
 ALTER ROLE :"owner" LOGIN :attributes VALID UNTIL 'infinity';
 COMMENT ON ROLE :"owner" IS 'Windlass keeps this role';
 SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
 ALTER DATABASE :"database" OWNER TO :"owner";
 SQL
-  # Former owners that were made here hand over what they own in the database, and can no longer
-  # log in.
-  ask "$PGDATABASE" >/dev/null <<'SQL' || fail "PostgreSQL does not hand over what a former owner has; its log says why."
+  # Former owners that this script has created transfer their objects in the database to the owner,
+  # and can no longer log in.
+  ask "$PGDATABASE" >/dev/null <<'SQL' || fail "PostgreSQL does not transfer the objects of a former owner; its log says why."
 SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN NOCREATEDB NOCREATEROLE PASSWORD NULL', rolname)
   FROM pg_roles WHERE rolname <> :'owner' AND shobj_description(oid, 'pg_authid') = 'Windlass keeps this role' \gexec
 SQL
-  # One with a control character, of which the operator tells, is not taken. psql sends what
-  # SCRAM makes of the others, so that no log of the server has them. Without a terminal it reads
-  # the password, twice, from its input.
+  # The operator reports a password with a control character, and this script does not set it. psql
+  # sends a SCRAM verifier in place of the password, so that no log of the server has the password.
+  # Without a terminal, psql reads the password twice from its input.
   case $password in
-  *[[:cntrl:]]*) echo "The password in the Secret is not taken: it has a control character." ;;
+  *[[:cntrl:]]*) echo "The password in the Secret has a control character, and is not set." ;;
   *)
     printf '%s\n%s\n' "$password" "$password" | ask postgres --command='\password :"owner"' >/dev/null 2>&1 ||
-      fail "PostgreSQL does not take the password in the Secret."
+      fail "PostgreSQL rejects the password in the Secret."
     ;;
   esac
 }
 
 major=$(postgres --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
-rm -f "$TAKEN_FILE" # without it the liveness probe has nothing to say
+rm -f "$TAKEN_FILE" # without this file, the liveness probe succeeds
 
-# Two servers on one volume would destroy the data, and PostgreSQL cannot see one in
-# another container. The lock lasts as long as any process of this one. Images without
-# flock go without.
+# Two servers on one volume would destroy the data, and PostgreSQL does not detect a server in
+# another container. The lock is held until all processes of this container have ended. An image
+# without flock has no lock.
 exec 9>"$(dirname "$PGDATA")/lock"
-! command -v flock >/dev/null || flock -n 9 || fail "Another server has the volume: look for another Pod that mounts the claim."
+! command -v flock >/dev/null || flock -n 9 || fail "Another server uses the volume. Look for another Pod that mounts the PersistentVolumeClaim."
 
 [ -e "$PGDATA/PG_VERSION" ] || make_directory
 held=$(cat "$PGDATA/PG_VERSION")
-[ "$held" = "$major" ] || fail "The volume has data of PostgreSQL $held, which PostgreSQL $major of this image does not read. Give the Database an image of version $held."
-chmod 0700 "$PGDATA" # the Pod's fsGroup opens it to the group when the volume is mounted
+[ "$held" = "$major" ] || fail "The volume has data of PostgreSQL $held, which PostgreSQL $major of this image cannot read. Give the Database an image of version $held."
+chmod 0700 "$PGDATA" # the kubelet makes it group-writable when it mounts the volume, because of fsGroup
 printf 'local all all trust\nhost all all all scram-sha-256\n' >"$PGDATA/pg_hba.conf"
 
-# The server is started twice: first for prepare, with nobody else being able to connect.
-password=$(cat "$PASSWORD_FILE" && printf .) # so that a line break at its end is seen
+password=$(cat "$PASSWORD_FILE" && printf .) # the dot keeps a line break at the end
 password=${password%.}
-postgres "$@" -c listen_addresses= &
-server=$!
-trap 'kill -INT "$server" 2>/dev/null && wait "$server"' EXIT
-until pg_isready --quiet --username=postgres --dbname=postgres; do
-  kill -0 "$server" 2>/dev/null || fail "PostgreSQL does not start; its log says why."
-  sleep 0.1
-done
+start_privately "$@"
 prepare
-trap - EXIT
-kill -INT "$server"
-wait "$server"
+stop_privately
 
 printf '%s' "$password" >"$TAKEN_FILE"
 exec postgres "$@"

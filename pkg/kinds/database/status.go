@@ -23,8 +23,7 @@ const (
 	reasonOtherClass      = "StorageClassMismatch"
 	reasonVolumeLost      = "VolumeLost"
 	reasonVolumeDeleted   = "VolumeDeleted"
-	reasonUnschedulable   = corev1.PodReasonUnschedulable
-	reasonCrashing        = "CrashLoopBackOff"
+	reasonCrashing        = pods.ReasonCrashing
 	reasonStarting        = "Starting"
 	reasonGrowing         = "StorageGrowing"
 	reasonAvailable       = "Available"
@@ -45,8 +44,10 @@ func setBlocked(db *v1alpha1.Database, err error) {
 
 // setProgress sets the status from the children. It returns the time after which the status can change
 // without an event, or 0.
-func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
-	v := verdictOf(db, s, pod, claim, now)
+//
+// image is the image of the container.
+func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, image string, now time.Time) time.Duration {
+	v := verdictOf(db, s, pod, claim, image, now)
 	db.Status.Phase = v.phase
 	v.summary(claim).SetOn(db)
 	return v.again
@@ -66,53 +67,49 @@ func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary
 		s.State = controller.StateReady
 		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
 			s.Progress = &controller.Note{Reason: reasonGrowing, Message: fmt.Sprintf(
-				"The volume grows from %s to %s; see `kubectl describe pvc %s`.", has, sizeOf(claim), claim.Name)}
+				"The volume grows from %s to %s; see `kubectl describe pvc -n %s %s`.", has, sizeOf(claim), claim.Namespace, claim.Name)}
 		}
 	case v1alpha1.DatabaseFailed:
+		s.State = controller.StateDegraded
+	}
+	if v.reason == pods.ReasonUnschedulable {
 		s.State = controller.StateDegraded
 	}
 	return s
 }
 
-func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
+func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, image string, now time.Time) verdict {
 	starting := verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonStarting, message: fmt.Sprintf(
-		"PostgreSQL is starting. If it does not become ready, see `kubectl describe sts/%s pod/%s-0 pvc/%s`.", db.Name, db.Name, db.Name)}
+		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n %s sts/%s pod/%s-0 pvc/%s`.", db.Namespace, db.Name, db.Name, db.Name)}
 	failed := func(reason, format string, args ...any) verdict {
 		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return failed(reasonVolumeLost, "The volume of PersistentVolumeClaim %s is lost; see `kubectl describe pvc %s`.", claim.Name, claim.Name)
+		return failed(reasonVolumeLost, "The volume of PersistentVolumeClaim %s is lost; see `kubectl describe pvc -n %s %s`.", claim.Name, claim.Namespace, claim.Name)
 	case isUp(s):
 		return verdict{phase: v1alpha1.DatabaseReady, reason: reasonAvailable, message: "PostgreSQL takes connections."}
 	case pod == nil:
 		return starting
 	}
 	status := pods.StatusOf(pod, containerName)
-	if reason := pods.BlockedStart(status); reason != "" {
-		return failed(reason, "The container does not start; see `kubectl describe pod %s`.", pod.Name)
+	if blocked := pods.Blocked(status, image); blocked != nil {
+		return failed(blocked.Reason, "Pod %s does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, blocked.Message, pod.Namespace, pod.Name)
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
 		message := ended.Message // of the start script, without secrets
 		if message == "" {
 			message = fmt.Sprintf("PostgreSQL ended with exit code %d.", ended.ExitCode)
 		}
-		return failed(reasonCrashing, "%s See `kubectl logs %s --previous`.", message, pod.Name)
+		return failed(reasonCrashing, "%s See `kubectl logs -n %s %s --previous`.", message, pod.Namespace, pod.Name)
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Reason != reasonUnschedulable {
-			continue
-		}
-		// While a volume is provisioned for its first Pod, the Pod is unschedulable for a moment.
-		if starting.again = c.LastTransitionTime.Add(schedulingPatience).Sub(now); starting.again <= 0 {
-			return verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonUnschedulable, message: c.Message}
-		}
+	alone, again := pods.Unschedulable(pod, now)
+	if alone != nil {
+		return verdict{phase: v1alpha1.DatabaseDeploying, reason: alone.Reason, message: fmt.Sprintf("Pod %s: %s. See `kubectl describe pod -n %s %s`.", pod.Name, alone.Message, pod.Namespace, pod.Name)}
 	}
+	starting.again = again
 	return starting
 }
-
-// schedulingPatience is how long a Pod may be unschedulable before the status reports it.
-const schedulingPatience = time.Minute
 
 // isUp reports whether the Pod of the newest template is ready.
 func isUp(s *appsv1.StatefulSet) bool {

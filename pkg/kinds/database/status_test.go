@@ -42,7 +42,7 @@ func TestVerdict(t *testing.T) {
 	}
 	starting := verdict{
 		phase: v1alpha1.DatabaseDeploying, reason: "Starting",
-		message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe sts/shop pod/shop-0 pvc/shop`.",
+		message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop pod/shop-0 pvc/shop`.",
 	}
 	startingFor := func(again time.Duration) verdict { v := starting; v.again = again; return v }
 	failed := func(reason, message string) verdict {
@@ -69,22 +69,22 @@ func TestVerdict(t *testing.T) {
 			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
 		},
 		"a Pod that is unschedulable for a minute is reported": {
-			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "no room"},
+			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "Pod shop-0: no node can run the Pod: no room. See `kubectl describe pod -n default shop-0`."},
 		},
 		"a Database whose image cannot be pulled is Failed": {
-			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "The container does not start; see `kubectl describe pod shop-0`."),
+			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See `kubectl describe pod -n default shop-0`."),
 		},
 		"a Database whose container is being created is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
 		"a Database that crashes repeatedly is Failed, with the message of the start script": {
 			pod:  new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
-			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs shop-0 --previous`."),
+			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs -n default shop-0 --previous`."),
 		},
 		"a Database that crashes repeatedly without a message is Failed": {
-			pod: new(crashed(backOff, "")), want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."),
+			pod: new(crashed(backOff, "")), want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 --previous`."),
 		},
 		"a Database that runs between two crashes is Failed": {
 			pod: new(crashed(running, "")), before: "CrashLoopBackOff",
-			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs shop-0 --previous`."),
+			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 --previous`."),
 		},
 		"a Database that runs after its first crash is Deploying": {pod: new(crashed(running, "")), before: "Starting", want: starting},
 	} {
@@ -94,20 +94,20 @@ func TestVerdict(t *testing.T) {
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 2}, Status: c.set}
 			var pod *corev1.Pod
 			if c.pod != nil {
-				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop-0"}, Status: *c.pod}
+				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-0"}, Status: *c.pod}
 			}
-			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, now), cmp.AllowUnexported(verdict{}))
+			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, "postgres:17", now), cmp.AllowUnexported(verdict{}))
 		})
 	}
 }
 
 func TestGrowingVolumeSetsProgressing(t *testing.T) {
-	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim, time.Now())
+	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim, "postgres:17", time.Now())
 	controllertest.Equal(t, "conditions", []string{
-		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc shop`.", "Ready=True Available: PostgreSQL takes connections.",
+		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n default shop`.", "Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(db))
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
 }

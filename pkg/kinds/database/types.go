@@ -24,6 +24,7 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	}
 	r.secrets.Keep = credentials.KeepPassword
 	r.claims.Keep = keepVolume
+	r.statefulSets.Keep = keepTemplate
 	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // an existing volume keeps its class
 	r.claims.Outlives = true
 	return r
