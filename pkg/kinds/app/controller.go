@@ -5,6 +5,8 @@ package app
 import (
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
@@ -16,21 +18,29 @@ const resync = 10 * time.Minute
 
 // New returns the controller of App.
 func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) {
-	kind, err := declare(c)
+	kind, err := declare(c, r, cache.SharedIndexInformer.HasSynced)
 	if err != nil {
 		return nil, err
 	}
 	return kind.Controller(r), nil
 }
 
-// declare returns the Kind that declares App to the engine.
-func declare(c kinds.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
+// declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced.
+func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool) (kind controller.Kind[*v1alpha1.App], err error) {
 	apps := c.Own.Windlass().V1alpha1().Apps().Informer()
 	refs, err := newNamed(c, apps)
 	if err != nil {
 		return kind, err
 	}
-	r := newReconciler(c, refs)
+	dbs, err := newDatabases(c, apps, hasSynced)
+	if err != nil {
+		return kind, err
+	}
+	cached, err := newPodCache(c)
+	if err != nil {
+		return kind, err
+	}
+	reconciler := newReconciler(c, r, refs, dbs, cached)
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
@@ -40,11 +50,12 @@ func declare(c kinds.Cluster) (kind controller.Kind[*v1alpha1.App], err error) {
 			},
 			Resync: resync,
 		},
-		References: []children.Reference[*v1alpha1.App]{refs},
+		References: []children.Reference[*v1alpha1.App]{refs, dbs, cached},
 		Scope:      newScope,
-		Prepare:    r.prepare,
+		Prepare:    reconciler.prepare,
 		Children:   ownedBy(c),
-		Finish:     finish,
+		Finish:     reconciler.finish,
+		Again:      func(p *scope) time.Duration { return p.again },
 	}.Declare(), nil
 }
 

@@ -5,10 +5,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
@@ -32,8 +35,78 @@ func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
 		"a Secret of another operator":                                    {"Database", owned("external-secrets.io/v1", "ExternalSecret", "db"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Kind: c.kind, Name: "db"} }), c.secret)
+			f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Kind: c.kind, Name: "db"} }), c.secret,
+				readyDatabase(), readyExternalDatabase())
 			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
+		})
+	}
+}
+
+func readyDatabase() *v1alpha1.Database {
+	db := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
+	conditions.True(&db.Status.Conditions, conditions.Ready, "Available", "")
+	return db
+}
+
+func readyExternalDatabase() *v1alpha1.ExternalDatabase {
+	db := &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
+	conditions.True(&db.Status.Conditions, conditions.Ready, "Available", "")
+	return db
+}
+
+// databaseSecret returns the connection Secret as the operator creates it for the Database db.
+func databaseSecret() *corev1.Secret {
+	s := managed("db-credentials")
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "Database", Name: "db", UID: "x", Controller: ptr.To(true)}}
+	return s
+}
+
+func TestFirstPodsWaitUntilDatabaseIsReady(t *testing.T) {
+	db := readyDatabase()
+	conditions.False(&db.Status.Conditions, conditions.Ready, "Starting", "PostgreSQL is starting.")
+	f := newFixture(t, example(withDatabase), databaseSecret(), db)
+	controllertest.ErrorContains(t, "The first Pods wait until Database db is Ready (now: Starting).", f.Reconcile().Err)
+	controllertest.Equal(t, "Deployment", nil, f.deployment())
+	controllertest.Equal(t, "phase", v1alpha1.AppPending, f.Object().Status.Phase)
+	kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) {
+		conditions.True(&db.Status.Conditions, conditions.Ready, "Available", "")
+	})
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	if f.deployment() == nil {
+		t.Fatal("the App has no Deployment although its Database is Ready")
+	}
+	kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) {
+		conditions.False(&db.Status.Conditions, conditions.Ready, "Starting", "PostgreSQL is starting.")
+	})
+	f.rollOut()
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "phase while the Database restarts", v1alpha1.AppReady, f.Object().Status.Phase)
+}
+
+func TestAppIsNotReadyWithoutItsDatabase(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(fixture)
+		synced bool
+		reason string
+	}{
+		"the Database is being deleted": {func(f fixture) {
+			kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) { db.DeletionTimestamp = ptr.To(metav1.Now()) })
+		}, true, "DatabaseDeleted"},
+		"the Database is gone":                          {func(f fixture) { f.Remove(readyDatabase()) }, true, "DependencyMissing"},
+		"the cache of Databases has not synced":         {func(f fixture) { f.Remove(readyDatabase()) }, false, "Available"},
+		"the Database is Ready, and its cache complete": {func(fixture) {}, true, "Available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(withDatabase), databaseSecret(), readyDatabase())
+			f.Reconcile()
+			f.rollOut()
+			f.Reconcile()
+			before := f.deployment()
+			c.change(f)
+			*f.unsynced = !c.synced
+			f.Reconcile()
+			controllertest.Equal(t, "reason", c.reason, conditions.Find(f.Object().Status.Conditions, conditions.Ready).Reason)
+			controllertest.Equal(t, "Deployment", before, f.deployment())
 		})
 	}
 }

@@ -63,7 +63,6 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 			},
 		},
 	}
-	addLater(app, &d.Spec.Template)
 	if isAutoscaled(app) {
 		d.Spec.Replicas = nil
 	}
@@ -71,6 +70,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 		d.Annotations = map[string]string{inputsAnnotation: in.String()}
 		d.Spec.Template.Annotations = map[string]string{digestAnnotation: in.digest()}
 	}
+	addOwn(app, &d.Spec.Template)
 	return d
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -63,12 +64,17 @@ func managed(name string) *corev1.Secret {
 // fixture reconciles an App on fake clientsets.
 type fixture struct {
 	*kindtest.Fixture[*v1alpha1.App]
+	// unsynced says that the caches of Databases and ExternalDatabases have not synced.
+	unsynced *bool
 }
 
 func newFixture(t testing.TB, app *v1alpha1.App, others ...runtime.Object) fixture {
 	t.Helper()
-	declared := func(c kinds.Cluster, _ controller.Runtime) (controller.Kind[*v1alpha1.App], error) { return declare(c) }
-	return fixture{kindtest.New(t, declared, app, others...)}
+	unsynced := new(bool)
+	declared := func(c kinds.Cluster, r controller.Runtime) (controller.Kind[*v1alpha1.App], error) {
+		return declare(c, r, func(cache.SharedIndexInformer) bool { return !*unsynced })
+	}
+	return fixture{kindtest.New(t, declared, app, others...), unsynced}
 }
 
 // readyFixture returns a fixture whose App, with the given changes, is Ready. The caches hold all stored

@@ -38,7 +38,6 @@ func (r reference) String() string { return r.kind + "/" + r.name }
 const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
-	kindDatabase  = "Database" // the default of databaseRef.kind
 )
 
 // referencesOf returns the Secrets and ConfigMaps that the Pods use, each once, sorted by kind and name.

@@ -1,11 +1,15 @@
 package app
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
@@ -21,14 +25,22 @@ const maxDigests = 4096
 // reconciler reads the inputs of the Pods of Apps. Package children applies the declared children.
 type reconciler struct {
 	*named
+	databases   *databases
+	pods        *podCache
+	clock       clock.PassiveClock
+	events      controller.EventRecorder
 	deployments children.Cache[*appsv1.Deployment]
 	// digests remembers the results of read. It holds no data of Secrets, only digests, which are also in
 	// an annotation of the Deployment.
 	digests *references.Memo[input]
 }
 
-func newReconciler(c kinds.Cluster, refs *named) *reconciler {
-	return &reconciler{refs, children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()), references.NewMemo[input](maxDigests)}
+func newReconciler(c kinds.Cluster, r controller.Runtime, refs *named, dbs *databases, cached *podCache) *reconciler {
+	return &reconciler{
+		named: refs, databases: dbs, pods: cached, clock: r.Clock, events: r.Events,
+		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()),
+		digests:     references.NewMemo[input](maxDigests),
+	}
 }
 
 // scope holds the state that the steps of one reconcile share.
@@ -39,6 +51,8 @@ type scope struct {
 	waiting    error              // why the Deployment must not change, or nil
 	before     *appsv1.Deployment // the cached Deployment, or nil
 	deployment *appsv1.Deployment // the Deployment after it was applied, or nil
+	reverted   bool               // whether the template of the Deployment was changed back
+	again      time.Duration      // the time until the status can change without an event, or 0
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
@@ -56,12 +70,18 @@ func (p *scope) selected() *appsv1.Deployment {
 }
 
 // finish sets the status, and returns the error of the reconcile.
-func finish(p *scope, err error) error {
+func (r *reconciler) finish(p *scope, err error) error {
+	if p.reverted && p.deployment != nil {
+		r.events.Event(p.app, corev1.EventTypeWarning, reasonReverted, fmt.Sprintf(
+			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator changed it back. To roll back, apply the former manifest of App %s.", p.app.Name, p.app.Name))
+	}
 	if err != nil {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
-	setRollout(p.app, p.before, p.deployment)
+	found, again := troubleOf(p.app, p.deployment, r.pods.of(p.app), r.clock.Now())
+	p.again = again
+	setRollout(p.app, p.before, p.deployment, found)
 	if p.waiting != nil {
 		setBlocked(p.app, false, p.waiting)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -127,7 +125,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 	if len(missing) > 0 {
 		p.waiting = controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for %s, which the spec names, to be created.", strings.Join(missing, ", ")), missingRecheck)
 	} else {
-		p.waiting = checkDatabase(p.app, present)
+		p.waiting = r.databases.check(p.app, present, p.before != nil && p.Owns(p.before))
 	}
 	if p.waiting != nil {
 		if p.before == nil || !p.Owns(p.before) {
@@ -177,28 +175,4 @@ func (r *reconciler) inputOf(ctx context.Context, ref reference, namespace strin
 		in = last
 	}
 	return in, err == nil, err
-}
-
-// checkDatabase returns a Terminal error if the connection Secret belongs to a database other than the
-// database that databaseRef names. A Database and an ExternalDatabase of the same name have Secrets of the
-// same name. A Secret that no object of Windlass controls belongs to a user, and is accepted.
-func checkDatabase(app *v1alpha1.App, present map[reference]controller.Versioned) error {
-	wanted := app.Spec.DatabaseRef
-	if wanted == nil {
-		return nil
-	}
-	secret, ok := present[reference{kind: kindSecret, name: connectionSecret(app)}].(metav1.ObjectMetaAccessor)
-	if !ok {
-		return nil
-	}
-	is := metav1.GetControllerOfNoCopy(secret.GetObjectMeta())
-	if is == nil || schema.FromAPIVersionAndKind(is.APIVersion, is.Kind).Group != v1alpha1.GroupName {
-		return nil
-	}
-	if kind := cmp.Or(wanted.Kind, kindDatabase); is.Kind != kind || is.Name != wanted.Name {
-		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
-			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
-			connectionSecret(app), is.Kind, is.Name, kind, wanted.Name, is.Kind, is.Kind)))
-	}
-	return nil
 }

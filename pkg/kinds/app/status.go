@@ -11,6 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/rollout"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Reasons of conditions, in addition to the reasons in package rollout.
@@ -18,6 +19,11 @@ const (
 	reasonMissing = "DependencyMissing"
 	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
 	reasonOtherDatabase = "DatabaseKindMismatch"
+	// reasonDatabaseNotReady is the reason while the first Pods wait for the database.
+	reasonDatabaseNotReady = "DatabaseNotReady"
+	reasonDatabaseDeleted  = "DatabaseDeleted"
+	// reasonReverted is the reason of the Event about a template that another client has changed.
+	reasonReverted = "TemplateReverted"
 )
 
 // setAddress sets the URL and the selector of the Pods.
@@ -40,16 +46,20 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	controller.Blocked(err).SetOn(app)
 }
 
-// setRollout sets the status from the Deployment d. was is the Deployment before this reconcile, or nil.
+// setRollout sets the status from the Deployment d and from the trouble of its Pods, which may be nil. was is the
+// Deployment before this reconcile, or nil.
 // During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
 // changes, so that a rollout of many Pods does not cost as many writes.
-func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment) {
+func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *trouble) {
 	if stillReady(app, was, d) {
 		return
 	}
 	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
 	summary := rolloutOf(app, d)
-	app.Status.Phase = phaseOf(summary.State)
+	if t != nil {
+		summary = t.describe(app, summary)
+	}
+	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
 	after := conditions.Find(app.Status.Conditions, conditions.Ready)
 	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
@@ -75,14 +85,15 @@ func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
 	return rollout.Summarize(d, available)
 }
 
-// phaseOf returns the phase of an App whose Deployment has this state.
-func phaseOf(state controller.State) v1alpha1.AppPhase {
-	switch state {
-	case controller.StateReady:
+// phaseOf returns the phase of an App with this Summary. An App whose Pods cannot be scheduled is Deploying, because a
+// node may be added.
+func phaseOf(s controller.Summary) v1alpha1.AppPhase {
+	switch {
+	case s.State == controller.StateReady:
 		return v1alpha1.AppReady
-	case controller.StateDegraded, controller.StateStalled:
-		return v1alpha1.AppFailed
-	default:
+	case s.Reason == pods.ReasonUnschedulable, s.State == controller.StateProgressing:
 		return v1alpha1.AppDeploying
+	default:
+		return v1alpha1.AppFailed
 	}
 }

@@ -38,7 +38,7 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOut(c.wanted)}
 			d.Status.ObservedGeneration = 1
 			c.change(d)
-			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutOf(c.app, d).State))
+			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutOf(c.app, d)))
 		})
 	}
 }
@@ -63,7 +63,7 @@ func TestMetadataChangeKeepsAppReady(t *testing.T) {
 			is := was.DeepCopy()
 			is.Generation = 6
 			c.change(app, was, is)
-			setRollout(app, was, is)
+			setRollout(app, was, is, nil)
 			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
 		})
 	}
@@ -77,7 +77,7 @@ func TestReadyReplicasChangeOnlyWithPhaseOrReason(t *testing.T) {
 	}{{1, 1}, {2, 1}, {3, 3}} {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOut(3)}
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
-		setRollout(app, d, d)
+		setRollout(app, d, d, nil)
 		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)
 	}
 }

@@ -1,23 +1,29 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
-// label. The managed-by label is not used, because the operator would then cache the Pods of Apps, which it
-// does not read.
-const appLabel = "windlass.dev/app"
+const (
+	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
+	// label.
+	appLabel = "windlass.dev/app"
+	// templateAnnotation on the Pod template identifies what the App says about its Pods. It changes if and only
+	// if the Pods have to be replaced. Pods of the newest template have the annotation of the Deployment.
+	templateAnnotation = "windlass.dev/template-digest"
+)
 
 // narrowSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods of an
 // App. Unlike the labels of selectorOf, they do not match Pods of Helm charts.
@@ -27,38 +33,104 @@ func narrowSelector(app *v1alpha1.App) map[string]string {
 	return selector
 }
 
-// addLater adds the fields that Pod templates of earlier operator versions lack. See keepTemplate.
-func addLater(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
+// podLabels are the labels of an App that its Pods have too. A Platform sets them.
+var podLabels = []string{"app.kubernetes.io/part-of", "app.kubernetes.io/component"}
+
+// addOwn adds the fields of a Pod template that the operator decides, and not the App. Templates of earlier operator
+// versions lack some of them: see keepTemplate.
+func addOwn(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
+	digest := digestOfTemplate(template)
 	template.Labels = narrowSelector(app)
+	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
+	for _, name := range podLabels {
+		if value := app.Labels[name]; value != "" {
+			template.Labels[name] = value
+		}
+	}
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[templateAnnotation] = digest
 	if app.Spec.ServiceAccountName == "" {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
+	for i := range template.Spec.Containers {
+		template.Spec.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	}
 }
 
-// keepTemplate keeps the Pod template of an earlier operator version until the App changes it, so that an
-// upgrade of the operator replaces no Pod. Once the App changes the template, the new template also has the
-// fields of addLater.
+// removeOwn removes the fields of addOwn from a template.
+func removeOwn(template *corev1.PodTemplateSpec) {
+	template.Labels = nil
+	delete(template.Annotations, templateAnnotation)
+	template.Spec.AutomountServiceAccountToken = nil
+	for i := range template.Spec.Containers {
+		template.Spec.Containers[i].TerminationMessagePolicy = ""
+	}
+}
+
+// digestOfTemplate returns the value of templateAnnotation.
+func digestOfTemplate(template *corev1.PodTemplateSpec) string {
+	template = template.DeepCopy()
+	removeOwn(template)
+	text, _ := json.Marshal(template) // marshaling a template cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:digestLength]
+}
+
+// keepTemplate keeps the fields of addOwn as they are until the App changes its template, so that an upgrade
+// of the operator, or a change of a label, replaces no Pod.
 func keepTemplate(want, live *appsv1.Deployment) {
-	if live.Spec.Template.Labels[appLabel] == want.Spec.Template.Labels[appLabel] {
-		return
-	}
-	earlier := want.Spec.Template.DeepCopy()
-	delete(earlier.Labels, appLabel)
-	earlier.Spec.AutomountServiceAccountToken = nil
-	last, known := lastTemplate(live)
-	if !known || equality.Semantic.DeepEqual(last, earlier) {
-		want.Spec.Template = *earlier
+	last, known := pods.LastTemplate(live)
+	now := &live.Spec.Template
+	switch {
+	case known && pods.Same(last, &want.Spec.Template, removeOwn):
+		want.Spec.Template = *last
+	case !known && (now.Annotations[templateAnnotation] == "" || now.Annotations[templateAnnotation] == want.Spec.Template.Annotations[templateAnnotation]):
+		copyOwn(&want.Spec.Template, now)
 	}
 }
 
-// lastTemplate returns the last desired template, which is in the record of the Deployment. known is
-// false if the record is invalid or shortened.
-func lastTemplate(live *appsv1.Deployment) (template *corev1.PodTemplateSpec, known bool) {
-	var record appsv1.Deployment
-	err := json.Unmarshal([]byte(live.Annotations[children.RecordAnnotation]), &record)
-	// The record of a large object has no values, and therefore no image.
-	containers := record.Spec.Template.Spec.Containers
-	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
+// isReverted reports whether an update to want changes the template of a live Deployment back to the template
+// that the operator applied last: another client has changed it, for example with `kubectl rollout undo`.
+func isReverted(want, live *appsv1.Deployment) bool {
+	last, known := pods.LastTemplate(live)
+	if !known || !pods.Same(last, &want.Spec.Template, removeOwn) {
+		return false
+	}
+	now := &live.Spec.Template
+	for _, name := range []string{templateAnnotation, digestAnnotation} {
+		if last.Annotations[name] != now.Annotations[name] {
+			return true
+		}
+	}
+	return !slices.EqualFunc(last.Spec.Containers, now.Spec.Containers[:min(len(now.Spec.Containers), len(last.Spec.Containers))], func(a, b corev1.Container) bool {
+		return a.Image == b.Image && slices.Equal(a.Command, b.Command) && slices.Equal(a.Args, b.Args)
+	})
+}
+
+// copyOwn copies the fields of addOwn from the template of a live Deployment.
+func copyOwn(want, live *corev1.PodTemplateSpec) {
+	for name := range want.Labels {
+		if value, found := live.Labels[name]; found {
+			want.Labels[name] = value
+		} else {
+			delete(want.Labels, name)
+		}
+	}
+	if digest, found := live.Annotations[templateAnnotation]; found {
+		want.Annotations[templateAnnotation] = digest
+	} else {
+		delete(want.Annotations, templateAnnotation)
+	}
+	want.Spec.AutomountServiceAccountToken = live.Spec.AutomountServiceAccountToken
+	for i := range want.Spec.Containers {
+		policy := corev1.TerminationMessagePolicy("")
+		if i < len(live.Spec.Containers) && live.Spec.Containers[i].TerminationMessagePolicy != corev1.TerminationMessageReadFile {
+			policy = live.Spec.Containers[i].TerminationMessagePolicy
+		}
+		want.Spec.Containers[i].TerminationMessagePolicy = policy
+	}
 }
 
 // podSelector returns the selector for the Pods of an App whose Deployment is d, or nil. now is the current

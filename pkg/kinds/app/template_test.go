@@ -2,22 +2,31 @@ package app
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // byAnEarlierVersion returns the Deployment of an App as an earlier operator version created it.
 func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)
+	removeOwn(&d.Spec.Template)
 	d.Spec.Template.Labels = selectorOf(app)
-	d.Spec.Template.Spec.AutomountServiceAccountToken = nil
+	return recorded(t, d)
+}
+
+// recorded returns a Deployment with its record, as the operator stores it.
+func recorded(t *testing.T, d *appsv1.Deployment) *appsv1.Deployment {
+	t.Helper()
 	record, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
@@ -27,34 +36,87 @@ func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	return d
 }
 
-func TestTemplateOfEarlierVersionStaysUntilAppChanges(t *testing.T) {
+func TestKeepTemplate(t *testing.T) {
+	byThisVersion := func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
+		return recorded(t, desiredDeployment(app, nil))
+	}
 	for name, c := range map[string]struct {
+		live   func(*testing.T, *v1alpha1.App) *appsv1.Deployment
+		drift  func(*appsv1.Deployment)
 		change func(*v1alpha1.App)
-		live   func(*appsv1.Deployment)
 		kept   bool
 	}{
-		"while the App is as it was":       {kept: true},
-		"while the App changes in size":    {change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true},
-		"while somebody changes it":        {live: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
-		"while nobody knows what it was":   {live: func(d *appsv1.Deployment) { d.Annotations = nil }, kept: true},
-		"while its record is broken":       {live: func(d *appsv1.Deployment) { d.Annotations[children.RecordAnnotation] = "{}" }, kept: true},
-		"until the image is another":       {change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
-		"and one that is newer stays that": {live: func(d *appsv1.Deployment) { d.Spec.Template.Labels = narrowSelector(example()) }},
+		"a template of an earlier version is kept":                  {live: byAnEarlierVersion, kept: true},
+		"it is kept if the number of replicas changes":              {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true},
+		"it is kept if another client changes the image":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
+		"it is kept if the record is missing":                       {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }, kept: true},
+		"it is kept if the record is invalid":                       {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations[children.RecordAnnotation] = "{}" }, kept: true},
+		"it is replaced if the App changes the image":               {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
+		"a template of this version stays":                          {live: byThisVersion},
+		"a template of this version stays if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }},
+		"a template of this version gets the labels of the App with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
+			app.Spec.Image, app.Labels = "web:2", map[string]string{"app.kubernetes.io/part-of": "shop"}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := example()
-			live := byAnEarlierVersion(t, app)
-			if c.live != nil {
-				c.live(live)
+			live := c.live(t, app)
+			if c.drift != nil {
+				c.drift(live)
 			}
 			if c.change != nil {
 				c.change(app)
 			}
 			want := desiredDeployment(app, nil)
+			wanted := want.DeepCopy()
 			keepTemplate(want, live)
-			controllertest.Equal(t, "has no label of later", c.kept, want.Spec.Template.Labels[appLabel] == "")
-			controllertest.Equal(t, "has the token", c.kept, want.Spec.Template.Spec.AutomountServiceAccountToken == nil)
-			controllertest.Equal(t, "image", app.Spec.Image, want.Spec.Template.Spec.Containers[0].Image)
+			if c.kept {
+				wanted.Spec.Template.Labels = selectorOf(app)
+				delete(wanted.Spec.Template.Annotations, templateAnnotation)
+				wanted.Spec.Template.Spec.AutomountServiceAccountToken, wanted.Spec.Template.Spec.Containers[0].TerminationMessagePolicy = nil, ""
+			}
+			if !equality.Semantic.DeepEqual(wanted, want) {
+				controllertest.Equal(t, "Deployment", wanted, want)
+			}
+		})
+	}
+}
+
+func TestLabelOfAppReplacesNoPod(t *testing.T) {
+	f := readyFixture(t)
+	before := f.deployment().Spec.Template
+	f.Change(func(app *v1alpha1.App) { app.Labels = map[string]string{"app.kubernetes.io/component": "web"} })
+	f.Reconcile()
+	controllertest.Equal(t, "label of the Deployment", "web", f.deployment().Labels["app.kubernetes.io/component"])
+	controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
+	f.Reconcile()
+	controllertest.Equal(t, "label of the next template", "web", f.deployment().Spec.Template.Labels["app.kubernetes.io/component"])
+}
+
+func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
+	for name, change := range map[string]func(*appsv1.Deployment){
+		"kubectl rollout undo": func(d *appsv1.Deployment) {
+			d.Spec.Template = desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil).Spec.Template
+		},
+		"kubectl set image": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := readyFixture(t)
+			before := f.deployment().Spec.Template
+			f.changeDeployment(change)
+			r := f.Reconcile()
+			controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
+			want := "Warning TemplateReverted default/web: Another client changed the Pod template of Deployment web, for example with `kubectl rollout undo`. The operator changed it back. To roll back, apply the former manifest of App web."
+			if len(r.Events) == 0 || r.Events[0] != want {
+				t.Errorf("the events are %q, wanted %q first", r.Events, want)
+			}
+			f.rollOut()
+			for _, event := range f.Reconcile().Events {
+				if strings.HasPrefix(event, "Warning") {
+					t.Errorf("the next reconcile has the event %q", event)
+				}
+			}
 		})
 	}
 }
@@ -79,7 +141,7 @@ func withoutRollouts(d *appsv1.Deployment) *appsv1.Deployment {
 func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {
 	d := byAnEarlierVersion(t, example())
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
-	if template, known := lastTemplate(d); known {
+	if template, known := pods.LastTemplate(d); known {
 		t.Errorf("it tells %v", template)
 	}
 }

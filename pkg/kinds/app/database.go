@@ -1,0 +1,146 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
+)
+
+// Kinds that databaseRef can name.
+const (
+	kindDatabase         = "Database" // the default
+	kindExternalDatabase = "ExternalDatabase"
+)
+
+// databases finds the Databases and ExternalDatabases that Apps name.
+type databases struct {
+	of   map[string]cache.SharedIndexInformer // by kind
+	apps references.Index
+	// synced reports whether the cache of a kind has synced. Apps do not wait for these caches: otherwise a
+	// cluster without the API of Databases would have no Apps.
+	synced func(kind string) bool
+}
+
+func newDatabases(c kinds.Cluster, apps cache.SharedIndexInformer, hasSynced func(cache.SharedIndexInformer) bool) (*databases, error) {
+	index, err := references.NewIndex(apps, "databases", func(app *v1alpha1.App) []string {
+		if app.Spec.DatabaseRef == nil {
+			return nil
+		}
+		return []string{indexed(databaseOf(app), app.Namespace)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	own := c.Own.Windlass().V1alpha1()
+	of := map[string]cache.SharedIndexInformer{kindDatabase: own.Databases().Informer(), kindExternalDatabase: own.ExternalDatabases().Informer()}
+	return &databases{of, index, func(kind string) bool { return hasSynced(of[kind]) }}, nil
+}
+
+// databaseOf returns the database that databaseRef names.
+func databaseOf(app *v1alpha1.App) reference {
+	return reference{kind: cmp.Or(app.Spec.DatabaseRef.Kind, kindDatabase), name: app.Spec.DatabaseRef.Name}
+}
+
+// Watches implements children.Reference.
+func (d *databases) Watches() (all []controller.Reference) {
+	for kind, informer := range d.of {
+		all = append(all, controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
+			return d.apps.Find(indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+		}})
+	}
+	return all
+}
+
+// Inputs implements children.Reference.
+func (d *databases) Inputs(app *v1alpha1.App, seen *controller.Versions) {
+	if app.Spec.DatabaseRef == nil {
+		return
+	}
+	if db := d.get(app); db != nil {
+		seen.Add(db, nil)
+	} else {
+		seen.Add(nil, nil)
+	}
+}
+
+// get returns the cached database that an App names, or nil.
+func (d *databases) get(app *v1alpha1.App) controller.Object {
+	named := databaseOf(app)
+	informer, ok := d.of[named.kind]
+	if !ok {
+		return nil // the schema does not allow another kind
+	}
+	found, _, err := informer.GetStore().GetByKey(cache.NewObjectName(app.Namespace, named.name).String())
+	if db, ok := found.(controller.Object); ok && err == nil {
+		return db
+	}
+	return nil
+}
+
+// check returns an error if the Pods of an App must wait for its database. present are the Secrets that the App names.
+// deployed says that the App has a Deployment.
+//
+// A Secret that no object of Windlass controls belongs to a user: then the database can be anything. A Secret of another
+// database is a Terminal error: a Database and an ExternalDatabase of the same name have Secrets of the same name. The
+// first Pods wait until the database is Ready, because they could not log in. Later, an App does not wait for a database
+// that is not Ready, for example because it restarts.
+func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Versioned, deployed bool) error {
+	if app.Spec.DatabaseRef == nil {
+		return nil
+	}
+	named := databaseOf(app)
+	owner := ownerOf(present[reference{kind: kindSecret, name: connectionSecret(app)}])
+	switch {
+	case owner == nil:
+		return nil
+	case owner.Kind != named.kind || owner.Name != named.name:
+		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
+			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
+			connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name, owner.Kind, owner.Kind)))
+	}
+	db := d.get(app)
+	switch {
+	case db == nil && d.synced(named.kind):
+		return controller.Warn(controller.WaitFor(reasonMissing, fmt.Sprintf(
+			"%s %s, which databaseRef names, was not found, and its Secret is about to be deleted. Create the %s again, or change databaseRef.", named.kind, named.name, named.kind), missingRecheck))
+	case db != nil && db.GetDeletionTimestamp() != nil:
+		return controller.Warn(controller.WaitFor(reasonDatabaseDeleted, fmt.Sprintf(
+			"%s %s, which databaseRef names, is being deleted. Change databaseRef, or delete the App.", named.kind, named.name), 0))
+	case !deployed && (db == nil || !conditions.IsTrue(*db.StatusConditions(), conditions.Ready)):
+		return controller.WaitFor(reasonDatabaseNotReady, fmt.Sprintf("The first Pods wait until %s %s is Ready%s.", named.kind, named.name, stateOf(db)), 0)
+	}
+	return nil
+}
+
+// stateOf returns the reason why a database is not Ready, in parentheses, or "".
+func stateOf(db controller.Object) string {
+	if db == nil {
+		return ""
+	}
+	if ready := conditions.Find(*db.StatusConditions(), conditions.Ready); ready != nil {
+		return fmt.Sprintf(" (now: %s)", ready.Reason)
+	}
+	return ""
+}
+
+// ownerOf returns the owner reference of an object of Windlass that controls a Secret, or nil.
+func ownerOf(secret controller.Versioned) *metav1.OwnerReference {
+	object, ok := secret.(metav1.ObjectMetaAccessor)
+	if !ok {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(object.GetObjectMeta())
+	if owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group != v1alpha1.GroupName {
+		return nil
+	}
+	return owner
+}

@@ -1,0 +1,209 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// podCache finds the cached Pods of Apps. Pods of templates without the managed-by label are not cached.
+type podCache struct{ informer cache.SharedIndexInformer }
+
+// podIndex is the name of the index of Pods by the key of their App.
+const podIndex = "app"
+
+func newPodCache(c kinds.Cluster) (*podCache, error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return nil, err
+	}
+	informer := watched.Informer()
+	err = informer.AddIndexers(cache.Indexers{podIndex: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			if key, ok := appOf(pod); ok {
+				return []string{key.String()}, nil
+			}
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("adding the index of Pods by App: %w", err)
+	}
+	return &podCache{informer}, nil
+}
+
+// appOf returns the key of the App that a Pod belongs to, by its labels and the name of its ReplicaSet.
+func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
+	name, owner := pod.Labels[appLabel], metav1.GetControllerOfNoCopy(pod)
+	if name == "" || owner == nil || owner.Kind != "ReplicaSet" || !strings.HasPrefix(owner.Name, name+"-") {
+		return key, false
+	}
+	return controller.Key{Namespace: pod.Namespace, Name: name}, true
+}
+
+// of returns the cached Pods of an App, the oldest first.
+func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
+	found, err := c.informer.GetIndexer().ByIndex(podIndex, controller.Key{Namespace: app.Namespace, Name: app.Name}.String())
+	if err != nil {
+		return nil // does not happen, because newPodCache has added the index
+	}
+	all := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			all = append(all, pod)
+		}
+	}
+	slices.SortFunc(all, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Watches implements children.Reference. An App is reconciled for the events of Pods with a symptom. The status of its
+// Deployment says enough about all others.
+func (c *podCache) Watches() []controller.Reference {
+	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) []controller.Key {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || !pods.HasSymptom(pod) {
+			return nil
+		}
+		if key, ok := appOf(pod); ok {
+			return []controller.Key{key}
+		}
+		return nil
+	}}}
+}
+
+// Inputs implements children.Reference.
+func (c *podCache) Inputs(app *v1alpha1.App, seen *controller.Versions) {
+	for _, pod := range c.of(app) {
+		if pods.HasSymptom(pod) {
+			seen.Add(pod, nil)
+		}
+	}
+}
+
+// trouble says why Pods of an App do not run.
+type trouble struct {
+	pods.Problem
+	pod   *corev1.Pod // the oldest Pod that has the problem
+	which string      // "new Pods", or "former Pods" if all Pods of the newest template run
+	count int         // the number of these Pods with a problem
+	among int         // the number of these Pods
+	ready int         // the number of new and former Pods that are ready and have no problem
+}
+
+// troubleOf returns why Pods of an App do not run, or nil. It prefers Pods of the newest template of the Deployment.
+// again is the time until the result can change without an event, or 0.
+func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, again time.Duration) {
+	newest, former, ready := &trouble{which: "new Pods"}, &trouble{which: "former Pods"}, 0
+	for _, pod := range all {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+			continue // its ReplicaSet replaces it
+		}
+		into := former
+		if pod.Annotations[templateAnnotation] == d.Spec.Template.Annotations[templateAnnotation] {
+			into = newest
+		}
+		into.among++
+		problem, wait := problemOf(app, pod, now)
+		if wait > 0 && (again == 0 || wait < again) {
+			again = wait
+		}
+		switch {
+		case problem == nil && pods.IsReady(pod):
+			ready++
+		case problem != nil && into.count == 0:
+			into.Problem, into.pod, into.count = *problem, pod, 1
+		case problem != nil:
+			into.count++
+		}
+	}
+	for _, t := range []*trouble{newest, former} {
+		if t.count > 0 {
+			t.ready = ready
+			return t, again
+		}
+	}
+	return nil, again
+}
+
+// problemOf returns why a Pod of an App does not run, or nil. again is the time until the result can change without an
+// event, or 0.
+func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.Problem, again time.Duration) {
+	for _, status := range pod.Status.ContainerStatuses {
+		image := "of container " + status.Name // which an admission webhook has added
+		if status.Name == containerName {
+			image = app.Spec.Image
+		}
+		if found = pods.Blocked(status, image); found != nil {
+			return found, 0
+		}
+		if found, again = pods.Crashing(status, now); found != nil {
+			return found, again
+		}
+	}
+	return pods.Unschedulable(pod, now)
+}
+
+// note returns the reason and message of the conditions. The last line of a log can differ from crash to crash: if
+// before, the last condition, has the same message with another line, note keeps that line.
+func (t *trouble) note(before *metav1.Condition) controller.Note {
+	namespace, name := t.pod.Namespace, t.pod.Name
+	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
+	if t.Reason == pods.ReasonCrashing {
+		hint = fmt.Sprintf("kubectl logs -n %s %s --previous", namespace, name)
+	}
+	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %d %s have a problem; %s Pods are ready. See `%s`.",
+		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roughly(t.count, t.among), t.among, t.which, roughly(t.ready, -1), hint)
+	if before != nil {
+		if _, line, found := strings.Cut(before.Message, message); found {
+			return controller.Note{Reason: t.Reason, Message: message + line}
+		}
+	}
+	if t.Log != "" {
+		message += " The last line of its log: " + t.Log
+	}
+	return controller.Note{Reason: t.Reason, Message: message}
+}
+
+// roughly returns a number as text. Many Pods of a large App fail one after the other. roughly rounds a number above 3
+// that is not all of them down to a power of two, so that the status is not written for each Pod.
+func roughly(count, of int) string {
+	if count <= 3 || count == of {
+		return fmt.Sprint(count)
+	}
+	power := 4
+	for power*2 <= count {
+		power *= 2
+	}
+	return fmt.Sprintf("at least %d", power)
+}
+
+// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have a trouble.
+func (t *trouble) describe(app *v1alpha1.App, s controller.Summary) controller.Summary {
+	before := conditions.Find(app.Status.Conditions, conditions.Ready)
+	note := t.note(before)
+	switch {
+	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || ptr.Deref(before, metav1.Condition{}).Reason != t.Reason):
+		return s // enough Pods are available
+	case s.State == controller.StateStalled, s.State == controller.StateDegraded:
+		s.Message += " " + note.Message
+		return s
+	}
+	return controller.Summary{State: controller.StateDegraded, Note: note}
+}
