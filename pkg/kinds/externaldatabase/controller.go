@@ -7,10 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
@@ -27,7 +29,7 @@ const (
 // New returns the controller of ExternalDatabase, which connects to servers through connector.
 func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
-	kind, forgetful, err := declare(c, open)
+	kind, forgetful, err := declare(c, r, open)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // declare returns the Kind that declares ExternalDatabase to the engine. It also returns the handler that
 // forgets connection Secrets to which no ExternalDatabase refers any more.
-func declare(c kinds.Cluster, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
+func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
@@ -59,16 +61,32 @@ func declare(c kinds.Cluster, open func(string, postgresql.Settings) server) (ki
 		Client: func(namespace string) controller.Client[*v1alpha1.ExternalDatabase] {
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
-		Reconciler: &reconciler{secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1()},
-		Tracker:    tracker,
-		Finalizer:  finalizerName,
-		Resync:     resync,
-		Owned:      []cache.SharedIndexInformer{children.Informer},
+		Reconciler: &reconciler{
+			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
+			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock,
+		},
+		Tracker:   tracker,
+		Finalizer: finalizerName,
+		Resync:    resync,
+		Owned:     []cache.SharedIndexInformer{children.Informer},
 	}
 	for _, informer := range secrets.Informers() {
 		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: referrers.Of})
 	}
+	kind.References = append(kind.References, controller.Reference{
+		Informer: c.Own.Windlass().V1alpha1().Databases().Informer(), Optional: true,
+		Referrers: func(db metav1.Object) []controller.Key { return usersOf(db, referrers) },
+	})
 	return kind, read.forgetful(referrers), nil
+}
+
+// usersOf returns the keys of the ExternalDatabases on the server of a Database that is Ready: their connection Secret
+// is the Secret of the Database. They do not wait for the next retry.
+func usersOf(db metav1.Object, referrers references.Index) []controller.Key {
+	if object, ok := db.(controller.Object); !ok || !conditions.IsTrue(*object.StatusConditions(), conditions.Ready) {
+		return nil
+	}
+	return referrers.Find(controller.Key{Namespace: db.GetNamespace(), Name: credentials.Name(db.GetName())}.String())
 }
 
 // newReferrers returns the index of ExternalDatabases by their connection Secret.

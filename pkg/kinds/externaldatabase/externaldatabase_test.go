@@ -156,8 +156,8 @@ func TestServerErrorSetsConditions(t *testing.T) {
 	}{
 		postgresql.Other:       {reason: "ServerError", phase: "Pending", message: "using the server in Secret server"},
 		postgresql.Busy:        {postpone: true},
-		postgresql.Silent:      {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries every 30s."},
-		postgresql.Away:        {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries every 30s."},
+		postgresql.Silent:      {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s."},
+		postgresql.Away:        {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s."},
 		postgresql.Forbidden:   {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
 		postgresql.Untrusted:   {reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca"},
 		postgresql.Refused:     {reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server"},
@@ -261,7 +261,7 @@ func text(data map[string][]byte) map[string]string {
 }
 
 func TestBusyServerPostponesReconcile(t *testing.T) {
-	err := explain(t.Context(), example(), postgresql.NewError(postgresql.Busy, "busy"))
+	err := (&reconciler{}).explain(t.Context(), example(), postgresql.NewError(postgresql.Busy, "busy"))
 	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
 }
 

@@ -41,7 +41,7 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	server := r.open(db.Namespace, admin)
 	defer server.Close()
 	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
-		return explain(ctx, db, failed(err))
+		return r.explain(ctx, db, failed(err))
 	}
 	return nil
 }

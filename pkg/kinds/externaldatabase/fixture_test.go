@@ -174,8 +174,8 @@ func newFixture(t testing.TB, postgres *fakeServer, db *v1alpha1.ExternalDatabas
 		postgres.admin = admin
 		return postgres
 	}
-	declared := func(c kinds.Cluster, _ controller.Runtime) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
-		kind, f.forgetful, err = declare(c, open)
+	declared := func(c kinds.Cluster, r controller.Runtime) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
+		kind, f.forgetful, err = declare(c, r, open)
 		return kind, err
 	}
 	f.Fixture = kindtest.New(t, declared, db, others...)

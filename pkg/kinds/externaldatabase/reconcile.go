@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -41,6 +42,9 @@ type reconciler struct {
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
 	live windlassclient.ExternalDatabasesGetter
+	// refusals remembers the servers that have not been available yet, each with its connection Secret.
+	refusals *controller.Refusals[controller.Key]
+	clock    clock.PassiveClock
 }
 
 // scope holds the state that the steps of one reconcile share.
@@ -129,7 +133,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	found, err := server.Exists(ctx, want)
 	switch {
 	case err != nil:
-		return explain(ctx, p.db, err)
+		return r.explain(ctx, p.db, err)
 	case found.ID == "" && want.ID != "":
 		return gone(p.db)
 	case found.ID == "":
@@ -146,7 +150,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {
-		return explain(ctx, p.db, err)
+		return r.explain(ctx, p.db, err)
 	}
 	return nil
 }

@@ -35,8 +35,10 @@ const (
 const (
 	// creationDelay is the time between a status that announces a change of the server and the change.
 	creationDelay = time.Second
-	// awayRetry is how often the operator retries a server that does not respond or is not available.
+	// awayRetry is how often the operator retries a server that does not respond or is not available. It retries a server
+	// that it has never used sooner at first: see untilRetry.
 	awayRetry = 30 * time.Second
+	soonRetry = time.Second
 	// conflictRetry is how often the operator checks again whether a name is taken, or a database is missing.
 	conflictRetry = 30 * time.Second
 	// configurationRetry is how often the operator retries a refused login or statement, because changes on
@@ -48,7 +50,7 @@ const (
 // connection Secret but nothing of its content, because users who can read the object may not be allowed to
 // read Secrets. The details for the administrator of the operator (postgresql.Detail) are in the log, at
 // --v=2.
-func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
+func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
 	}
@@ -60,9 +62,9 @@ func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) erro
 	case postgresql.Busy:
 		return controller.Postpone(postgresql.RetryAfter(err))
 	case postgresql.Silent:
-		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The connection to the server in %s failed: %v. Check host, port and sslmode in the Secret, and whether the operator can reach the server. The operator retries every %s.", secret, err, awayRetry), awayRetry)
+		return controller.Warn(controller.WaitFor(reasonUnreachable, fmt.Sprintf("The connection to the server in %s failed: %v. Check host, port and sslmode in the Secret, and whether the operator can reach the server. The operator retries at least every %s.", secret, err, awayRetry), r.untilRetry(db, err)))
 	case postgresql.Away:
-		return controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server in %s cannot process requests of the operator now: %v. The operator retries every %s.", secret, err, awayRetry), awayRetry)
+		return controller.Warn(controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server in %s cannot process requests of the operator now: %v. The operator retries at least every %s.", secret, err, awayRetry), r.untilRetry(db, err)))
 	case postgresql.Forbidden:
 		return stalled(reasonHostNotAllowed, fmt.Sprintf("ask the administrator of the operator to allow the host, or change %s", secret), configurationRetry)
 	case postgresql.Untrusted:
@@ -83,6 +85,15 @@ func explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) erro
 		return stalled(reasonRejected, fmt.Sprintf("change the spec, %s, or the configuration of the server", secret), configurationRetry)
 	}
 	return controller.WithReason(reasonServerError, fmt.Errorf("using the server in %s: %w", secret, err))
+}
+
+// untilRetry returns the delay before the operator retries a server after err. A server that has never been used may be
+// starting, so it is retried after 1 s, and then after as long as it has been unavailable, up to awayRetry.
+func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.Duration {
+	if db.Status.ExternalID != "" {
+		return awayRetry
+	}
+	return r.refusals.Note(db.UID, "", connectionKey(db), err, soonRetry, awayRetry).Until.Sub(r.clock.Now())
 }
 
 // recreateAnnotation requests a new, empty database in place of a database that was not found. Its value is

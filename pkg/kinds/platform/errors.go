@@ -20,8 +20,8 @@ const (
 )
 
 func namespaceGoes(name string) error {
-	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
-		"Namespace %s is being deleted, and the operator does not create it again. After the deletion, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry)
+	return controller.Warn(controller.WaitFor(reasonTerminating, fmt.Sprintf(
+		"Namespace %s is being deleted, and the operator does not create it again. After the deletion, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry))
 }
 
 // explainNamespace adds advice to the error of creating a namespace.
@@ -39,7 +39,7 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return namespaceGoes(namespace) // the cache has not observed this yet
 	case ofNamespace(err):
-		return controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry)
+		return controller.Warn(controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry))
 	case apierrors.IsForbidden(err):
 		return forbidden(fmt.Errorf("component %s: %w; ask the administrator of namespace %s to grant the operator's service account the permission, or to change the quota or the admission policy that forbids the request", c.name, err, namespace))
 	}

@@ -77,7 +77,7 @@ func (s *Source) serve(ctx context.Context, v view) {
 	}
 	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {
 		s.serving.Store(serving)
-		klog.FromContext(ctx).Info("Serving conversions with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter)
+		klog.FromContext(ctx).Info("Serving conversions with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 }
 
