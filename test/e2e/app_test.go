@@ -9,6 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/world"
 )
@@ -19,7 +24,7 @@ func TestAppServesHTTPAndMountsConfig(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
-		Image:  cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/nginx-unprivileged:1.29"),
+		Image:  appImage(),
 		Probe:  &v1alpha1.AppProbe{Path: "/"},
 		Config: map[string]string{"greeting": "Hello"},
 	})
@@ -51,16 +56,121 @@ func greeting(t *testing.T, namespace string) string {
 	return output
 }
 
-// TestAppWithRootImageIsNotReady needs an image that runs as root.
-func TestAppWithRootImageIsNotReady(t *testing.T) {
+// appImage returns an image that serves HTTP on port 8080 as a user other than root.
+func appImage() string { return cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/nginx-unprivileged:1.29") }
+
+// TestAppSaysWhyPodsDoNotRun also needs an image that runs as root.
+func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec            v1alpha1.AppSpec
+		reason, message string
+	}{
+		"an image that does not exist": {
+			v1alpha1.AppSpec{Image: "localhost/there-is-no-such-image:1"}, "ImagePullBackOff", "localhost/there-is-no-such-image:1",
+		},
+		"an image that runs as root": {
+			v1alpha1.AppSpec{Image: cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), Command: []string{"sleep", "600"}}, "CreateContainerConfigError", "image will run as root",
+		},
+		"a container that crashes": {
+			v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "echo starting; echo there is no database >&2; exit 3"}},
+			"CrashLoopBackOff", "the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready.",
+		},
+		"a command that does not exist": {
+			v1alpha1.AppSpec{Image: appImage(), Command: []string{"/no/such/thing"}}, "CrashLoopBackOff", "no such file",
+		},
+		"a Pod that is too large for every node": {
+			v1alpha1.AppSpec{Image: appImage(), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5000")}}},
+			"Unschedulable", "Insufficient cpu",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := here.NewNamespace(t)
+			here.CreateApp(t, namespace, "web", c.spec)
+			app := here.AppReason(t, namespace, "web", c.reason)
+			ready := meta.FindStatusCondition(app.Status.Conditions, "Ready")
+			t.Logf("phase %s, Ready=%s %s: %s", app.Status.Phase, ready.Status, ready.Reason, ready.Message)
+			if !strings.Contains(ready.Message, c.message) || !meta.IsStatusConditionTrue(app.Status.Conditions, "Degraded") {
+				t.Errorf("the conditions are %v, want Degraded=True and a message with %q", app.Status.Conditions, c.message)
+			}
+			here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) {
+				app.Spec.Image, app.Spec.Command, app.Spec.Resources = appImage(), nil, corev1.ResourceRequirements{}
+			})
+			here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+		})
+	}
+}
+
+// TestCrashLoopCostsFewStatusWrites watches an App whose container crashes again and again with another log each time.
+func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.CreateApp(t, namespace, "root", v1alpha1.AppSpec{Image: cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), Command: []string{"sleep", "600"}})
-	here.AppReason(t, namespace, "root", "RollingOut")
-	if _, err := kubectl(t.Context(), "", "patch", "deployment", "root", "-n", namespace, "-p", `{"spec":{"progressDeadlineSeconds":5}}`); err != nil {
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "sleep 1; date +%s%N >&2; exit 3"}})
+	before := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
+	world.Eventually(t, "three more crashes", func(ctx context.Context) (bool, error) {
+		pods, err := here.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 1 && pods.Items[0].Status.ContainerStatuses[0].RestartCount >= 4, err
+	})
+	after := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
+	if after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the status was written again: before %+v, after %+v", before.Status, after.Status)
+	}
+}
+
+func TestAppReportsQuota(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	if _, err := here.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	here.AppReason(t, namespace, "root", "ProgressDeadlineExceeded")
-	here.UpdateApp(t, namespace, "root", func(app *v1alpha1.App) { app.Spec.Command = []string{"sleep", "601"} })
-	here.AppIn(t, namespace, "root", v1alpha1.AppDeploying)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage()})
+	ready := meta.FindStatusCondition(here.AppReason(t, namespace, "web", "FailedCreate").Status.Conditions, "Ready")
+	t.Logf("Ready=%s %s: %s", ready.Status, ready.Reason, ready.Message)
+	if !strings.Contains(ready.Message, "exceeded quota: small") {
+		t.Errorf("the message does not name the quota: %s", ready.Message)
+	}
+}
+
+func TestRolloutUndoIsChangedBackWithWarning(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Args: []string{}, Env: []corev1.EnvVar{{Name: "RELEASE", Value: "1"}}})
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = "2" })
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	if _, err := kubectl(t.Context(), "", "rollout", "undo", "-n", namespace, "deployment/web"); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "the Event TemplateReverted", func(ctx context.Context) (bool, error) {
+		events, err := kubectl(ctx, "", "get", "events", "-n", namespace, "-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
+		return strings.Contains(events, "Warning TemplateReverted: "), err
+	})
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	release, err := kubectl(t.Context(), "", "get", "deployment", "web", "-n", namespace, "-o", "jsonpath={.spec.template.spec.containers[0].env[0].value}")
+	if err != nil || release != "2" {
+		t.Errorf("the Deployment has release %q, want 2: %v", release, err)
+	}
+}
+
+// TestAppWaitsUntilItsDatabaseIsReady creates an App and its Database together. Its first Pod
+// is created when the Database is Ready.
+func TestAppWaitsUntilItsDatabaseIsReady(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
+	})
+	here.CreateDatabase(t, namespace, "shop", postgresSpec())
+	here.AppReason(t, namespace, "web", "DatabaseNotReady")
+	app := here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	pods, err := here.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "windlass.dev/app=web"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("got %d Pods of App %s, want 1: %v", len(pods.Items), app.Name, err)
+	}
+	db := here.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
+	ready := meta.FindStatusCondition(db.Status.Conditions, "Ready")
+	if created := pods.Items[0].CreationTimestamp; created.Before(&ready.LastTransitionTime) {
+		t.Errorf("the Pod was created at %s, before the Database was Ready at %s", created, ready.LastTransitionTime)
+	}
 }

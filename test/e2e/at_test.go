@@ -88,47 +88,55 @@ func TestAtRunsCommand(t *testing.T) {
 	}
 }
 
-func TestAtEnforcesDeadlines(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*v1.At)
-		ended  string
-	}{
-		"a command that takes too long is ended": {
-			func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) },
-			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
-		},
-		"a command whose starting deadline has passed never runs": {
-			func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](5) },
-			`Complete "", Failed "DeadlineExceeded", exit code none, failed 0`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			namespace := here.NewNamespace(t)
-			here.Create(t, namespace, "long", "sleep 600", c.change)
-			if got := ended(here.InPhase(t, namespace, "long", v1.AtDone)); got != c.ended {
-				t.Errorf("the At ended with %s, want %s", got, c.ended)
-			}
-			world.Eventually(t, "the Pod to be deleted", func(ctx context.Context) (bool, error) {
-				_, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, "long-pod", metav1.GetOptions{})
-				return apierrors.IsNotFound(err), nil
-			})
-		})
+func TestAtEndsCommandAfterDeadlineAndKeepsItsLog(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.Create(t, namespace, "long", "trap 'exit 1' TERM; echo still working; while true; do sleep 1; done", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) })
+	at := here.InPhase(t, namespace, "long", v1.AtDone)
+	t.Logf("%s: %s", ended(at), meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed).Message)
+	if got, want := ended(at), `Complete "", Failed "DeadlineExceeded", exit code 1, failed 0`; got != want {
+		t.Errorf("the At ended with %s, want %s", got, want)
+	}
+	if message := meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed).Message; !strings.HasSuffix(message, "The last line of its log: still working") {
+		t.Errorf("the message has no line of the log: %s", message)
+	}
+	if got := logs(t, namespace, "long"); got != "still working\n" {
+		t.Errorf("after the deadline the log is %q, want the output of the command", got)
 	}
 }
 
+func TestAtWhoseStartingDeadlineHasPassedNeverRuns(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.Create(t, namespace, "late", "sleep 600", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](5) })
+	if got, want := ended(here.InPhase(t, namespace, "late", v1.AtDone)), `Complete "", Failed "DeadlineExceeded", exit code none, failed 0`; got != want {
+		t.Errorf("the At ended with %s, want %s", got, want)
+	}
+	if _, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "late-pod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the At has a Pod: %v", err)
+	}
+}
+
+// TestAtReportsImagePullFailure checks that the reason is there while the At runs, and after its deadline.
 func TestAtReportsImagePullFailure(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.Create(t, namespace, "stuck", "true", func(at *v1.At) { at.Spec.Image = "localhost/there-is-no-such-image:1" })
+	here.Create(t, namespace, "stuck", "true", func(at *v1.At) {
+		at.Spec.Image, at.Spec.ActiveDeadlineSeconds = "localhost/there-is-no-such-image:1", ptr.To[int64](15)
+	})
 	world.Eventually(t, "the condition Progressing to report the image", func(ctx context.Context) (bool, error) {
 		at, err := here.Windlass.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		progressing := meta.FindStatusCondition(at.Status.Conditions, "Progressing")
-		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, "ImagePullBackOff"), nil
+		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, "localhost/there-is-no-such-image:1"), nil
 	})
+	message := meta.FindStatusCondition(here.InPhase(t, namespace, "stuck", v1.AtDone).Status.Conditions, v1.AtFailed).Message
+	t.Log(message)
+	if !strings.HasPrefix(message, "The command did not end within 15 s. Pod stuck-pod does not start: ") {
+		t.Errorf("after the deadline the message is %q", message)
+	}
 }
 
 func TestAtRecreatesPodDeletedDuringCommand(t *testing.T) {

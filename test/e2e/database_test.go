@@ -206,7 +206,7 @@ func TestDatabaseReportsServerThatDoesNotStart(t *testing.T) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
 	})
 	failed := here.DatabaseReason(t, d.namespace, "shop", "CrashLoopBackOff")
-	if ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed || !strings.HasPrefix(ready.Message, "PostgreSQL does not start: ") {
+	if ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed || !strings.HasPrefix(ready.Message, `PostgreSQL does not start: invalid value for parameter "shared_buffers": "nonsense".`) {
 		t.Errorf("the phase is %s, with the message %q", failed.Status.Phase, ready.Message)
 	}
 	if log := d.kubectl(t, "logs", "shop-0"); !strings.Contains(log, `invalid value for parameter "shared_buffers"`) {

@@ -46,7 +46,7 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	case failure.Status == corev1.ConditionTrue:
 		return summary(controller.StateDegraded, failure.Reason, failure.Message)
 	case replaced:
-		return summary(controller.StateProgressing, reasonUnavailable, fmt.Sprintf("Not all Pods are available; see `kubectl get pods -l %s`.", metav1.FormatLabelSelector(d.Spec.Selector)))
+		return summary(controller.StateProgressing, reasonUnavailable, fmt.Sprintf("Not all Pods are available; see `kubectl get pods -n %s -l %s`.", d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
 	default:
 		return rolling
 	}

@@ -15,7 +15,7 @@ import (
 // rolledOut returns a Deployment whose Pods are all rolled out and available.
 func rolledOut(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Generation: 1},
 		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 1, Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas,
@@ -63,6 +63,6 @@ func TestSummarize(t *testing.T) {
 func TestSummarizeNamesSelectorOfUnavailablePods(t *testing.T) {
 	d := rolledOut(2)
 	d.Status.AvailableReplicas = 1
-	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -l app=web`.", rollout.Summarize(d, 2).Message)
+	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -n shop -l app=web`.", rollout.Summarize(d, 2).Message)
 	controllertest.Equal(t, "state if one has to be available", controller.StateReady, rollout.Summarize(d, 1).State)
 }

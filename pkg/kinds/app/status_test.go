@@ -22,14 +22,14 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 		change func(*appsv1.Deployment)
 		phase  v1alpha1.AppPhase
 	}{
-		"without an autoscaler, all Pods have to be available": {example(), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppDeploying},
-		"with one, its minimum does":                           {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady},
-		"with one, fewer than its minimum do not":              {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying},
-		"with one that is allowed fewer Pods than it wants": {example(autoscaled), 6, func(d *appsv1.Deployment) {
+		"an App without an autoscaler needs all Pods":          {example(), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppDeploying},
+		"an App with an autoscaler needs its minimum of Pods":  {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady},
+		"an App with fewer Pods than its minimum is Deploying": {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying},
+		"an App whose autoscaler may not create more Pods is Ready": {example(autoscaled), 6, func(d *appsv1.Deployment) {
 			refusePods(d)
 			d.Status.AvailableReplicas = 4
 		}, v1alpha1.AppReady},
-		"with one whose minimum is not allowed": {example(autoscaled), 6, func(d *appsv1.Deployment) {
+		"an App that may not have its minimum of Pods is Failed": {example(autoscaled), 6, func(d *appsv1.Deployment) {
 			refusePods(d)
 			d.Status.AvailableReplicas = 1
 		}, v1alpha1.AppFailed},
@@ -52,9 +52,9 @@ func TestMetadataChangeKeepsAppReady(t *testing.T) {
 		change func(app *v1alpha1.App, was, is *appsv1.Deployment)
 		phase  v1alpha1.AppPhase
 	}{
-		"nor does it":                           {func(*v1alpha1.App, *appsv1.Deployment, *appsv1.Deployment) {}, v1alpha1.AppReady},
-		"but one of its Pods does":              {func(_ *v1alpha1.App, was, _ *appsv1.Deployment) { was.Spec.MinReadySeconds = 1 }, v1alpha1.AppDeploying},
-		"but a spec that was not seen yet does": {func(app *v1alpha1.App, _, _ *appsv1.Deployment) { app.Generation = 2 }, v1alpha1.AppDeploying},
+		"nothing changes":                                {func(*v1alpha1.App, *appsv1.Deployment, *appsv1.Deployment) {}, v1alpha1.AppReady},
+		"the spec of the Deployment changes":             {func(_ *v1alpha1.App, was, _ *appsv1.Deployment) { was.Spec.MinReadySeconds = 1 }, v1alpha1.AppDeploying},
+		"the App has a generation that was not observed": {func(app *v1alpha1.App, _, _ *appsv1.Deployment) { app.Generation = 2 }, v1alpha1.AppDeploying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := example(func(app *v1alpha1.App) { app.Status.Phase, app.Status.ObservedGeneration = v1alpha1.AppReady, 1 })

@@ -125,11 +125,11 @@ func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 	app := example()
 	token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken
 	if token == nil || *token {
-		t.Error("without an account there is a token")
+		t.Error("a Pod without serviceAccountName mounts a token")
 	}
 	app.Spec.ServiceAccountName = "reader"
 	if token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken; token != nil {
-		t.Errorf("with an account it is decided that there is one: %v", *token)
+		t.Errorf("with serviceAccountName, automountServiceAccountToken is %v, want unset", *token)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {
 	d := byAnEarlierVersion(t, example())
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
 	if template, known := pods.LastTemplate(d); known {
-		t.Errorf("it tells %v", template)
+		t.Errorf("a shortened record has the template %v", template)
 	}
 }
 
@@ -167,15 +167,15 @@ func TestPodSelectorUsesLabelOnlyOnceAllPodsHaveIt(t *testing.T) {
 		d         *appsv1.Deployment
 		now, want map[string]string
 	}{
-		"none is made":                                   {want: broad},
-		"the template is of an earlier version":          {d: byAnEarlierVersion(t, app), now: broad, want: broad},
-		"the template has it, and had it from the first": {d: later(1, appsv1.DeploymentStatus{}), want: narrow},
-		"the template has changed":                       {d: later(2, appsv1.DeploymentStatus{ObservedGeneration: 1}), now: broad, want: broad},
-		"some Pods are of the template":                  {d: later(2, halfWay), now: broad, want: broad},
-		"all Pods are of the template":                   {d: later(2, rolledOutTo), now: broad, want: narrow},
-		"the next rollout is under way":                  {d: later(3, rolledOutTo), now: narrow, want: narrow},
-		"it was orphaned and made again beside its Pods": {d: later(1, appsv1.DeploymentStatus{}), now: broad, want: broad},
-		"somebody has paused it, so that it has no Pods of the template": {
+		"there is no Deployment":                        {want: broad},
+		"the template is of an earlier version":         {d: byAnEarlierVersion(t, app), now: broad, want: broad},
+		"the template has always had the label":         {d: later(1, appsv1.DeploymentStatus{}), want: narrow},
+		"the template has just got the label":           {d: later(2, appsv1.DeploymentStatus{ObservedGeneration: 1}), now: broad, want: broad},
+		"some Pods have the label":                      {d: later(2, halfWay), now: broad, want: broad},
+		"all Pods have the label":                       {d: later(2, rolledOutTo), now: broad, want: narrow},
+		"the next rollout has begun":                    {d: later(3, rolledOutTo), now: narrow, want: narrow},
+		"the Deployment was orphaned and created again": {d: later(1, appsv1.DeploymentStatus{}), now: broad, want: broad},
+		"a user has paused the Deployment before a Pod has the label": {
 			d: withoutRollouts(later(2, appsv1.DeploymentStatus{ObservedGeneration: 2})), now: broad, want: broad,
 		},
 	} {
