@@ -11,7 +11,7 @@ import (
 // random values, and with values that depend on random values.
 var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^secrets/[^.]+\.data\.(password|uri|pgpass|port)$`,
-	`/(password-digest|inputs-digest|inputs(\..*)?)$`,
+	`/(password-digest|inputs-digest|template-digest|inputs(\..*)?)$`,
 	`^externaldatabases/[^.]+\.status\.externalID$`,
 	`^services/[^.]+\.spec\.(clusterIP|clusterIPs\[0\])$`,
 	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token

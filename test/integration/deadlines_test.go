@@ -94,7 +94,7 @@ func TestAtFailsAfterStartingDeadline(t *testing.T) {
 	podGone(t, namespace, "missed-pod")
 }
 
-func TestAtFailsAfterActiveDeadline(t *testing.T) {
+func TestAtFailsAfterActiveDeadlineAndKeepsItsPod(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	limit := int64(2)
@@ -103,7 +103,10 @@ func TestAtFailsAfterActiveDeadline(t *testing.T) {
 	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
 		t.Errorf("the reason of condition Failed is %q, want DeadlineExceeded", got)
 	}
-	podGone(t, namespace, "slow-pod")
+	pod, err := shared.Kube.CoreV1().Pods(namespace).Get(t.Context(), "slow-pod", metav1.GetOptions{})
+	if err != nil || pod.Status.Phase != corev1.PodFailed || pod.DeletionTimestamp != nil {
+		t.Errorf("the Pod is %+v, want a Pod that has failed: %v", pod, err)
+	}
 }
 
 func TestAtRetriesFailedCommandUpToBackoffLimit(t *testing.T) {

@@ -51,7 +51,7 @@ func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 		degraded   bool
 		words      []string
 	}{
-		"nobody listens":         {withKey(withKey(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"no PostgreSQL server responds: connection refused", "The operator retries every 30s"}},
+		"nobody listens":         {withKey(withKey(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"no PostgreSQL server responds: connection refused", "The operator retries at least every 30s"}},
 		"an unknown host name":   {withKey(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{"no PostgreSQL server responds.", "Secret server"}},
 		"a wrong password":       {withKey(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\"", "Secret server"}},
 		"an unknown role":        {withKey(good, "username", "nobody"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\""}},
@@ -153,7 +153,7 @@ func TestSilentServerDelaysNoOtherExternalDatabase(t *testing.T) {
 	ready("alive", alive)
 	for n := range silent {
 		db := shared.ExternalDatabaseReason(t, e.namespace, fmt.Sprintf("silent-%d", n), "ServerUnreachable")
-		if !containsAll(message(db), "Secret dead", "no PostgreSQL server responds: the attempt timed out", "The operator retries every 30s.") {
+		if !containsAll(message(db), "Secret dead", "no PostgreSQL server responds: the attempt timed out", "The operator retries at least every 30s.") {
 			t.Errorf("the message does not announce a retry: %s", message(db))
 		}
 	}

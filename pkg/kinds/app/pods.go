@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -23,25 +22,32 @@ import (
 // podCache finds the cached Pods of Apps. Pods of templates without the managed-by label are not cached.
 type podCache struct{ informer cache.SharedIndexInformer }
 
-// podIndex is the name of the index of Pods by the key of their App.
-const podIndex = "app"
+// Indexes of Pods by the key of their App: all Pods, and the Pods with a symptom.
+const (
+	podIndex     = "app"
+	symptomIndex = "symptom"
+)
 
 func newPodCache(c kinds.Cluster) (*podCache, error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return nil, err
 	}
-	informer := watched.Informer()
-	err = informer.AddIndexers(cache.Indexers{podIndex: func(obj any) ([]string, error) {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			if key, ok := appOf(pod); ok {
-				return []string{key.String()}, nil
+	index := func(includes func(*corev1.Pod) bool) cache.IndexFunc {
+		return func(obj any) ([]string, error) {
+			if pod, ok := obj.(*corev1.Pod); ok && includes(pod) {
+				if key, ok := appOf(pod); ok {
+					return []string{key.String()}, nil
+				}
 			}
+			return nil, nil
 		}
-		return nil, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("adding the index of Pods by App: %w", err)
+	}
+	informer := watched.Informer()
+	if err := informer.AddIndexers(cache.Indexers{
+		podIndex: index(func(*corev1.Pod) bool { return true }), symptomIndex: index(pods.HasSymptom),
+	}); err != nil {
+		return nil, fmt.Errorf("adding the indexes of Pods by App: %w", err)
 	}
 	return &podCache{informer}, nil
 }
@@ -55,11 +61,11 @@ func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
 	return controller.Key{Namespace: pod.Namespace, Name: name}, true
 }
 
-// of returns the cached Pods of an App, the oldest first.
-func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
-	found, err := c.informer.GetIndexer().ByIndex(podIndex, controller.Key{Namespace: app.Namespace, Name: app.Name}.String())
-	if err != nil {
-		return nil // does not happen, because newPodCache has added the index
+// of returns the Pods of an App in an index, the oldest first.
+func (c *podCache) of(app *v1alpha1.App, index string) []*corev1.Pod {
+	found, err := c.informer.GetIndexer().ByIndex(index, controller.Key{Namespace: app.Namespace, Name: app.Name}.String())
+	if err != nil || len(found) == 0 {
+		return nil // no error happens, because newPodCache has added the index
 	}
 	all := make([]*corev1.Pod, 0, len(found))
 	for _, obj := range found {
@@ -90,11 +96,17 @@ func (c *podCache) Watches() []controller.Reference {
 
 // Inputs implements children.Reference.
 func (c *podCache) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	for _, pod := range c.of(app) {
-		if pods.HasSymptom(pod) {
-			seen.Add(pod, nil)
-		}
+	for _, pod := range c.of(app, symptomIndex) {
+		seen.Add(pod, nil)
 	}
+}
+
+// trouble returns why Pods of an App do not run, or nil: see troubleOf. d is its Deployment.
+func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *trouble, again time.Duration) {
+	if len(c.of(app, symptomIndex)) == 0 {
+		return nil, 0
+	}
+	return troubleOf(app, d, c.of(app, podIndex), now)
 }
 
 // trouble says why Pods of an App do not run.
@@ -168,8 +180,8 @@ func (t *trouble) note(before *metav1.Condition) controller.Note {
 	if t.Reason == pods.ReasonCrashing {
 		hint = fmt.Sprintf("kubectl logs -n %s %s --previous", namespace, name)
 	}
-	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %d %s have a problem; %s Pods are ready. See `%s`.",
-		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roughly(t.count, t.among), t.among, t.which, roughly(t.ready, -1), hint)
+	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %s %s have a problem; %s Pods are ready. See `%s`.",
+		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roughly(t.count), roughly(t.among), t.which, roughly(t.ready), hint)
 	if before != nil {
 		if _, line, found := strings.Cut(before.Message, message); found {
 			return controller.Note{Reason: t.Reason, Message: message + line}
@@ -181,10 +193,10 @@ func (t *trouble) note(before *metav1.Condition) controller.Note {
 	return controller.Note{Reason: t.Reason, Message: message}
 }
 
-// roughly returns a number as text. Many Pods of a large App fail one after the other. roughly rounds a number above 3
-// that is not all of them down to a power of two, so that the status is not written for each Pod.
-func roughly(count, of int) string {
-	if count <= 3 || count == of {
+// roughly returns a number as text. Many Pods of a large App are created, and fail, one after the other. roughly rounds
+// a number above 3 down to a power of two, so that the status is not written for each Pod.
+func roughly(count int) string {
+	if count <= 3 {
 		return fmt.Sprint(count)
 	}
 	power := 4
@@ -194,13 +206,15 @@ func roughly(count, of int) string {
 	return fmt.Sprintf("at least %d", power)
 }
 
-// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have a trouble.
+// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have a trouble. If enough
+// Pods are available, the trouble does not matter. But without a probe, a container is available for a moment between
+// two crashes: an App that is not Ready becomes Ready only after its containers have settled.
 func (t *trouble) describe(app *v1alpha1.App, s controller.Summary) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(before)
 	switch {
-	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || ptr.Deref(before, metav1.Condition{}).Reason != t.Reason):
-		return s // enough Pods are available
+	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil || before.Status == metav1.ConditionTrue):
+		return s
 	case s.State == controller.StateStalled, s.State == controller.StateDegraded:
 		s.Message += " " + note.Message
 		return s

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
@@ -140,6 +141,25 @@ func TestAppIsReadyOnceCrashedContainerRuns(t *testing.T) {
 	controllertest.Equal(t, "phase 30 s after the restart", v1alpha1.AppReady, f.Object().Status.Phase)
 }
 
+func TestCrashLoopAfterDeadlineCostsNoStatusWrites(t *testing.T) {
+	f := rollingFixture(t)
+	f.Store(podOf(f.deployment(), "web-1-a", container(waits("CrashLoopBackOff", ""), crashed("no database"), 2)))
+	f.changeDeployment(func(d *appsv1.Deployment) {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "It timed out."}}
+	})
+	f.Reconcile()
+	ready := conditions.Find(f.Object().Status.Conditions, conditions.Ready)
+	if ready.Reason != "ProgressDeadlineExceeded" || !strings.HasPrefix(ready.Message, "It timed out. Pod web-1-a, ") || !strings.HasSuffix(ready.Message, "The last line of its log: no database") {
+		t.Errorf("the condition Ready is %+v", ready)
+	}
+	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = crashed("still no database") })
+	controllertest.Equal(t, "writes for the next crash", nil, f.Reconcile().Writes)
+	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) { p.Status = container(f.runs(), crashed("still no database"), 3) })
+	f.rollOut()
+	f.Reconcile()
+	controllertest.Equal(t, "reason while the container runs for a moment", "CrashLoopBackOff", conditions.Find(f.Object().Status.Conditions, conditions.Ready).Reason)
+}
+
 func TestReadyAppStaysReadyWhileContainerRestarts(t *testing.T) {
 	f := readyFixture(t)
 	f.Store(podOf(f.deployment(), "web-1-a", container(f.runs(), crashed("restarted once a day"), 9)))
@@ -174,13 +194,12 @@ func TestTroubleCountsPodsOfNewestTemplateFirst(t *testing.T) {
 func TestManyFailingPodsCostFewWrites(t *testing.T) {
 	messages := map[string]bool{}
 	for count := 1; count <= 1000; count++ {
-		messages[roughly(count, 1000)] = true
+		messages[roughly(count)] = true
 	}
-	if len(messages) > 13 {
+	if len(messages) > 11 {
 		t.Errorf("1000 numbers became %d texts", len(messages))
 	}
-	controllertest.Equal(t, "all of them", "1000", roughly(1000, 1000))
-	controllertest.Equal(t, "most of them", "at least 512", roughly(999, 1000))
+	controllertest.Equal(t, "1000 Pods", "at least 512", roughly(1000))
 }
 
 func TestPodsOfOthersBelongToNoApp(t *testing.T) {

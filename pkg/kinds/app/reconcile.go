@@ -79,7 +79,7 @@ func (r *reconciler) finish(p *scope, err error) error {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
-	found, again := troubleOf(p.app, p.deployment, r.pods.of(p.app), r.clock.Now())
+	found, again := r.pods.trouble(p.app, p.deployment, r.clock.Now())
 	p.again = again
 	setRollout(p.app, p.before, p.deployment, found)
 	if p.waiting != nil {

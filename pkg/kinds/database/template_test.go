@@ -34,12 +34,14 @@ func TestUpgradeOfOperatorKeepsPodTemplate(t *testing.T) {
 		digest string
 		kept   bool
 	}{
-		"the Database does not change":        {kept: true},
-		"the Database gets a label":           {change: func(db *v1alpha1.Database) { db.Labels = map[string]string{"app.kubernetes.io/part-of": "shop"} }, kept: true},
-		"another client changes the image":    {live: func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
-		"the record is missing":               {live: func(s *appsv1.StatefulSet) { s.Annotations = nil }, kept: true},
-		"the Database gets another parameter": {change: func(db *v1alpha1.Database) { db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"} }},
-		"the password changes":                {digest: "other"},
+		"the Database does not change":     {kept: true},
+		"the Database gets a label":        {change: func(db *v1alpha1.Database) { db.Labels = map[string]string{"app.kubernetes.io/part-of": "shop"} }, kept: true},
+		"another client changes the image": {live: func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
+		"the record is missing":            {live: func(s *appsv1.StatefulSet) { s.Annotations = nil }, kept: true},
+		"the Database gets another parameter": {change: func(db *v1alpha1.Database) {
+			db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
+		}},
+		"the password changes": {digest: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := example()
