@@ -65,7 +65,7 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
 	})
-	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,windlass", "-n", name, "-o", "name"); err != nil || left != "" {
+	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,ats,apps,databases,externaldatabases", "-n", name, "-o", "name"); err != nil || left != "" {
 		t.Errorf("after the deletion of the Platform these objects remain: %s (%v)", left, err)
 	}
 }

@@ -79,14 +79,16 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 }
 
 // keepTemplate keeps the fields of addOwn as they are until the App changes its template, so that an upgrade
-// of the operator, or a change of a label, replaces no Pod.
+// of the operator, or a change of a label, replaces no Pod. Without a valid record, it keeps the fields only if
+// the template lacks templateAnnotation, as a template of an earlier version does: otherwise nobody would
+// correct these fields after another client has changed them and the record.
 func keepTemplate(want, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
 	now := &live.Spec.Template
 	switch {
 	case known && pods.Same(last, &want.Spec.Template, removeOwn):
 		want.Spec.Template = *last
-	case !known && (now.Annotations[templateAnnotation] == "" || now.Annotations[templateAnnotation] == want.Spec.Template.Annotations[templateAnnotation]):
+	case !known && now.Annotations[templateAnnotation] == "":
 		copyOwn(&want.Spec.Template, now)
 	}
 }
@@ -109,7 +111,7 @@ func isReverted(want, live *appsv1.Deployment) bool {
 	})
 }
 
-// copyOwn copies the fields of addOwn from the template of a live Deployment.
+// copyOwn copies the fields of addOwn from the template of a live Deployment that lacks templateAnnotation.
 func copyOwn(want, live *corev1.PodTemplateSpec) {
 	for name := range want.Labels {
 		if value, found := live.Labels[name]; found {
@@ -118,11 +120,7 @@ func copyOwn(want, live *corev1.PodTemplateSpec) {
 			delete(want.Labels, name)
 		}
 	}
-	if digest, found := live.Annotations[templateAnnotation]; found {
-		want.Annotations[templateAnnotation] = digest
-	} else {
-		delete(want.Annotations, templateAnnotation)
-	}
+	delete(want.Annotations, templateAnnotation)
 	want.Spec.AutomountServiceAccountToken = live.Spec.AutomountServiceAccountToken
 	for i := range want.Spec.Containers {
 		policy := corev1.TerminationMessagePolicy("")

@@ -54,6 +54,9 @@ func TestKeepTemplate(t *testing.T) {
 		"it is replaced if the App changes the image":               {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
 		"a template of this version stays":                          {live: byThisVersion},
 		"a template of this version stays if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }},
+		"a template of this version is corrected even if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
+			d.Annotations, d.Spec.Template.Spec.AutomountServiceAccountToken = nil, nil
+		}},
 		"a template of this version gets the labels of the App with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
 			app.Spec.Image, app.Labels = "web:2", map[string]string{"app.kubernetes.io/part-of": "shop"}
 		}},

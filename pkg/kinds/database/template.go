@@ -23,14 +23,17 @@ func labelsOfPod(db *v1alpha1.Database) map[string]string {
 }
 
 // keepTemplate keeps the script, the probes and the labels of the Pod as they are until the Database changes the
-// template, so that neither an upgrade of the operator nor a change of a label restarts PostgreSQL.
+// template, so that neither an upgrade of the operator nor a change of a label restarts PostgreSQL. Without a valid
+// record, it keeps them only if the Pod has no startup probe, as a Pod of an earlier version: otherwise nobody would
+// correct them after another client has changed them and the record.
 func keepTemplate(want, live *appsv1.StatefulSet) {
 	last, known := pods.LastTemplate(live)
+	now := &live.Spec.Template
 	switch {
 	case known && pods.Same(last, &want.Spec.Template, removeOwn):
 		want.Spec.Template = *last
-	case !known && len(live.Spec.Template.Spec.Containers) > 0:
-		copyOwn(&want.Spec.Template, &live.Spec.Template)
+	case !known && len(now.Spec.Containers) > 0 && now.Spec.Containers[0].StartupProbe == nil:
+		copyOwn(&want.Spec.Template, now)
 	}
 }
 

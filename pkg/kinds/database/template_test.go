@@ -69,3 +69,13 @@ func TestUpgradeOfOperatorKeepsPodTemplate(t *testing.T) {
 		})
 	}
 }
+
+func TestPodTemplateIsCorrectedEvenIfRecordIsMissing(t *testing.T) {
+	db := example()
+	want := desiredStatefulSet(db, "postgres", "digest")
+	live := want.DeepCopy()
+	live.Spec.Template.Spec.Containers[0].Command = []string{"theirs"}
+	wanted := want.Spec.Template.DeepCopy()
+	keepTemplate(want, live)
+	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
+}

@@ -158,7 +158,7 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, again time.Durat
 		if again = c.LastTransitionTime.Add(patience).Sub(now); again > 0 {
 			return nil, again
 		}
-		return &Problem{Reason: ReasonUnschedulable, Message: "no node can run the Pod: " + oneLine(c.Message)}, 0
+		return &Problem{Reason: ReasonUnschedulable, Message: "no node can run the Pod: " + strings.TrimRight(oneLine(c.Message), ".")}, 0
 	}
 	return nil, 0
 }
