@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -24,7 +25,10 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	})
 	here.ExternalDatabaseReason(t, d.namespace, "cart", "DependencyMissing")
 	here.CreateDatabase(t, d.namespace, "shop", spec)
-	here.ExternalDatabaseIn(t, d.namespace, "cart", v1alpha1.ExternalDatabaseReady)
+	cart := here.ExternalDatabaseIn(t, d.namespace, "cart", v1alpha1.ExternalDatabaseReady)
+	shop := here.DatabaseIn(t, d.namespace, "shop", v1alpha1.DatabaseReady)
+	t.Logf("the ExternalDatabase was Ready %s after its Database", meta.FindStatusCondition(cart.Status.Conditions, "Ready").LastTransitionTime.Sub(
+		meta.FindStatusCondition(shop.Status.Conditions, "Ready").LastTransitionTime.Time))
 
 	if got, failed := d.query(t, "cart-credentials", "create table items (id int); insert into items values (1), (2); select current_user || ' ' || sum(id) from items"); failed || got != "cart 3" {
 		t.Fatalf("psql as the owner prints %q, want cart 3", got)

@@ -13,6 +13,7 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^secrets/[^.]+\.data\.(password|uri|pgpass|port)$`,
 	`/(password-digest|inputs-digest|template-digest|inputs(\..*)?)$`,
 	`^externaldatabases/[^.]+\.status\.externalID$`,
+	`^apps/[^.]+\.status\.(lastAvailable\.)?templateDigest$`,
 	`^services/[^.]+\.spec\.(clusterIP|clusterIPs\[0\])$`,
 	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token
 }, "|"))

@@ -48,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppStatus"):
 		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AvailableTemplate"):
+		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ConditionedStatus"):
 		return &applyconfigurationwindlassv1alpha1.ConditionedStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("Database"):

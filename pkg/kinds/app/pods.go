@@ -101,6 +101,19 @@ func (c *podCache) Inputs(app *v1alpha1.App, seen *controller.Versions) {
 	}
 }
 
+// maxImageID is the maximum length of status.lastAvailable.imageID.
+const maxImageID = 1024
+
+// imageID returns the image that the oldest Pod of a template runs, as its kubelet reports it, or "".
+func (c *podCache) imageID(app *v1alpha1.App, template string) string {
+	for _, pod := range c.of(app, podIndex) {
+		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template && id != "" && len(id) <= maxImageID {
+			return id
+		}
+	}
+	return ""
+}
+
 // trouble returns why Pods of an App do not run, or nil: see troubleOf. d is its Deployment.
 func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *trouble, again time.Duration) {
 	if len(c.of(app, symptomIndex)) == 0 {

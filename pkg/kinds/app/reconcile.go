@@ -84,6 +84,22 @@ func (r *reconciler) finish(p *scope, err error) error {
 	setRollout(p.app, p.before, p.deployment, found)
 	if p.waiting != nil {
 		setBlocked(p.app, false, p.waiting)
+		return p.waiting
 	}
-	return p.waiting
+	p.app.Status.TemplateDigest = p.deployment.Spec.Template.Annotations[templateAnnotation]
+	if p.app.Status.Phase == v1alpha1.AppReady {
+		r.noteAvailable(p)
+	}
+	return nil
+}
+
+// noteAvailable records the template of a Ready App in the status, so that users know what to roll back to.
+func (r *reconciler) noteAvailable(p *scope) {
+	status := &p.app.Status
+	if status.TemplateDigest == "" || status.LastAvailable != nil && status.LastAvailable.TemplateDigest == status.TemplateDigest {
+		return
+	}
+	status.LastAvailable = &v1alpha1.AvailableTemplate{
+		TemplateDigest: status.TemplateDigest, Image: p.app.Spec.Image, ImageID: r.pods.imageID(p.app, status.TemplateDigest),
+	}
 }

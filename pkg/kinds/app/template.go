@@ -94,21 +94,16 @@ func keepTemplate(want, live *appsv1.Deployment) {
 }
 
 // isReverted reports whether an update to want changes the template of a live Deployment back to the template
-// that the operator applied last: another client has changed it, for example with `kubectl rollout undo`.
-func isReverted(want, live *appsv1.Deployment) bool {
-	last, known := pods.LastTemplate(live)
-	if !known || !pods.Same(last, &want.Spec.Template, removeOwn) {
+// that the operator applied last, which has the digest applied: another client has changed the template. `kubectl
+// rollout undo` also changes the annotations, and with them the record.
+func isReverted(applied string, want, live *appsv1.Deployment) bool {
+	wanted, now := &want.Spec.Template, &live.Spec.Template
+	if applied == "" || wanted.Annotations[templateAnnotation] != applied || len(now.Spec.Containers) == 0 {
 		return false
 	}
-	now := &live.Spec.Template
-	for _, name := range []string{templateAnnotation, digestAnnotation} {
-		if last.Annotations[name] != now.Annotations[name] {
-			return true
-		}
-	}
-	return !slices.EqualFunc(last.Spec.Containers, now.Spec.Containers[:min(len(now.Spec.Containers), len(last.Spec.Containers))], func(a, b corev1.Container) bool {
-		return a.Image == b.Image && slices.Equal(a.Command, b.Command) && slices.Equal(a.Args, b.Args)
-	})
+	before, after := now.Spec.Containers[0], wanted.Spec.Containers[0]
+	return now.Annotations[templateAnnotation] != applied || before.Image != after.Image ||
+		!slices.Equal(before.Command, after.Command) || !slices.Equal(before.Args, after.Args)
 }
 
 // copyOwn copies the fields of addOwn from the template of a live Deployment that lacks templateAnnotation.

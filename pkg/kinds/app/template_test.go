@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
@@ -85,6 +86,27 @@ func TestKeepTemplate(t *testing.T) {
 	}
 }
 
+func TestStatusNamesLastAvailableTemplate(t *testing.T) {
+	f := readyFixture(t)
+	first := f.Object().Status
+	controllertest.Equal(t, "last available template", &v1alpha1.AvailableTemplate{TemplateDigest: first.TemplateDigest, Image: "web:1"}, first.LastAvailable)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
+	f.Reconcile()
+	during := f.Object().Status
+	controllertest.Equal(t, "last available template during a rollout", first.LastAvailable, during.LastAvailable)
+	if during.TemplateDigest == first.TemplateDigest {
+		t.Error("the digest of the template did not change with the image")
+	}
+	running := container(corev1.ContainerState{}, corev1.ContainerState{}, 0)
+	running.ContainerStatuses[0].ImageID = "registry.example.com/web@sha256:0123"
+	f.Store(podOf(f.deployment(), "web-1-a", running))
+	f.rollOut()
+	f.Reconcile()
+	controllertest.Equal(t, "last available template after a rollout", &v1alpha1.AvailableTemplate{
+		TemplateDigest: during.TemplateDigest, Image: "web:2", ImageID: "registry.example.com/web@sha256:0123",
+	}, f.Object().Status.LastAvailable)
+}
+
 func TestLabelOfAppReplacesNoPod(t *testing.T) {
 	f := readyFixture(t)
 	before := f.deployment().Spec.Template
@@ -100,7 +122,8 @@ func TestLabelOfAppReplacesNoPod(t *testing.T) {
 func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.Deployment){
 		"kubectl rollout undo": func(d *appsv1.Deployment) {
-			d.Spec.Template = desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil).Spec.Template
+			former := desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil)
+			d.Spec.Template, d.Annotations = former.Spec.Template, recorded(t, former.DeepCopy()).Annotations
 		},
 		"kubectl set image": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" },
 	} {

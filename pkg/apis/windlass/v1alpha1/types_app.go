@@ -232,6 +232,40 @@ type AppStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
+
+	// templateDigest identifies the Pod template that the operator applied last, as the annotation
+	// windlass.dev/template-digest of the Pods does. It is empty for a template of an earlier operator version.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TemplateDigest string `json:"templateDigest,omitempty"`
+
+	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
+	//
+	// +optional
+	LastAvailable *AvailableTemplate `json:"lastAvailable,omitempty"`
+}
+
+// AvailableTemplate identifies a Pod template of an App whose Pods were all rolled out and available.
+type AvailableTemplate struct {
+	// templateDigest identifies the Pod template.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	TemplateDigest string `json:"templateDigest"`
+
+	// image is the image in the spec of the App.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image"`
+
+	// imageID is the image that a Pod ran, with its digest, as the container runtime reports it. It is empty if
+	// the operator did not know it when the Pods became available.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ImageID string `json:"imageID,omitempty"`
 }
 
 // App is a service: Pods that run an image, an address at which clients reach them, and the objects that

@@ -59,13 +59,16 @@ func Trim(obj any) (any, error) {
 			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
 		}
 	}
-	if owner := trimmed.OwnerReferences; len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod) {
-		return trimmed, nil // an App reads only the containers of Pods with a symptom
-	}
+	owner := trimmed.OwnerReferences
+	healthy := len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod)
 	for _, status := range pod.Status.ContainerStatuses {
+		if healthy { // an App reads the states of containers only if the Pod has a symptom
+			trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{Name: status.Name, ImageID: status.ImageID})
+			continue
+		}
 		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
-			RestartCount: status.RestartCount,
+			RestartCount: status.RestartCount, ImageID: status.ImageID,
 		})
 	}
 	return trimmed, nil

@@ -125,20 +125,20 @@ func TestTrimKeepsEndOfLongMessages(t *testing.T) {
 	}
 }
 
-func TestTrimKeepsNoContainersOfHealthyAppPods(t *testing.T) {
+func TestTrimKeepsNoContainerStatesOfHealthyAppPods(t *testing.T) {
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-1", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: &yes}}},
-		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: runningSince(now)}}},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "app", ImageID: "web@sha256:0123", State: runningSince(now)}}},
 	}
-	trim := func() int {
+	trim := func() corev1.ContainerStatus {
 		trimmed, err := pods.Trim(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(trimmed.(*corev1.Pod).Status.ContainerStatuses)
+		return trimmed.(*corev1.Pod).Status.ContainerStatuses[0]
 	}
-	controllertest.Equal(t, "containers of a healthy Pod", 0, trim())
+	controllertest.Equal(t, "container of a healthy Pod", corev1.ContainerStatus{Name: "app", ImageID: "web@sha256:0123"}, trim())
 	pod.Status.ContainerStatuses[0].LastTerminationState = ended(1, "Error", "")
-	controllertest.Equal(t, "containers of a Pod that crashed", 1, trim())
+	controllertest.Equal(t, "container of a Pod that crashed", pod.Status.ContainerStatuses[0], trim())
 }

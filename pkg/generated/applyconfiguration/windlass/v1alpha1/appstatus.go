@@ -28,6 +28,11 @@ type AppStatusApplyConfiguration struct {
 	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
 	// which only clients in the cluster reach.
 	URL *string `json:"url,omitempty"`
+	// templateDigest identifies the Pod template that the operator applied last, as the annotation
+	// windlass.dev/template-digest of the Pods does. It is empty for a template of an earlier operator version.
+	TemplateDigest *string `json:"templateDigest,omitempty"`
+	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
+	LastAvailable *AvailableTemplateApplyConfiguration `json:"lastAvailable,omitempty"`
 }
 
 // AppStatusApplyConfiguration constructs a declarative configuration of the AppStatus type for use with
@@ -94,5 +99,21 @@ func (b *AppStatusApplyConfiguration) WithSelector(value string) *AppStatusApply
 // If called multiple times, the URL field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithURL(value string) *AppStatusApplyConfiguration {
 	b.URL = &value
+	return b
+}
+
+// WithTemplateDigest sets the TemplateDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TemplateDigest field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithTemplateDigest(value string) *AppStatusApplyConfiguration {
+	b.TemplateDigest = &value
+	return b
+}
+
+// WithLastAvailable sets the LastAvailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastAvailable field is set to the value of the last call.
+func (b *AppStatusApplyConfiguration) WithLastAvailable(value *AvailableTemplateApplyConfiguration) *AppStatusApplyConfiguration {
+	b.LastAvailable = value
 	return b
 }
