@@ -257,7 +257,7 @@ type AvailableTemplate struct {
 	// image is the image in the spec of the App.
 	//
 	// +required
-	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image"`
 
 	// imageID is the image that a Pod ran, with its digest, as the container runtime reports it. It is empty if
