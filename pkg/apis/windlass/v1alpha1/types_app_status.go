@@ -1,0 +1,74 @@
+package v1alpha1
+
+// AppStatus is the observed state of an App. The condition Ready is True if the newest Pods are rolled out
+// and available.
+type AppStatus struct {
+	ConditionedStatus `json:",inline"`
+
+	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
+	// update the Deployment and retries), Deploying (Pods are being created or replaced, or some are not
+	// available), Ready (the newest Pods are rolled out and available) or Failed (a user has to act).
+	//
+	// +optional
+	Phase AppPhase `json:"phase,omitempty"`
+
+	// replicas is the number of Pods. During a rollout, it is updated only when the status or the reason
+	// of the condition Ready changes.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is the number of ready Pods. It is updated together with replicas.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// selector is the label selector of the Pods, for the scale subresource.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Selector string `json:"selector,omitempty"`
+
+	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
+	// which only clients in the cluster reach.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url,omitempty"`
+
+	// templateDigest identifies the Pod template that the operator applied last, as the annotation
+	// windlass.dev/template-digest of the Pods does. It is empty for a template of an earlier operator version.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TemplateDigest string `json:"templateDigest,omitempty"`
+
+	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
+	//
+	// +optional
+	LastAvailable *AvailableTemplate `json:"lastAvailable,omitempty"`
+}
+
+// AvailableTemplate identifies a Pod template of an App whose Pods were all rolled out and available.
+type AvailableTemplate struct {
+	// templateDigest identifies the Pod template.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	TemplateDigest string `json:"templateDigest"`
+
+	// image is the image in the spec of the App.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image"`
+
+	// imageID is the image that a Pod ran, with its digest, as the container runtime reports it. It is empty if
+	// the operator did not know it when the Pods became available.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ImageID string `json:"imageID,omitempty"`
+}
