@@ -5,6 +5,7 @@ package hostile
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,13 +37,13 @@ var stored = []struct {
 	{"useless", "apps", schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "a"}}}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
 		"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{"fileKeyRef": schema.Node{"volumeName": "a", "path": "b", "key": "c"}}}}}, `{"port":81}`},
 	{"name.of-no-service", "apps", schema.Node{}, `{"port":81}`},
-	{"times", "ats", schema.Node{"schedule": []any{nil, "2026"}, "command": []any{strings.Repeat("a", 200_000)}}, `{"suspend":true}`},
+	{"times", "ats", schema.Node{"schedule": "2026-02-10t20:30:00z", "command": []any{strings.Repeat("a", 200_000)}}, `{"suspend":true}`},
 	{"quantities", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}, "owner": "pg_a", "parameters": schema.Node{"port": "1"}}, `{"image":"a"}`},
 	{"negative", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "-1"}}, `{"image":"a"}`},
 	{"itself", "externaldatabases", schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": "itself-credentials"}, "extensions": []any{strings.Repeat("e", 99)}}, `{"deletionPolicy":"Delete"}`},
 	{"platform", "platforms", schema.Node{"namespace": "elsewhere", "components": []any{
 		schema.Node{"name": "a", "app": schema.Node{"image": "a", "autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"memory": "1e5.5"}}}},
-		schema.Node{"name": "b", "at": schema.Node{"command": []any{"a"}, "schedule": []any{}}},
+		schema.Node{"name": "b", "at": schema.Node{"command": []any{"a"}, "schedule": "1900-01-01T00:00:00Z"}},
 		schema.Node{"name": "c", "database": schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}}},
 		schema.Node{"name": "d", "externalDatabase": schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": ""}}}}}, ""},
 }
@@ -52,7 +53,7 @@ func loosened(t *testing.T) string {
 	t.Helper()
 	var loosen func(of schema.Node)
 	loosen = func(of schema.Node) {
-		if of["type"] == "string" && of["allOf"] != nil {
+		if slices.ContainsFunc(schema.Patterns(of), func(pattern string) bool { return strings.HasPrefix(pattern, "^(19[7-9][0-9]|") }) {
 			of["format"] = "date-time" // as the schedule had in that version
 		}
 		for _, limit := range []string{"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf", "x-kubernetes-validations"} {
@@ -181,6 +182,31 @@ func TestStoredObjectsBeyondLimitsCanBeChangedAndDeleted(t *testing.T) {
 				t.Errorf("the object still exists: %v", err)
 			}
 		})
+	}
+}
+
+func TestStoredListInPlaceOfScheduleCanBeRepairedAndDeleted(t *testing.T) {
+	t.Parallel()
+	p := placeWithoutLimits(t)
+	for _, name := range []string{"repaired", "deleted"} {
+		world.Eventually(t, "ats/"+name+" to be stored", func(ctx context.Context) (bool, error) {
+			_, err := p.of("ats").Create(ctx, object(t, "ats", name, schema.Node{"schedule": []any{nil, "2026"}}), metav1.CreateOptions{})
+			return err == nil, ignoreInvalid(err)
+		})
+	}
+	p.upgrade(t)
+	label := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
+	world.Eventually(t, "the API server to refuse a change that keeps the list", func(ctx context.Context) (bool, error) {
+		_, err := p.of("ats").Patch(ctx, "repaired", types.MergePatchType, label, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "schedule must be a time in RFC 3339"), ignoreInvalid(err)
+	})
+	for _, change := range [][]byte{[]byte(`{"spec":{"schedule":"2030-01-01T00:00:00Z"}}`), label} {
+		if _, err := p.of("ats").Patch(t.Context(), "repaired", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+			t.Errorf("patching with %s: %v", change, err)
+		}
+	}
+	if err := p.of("ats").Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 

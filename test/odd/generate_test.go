@@ -176,6 +176,8 @@ func TestTextsMatchTheirSchema(t *testing.T) {
 		{"between two lengths", apiextensionsv1.JSONSchemaProps{MinLength: &three, MaxLength: &ten}},
 		{"a pattern and a length", apiextensionsv1.JSONSchemaProps{Pattern: `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, MaxLength: &ten}},
 		{"a class that is everything but", apiextensionsv1.JSONSchemaProps{Pattern: `^[^\x00-\x1f\x7f]*$`, MaxLength: &ten}},
+		{"rules", apiextensionsv1.JSONSchemaProps{MaxLength: &ten, XValidations: apiextensionsv1.ValidationRules{
+			{Rule: `self.matches('^[a-z]{2}[.]?[0-9]*$') && self.matches('^[^q]+$') && !self.matches('x')`}}}},
 		{"alternatives", apiextensionsv1.JSONSchemaProps{Pattern: `^(\*\.)?(a|b{2,3})+(\.[a-z]+)*$`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-var patterns sync.Map // maps a pattern to its *regexp.Regexp
+var expressions sync.Map // maps a pattern to its *regexp.Regexp
 
 // compiled returns the compiled pattern of a schema, and caches it. For a pattern that Go cannot compile, it returns
 // a pattern that matches all strings; the API server would refuse such a schema.
 func compiled(pattern string) *regexp.Regexp {
-	if known, ok := patterns.Load(pattern); ok {
+	if known, ok := expressions.Load(pattern); ok {
 		return known.(*regexp.Regexp)
 	}
 	expression, err := regexp.Compile(pattern)
 	if err != nil {
 		expression = regexp.MustCompile("")
 	}
-	patterns.Store(pattern, expression)
+	expressions.Store(pattern, expression)
 	return expression
 }
 

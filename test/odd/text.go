@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"windlass.dev/windlass/test/schema"
 )
 
 // oddTexts are strings that break other programs: shells, templates, file names, YAML, SQL, HTTP,
@@ -64,7 +66,7 @@ func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 	case 1:
 		return one(m.Rand, oddTexts) + one(m.Rand, oddTexts)
 	case 2:
-		if s.Pattern != "" {
+		if len(patterns(s)) > 0 {
 			return m.matching(s)
 		}
 		return cut(one(m.Rand, oddTexts), int(valueOr(s.MinLength, 1)))
@@ -75,13 +77,13 @@ func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 	}
 }
 
-// matching returns a string that matches the pattern of a schema. After 20 failed attempts it returns the
-// last string, which the schema may refuse.
+// matching returns a string that matches the patterns of a schema. It generates the string from the first pattern.
+// After 20 failed attempts it returns the last string, which the schema may refuse.
 func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 	allowed := permits(s)
-	pattern := s.Pattern
-	if pattern == "" {
-		pattern = "^[a-z]+$"
+	pattern := "^[a-z]+$"
+	if required := patterns(s); len(required) > 0 {
+		pattern = required[0]
 	}
 	text := ""
 	for try := range 20 {
@@ -95,11 +97,24 @@ func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 
 // permits returns a function that reports whether a schema allows a string.
 func permits(s *apiextensionsv1.JSONSchemaProps) func(string) bool {
-	pattern := compiled(s.Pattern)
+	required := patterns(s)
 	return func(text string) bool {
 		length := int64(utf8.RuneCountInString(text))
-		return length >= valueOr(s.MinLength, 0) && length <= valueOr(s.MaxLength, 1<<30) && pattern.MatchString(text)
+		return length >= valueOr(s.MinLength, 0) && length <= valueOr(s.MaxLength, 1<<30) &&
+			!slices.ContainsFunc(required, func(pattern string) bool { return !compiled(pattern).MatchString(text) })
 	}
+}
+
+// patterns returns the patterns that a string must match: the pattern of the schema, and the patterns of its validation
+// rules.
+func patterns(s *apiextensionsv1.JSONSchemaProps) (all []string) {
+	if s.Pattern != "" {
+		all = append(all, s.Pattern)
+	}
+	for _, rule := range s.XValidations {
+		all = append(all, schema.RulePatterns(rule.Rule)...)
+	}
+	return all
 }
 
 // isName reports whether a field often holds the name of another object.

@@ -80,11 +80,11 @@ func required(schema Node) Node {
 	return object
 }
 
-// text returns a string that matches the pattern of a schema, or "" if no candidate matches.
+// text returns a string that matches all patterns of a schema, or "" if no candidate matches.
 func text(schema Node) string {
-	pattern, _ := schema["pattern"].(string)
+	patterns := Patterns(schema)
 	for _, candidate := range []string{"a", "/", "2026-02-10T20:30:00Z"} {
-		if regexp.MustCompile(pattern).MatchString(candidate) {
+		if !slices.ContainsFunc(patterns, func(pattern string) bool { return !regexp.MustCompile(pattern).MatchString(candidate) }) {
 			return candidate
 		}
 	}

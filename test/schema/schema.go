@@ -5,6 +5,7 @@ package schema
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -109,3 +110,31 @@ func Children(schema Node) map[string]Node {
 // IsQuantity reports whether a schema describes a resource.Quantity, the only type that is
 // either an integer or a string.
 func IsQuantity(schema Node) bool { return schema["x-kubernetes-int-or-string"] == true }
+
+// Patterns returns all regular expressions that a string of this schema must match: its pattern, and the expressions
+// of its validation rules.
+func Patterns(schema Node) (all []string) {
+	if pattern, ok := schema["pattern"].(string); ok {
+		all = append(all, pattern)
+	}
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, rule := range rules {
+		all = append(all, RulePatterns(rule.(Node)["rule"].(string))...)
+	}
+	return all
+}
+
+// matches captures the regular expression in a call self.matches('...') that is not negated.
+var matches = regexp.MustCompile(`(?:^|[^!.\w])self\.matches\('((?:[^'\\]|\\.)*)'\)`)
+
+// RulePatterns returns the regular expressions that a validation rule requires of a string. A rule requires them in
+// calls self.matches('...') that && joins; a rule with || requires none.
+func RulePatterns(rule string) (patterns []string) {
+	if strings.Contains(rule, "||") {
+		return nil
+	}
+	for _, found := range matches.FindAllStringSubmatch(rule, -1) {
+		patterns = append(patterns, strings.ReplaceAll(found[1], `\\`, `\`))
+	}
+	return patterns
+}

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,14 +101,17 @@ func TestGoParsesEveryQuantityThatPatternAccepts(t *testing.T) {
 
 func TestGoParsesEveryTimeThatPatternAccepts(t *testing.T) {
 	t.Parallel()
+	schedules := 0
 	each(t, func(f schema.Field) {
-		pattern, _ := f.Schema["pattern"].(string)
-		if rules, ok := f.Schema["allOf"].([]any); ok {
-			pattern = rules[0].(schema.Node)["pattern"].(string)
+		patterns := schema.Patterns(f.Schema)
+		valid := func(text string) bool {
+			return !slices.ContainsFunc(patterns, func(pattern string) bool { return !regexp.MustCompile(pattern).MatchString(text) })
 		}
-		instant := regexp.MustCompile(pattern)
-		if pattern == "" || !instant.MatchString("2024-02-29T20:30:00Z") || instant.MatchString("a") || instant.MatchString("/") {
+		if len(patterns) == 0 || !valid("2024-02-29T20:30:00Z") || valid("a") || valid("/") {
 			return
+		}
+		if f.Path[len(f.Path)-1] == "schedule" {
+			schedules++
 		}
 		accepted := 0
 		for _, year := range []string{"0000", "1900", "2000", "2023", "2024", "9999"} {
@@ -115,7 +119,7 @@ func TestGoParsesEveryTimeThatPatternAccepts(t *testing.T) {
 				for _, clock := range []string{"T00:00:00Z", "t00:00:00Z", "T23:59:59.123456789+23:59", "T24:00:00Z", "T23:59:60Z", "T00:00:00+24:00", "T00:00:00z", "T00:00:00", "T00:00:00,5Z", " 00:00:00Z"} {
 					text := year + "-" + day + clock
 					_, err := time.Parse(time.RFC3339, text)
-					if matches := instant.MatchString(text); matches && err != nil {
+					if matches := valid(text); matches && err != nil {
 						t.Errorf("%s accepts %s: %v", f, text, err)
 					} else if matches {
 						accepted++
@@ -127,4 +131,24 @@ func TestGoParsesEveryTimeThatPatternAccepts(t *testing.T) {
 			t.Errorf("%s accepts only %d of the times, want at least 20", f, accepted)
 		}
 	})
+	if schedules != 3 { // At in two versions, and the component of a Platform
+		t.Errorf("%d schedules only accept times, want 3", schedules)
+	}
+}
+
+func TestEveryRuleOfAWholeObjectNamesAField(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, v := range schema.Versions(t) {
+		rules, _ := v.Root["x-kubernetes-validations"].([]any)
+		for _, rule := range rules {
+			found++
+			if rule.(schema.Node)["fieldPath"] == nil {
+				t.Errorf("%s.%s has a rule without fieldPath: %v", v.Kind, v.Name, rule.(schema.Node)["rule"])
+			}
+		}
+	}
+	if found < 11 {
+		t.Errorf("found only %d rules of whole objects, want at least 11", found)
+	}
 }

@@ -22,9 +22,8 @@ type AtSpec struct {
 	// afterwards.
 	//
 	// +required
-	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:Pattern=`^(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(19[7-9][0-9]|[2-8][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$') && self.matches('^([0-9]{4}-((0[13578]|1[02])-|(0[469]|11)-(0[1-9]|[12][0-9]|30)T|02-(0[1-9]|1[0-9]|2[0-8])T)|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29T)')",message="schedule must be a time in RFC 3339, such as 2026-02-10T20:30:00Z, in the years 1970 to 8999"
 	Schedule string `json:"schedule"`
 
 	// command is a command line, which /bin/sh runs.
@@ -107,8 +106,8 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,message="the name may have at most 249 characters, because the Pod is called <name>-pod"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status must not be removed"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,fieldPath=".metadata",message="the name may have at most 249 characters, because the Pod is called <name>-pod"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",fieldPath=".status",message="status must not be removed"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
