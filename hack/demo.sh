@@ -79,7 +79,7 @@ wait "${watch}" 2>/dev/null || true
 say "6. An App that waits for its Database"
 bin/kubectl apply -f artifacts/examples/app-database.yaml
 bin/kubectl wait app/storefront --for='jsonpath={.status.phase}=Pending' --timeout 60s >/dev/null
-bin/kubectl get apps.windlass.dev -o wide --watch &
+bin/kubectl get apps.windlass.dev --watch &
 watch=$!
 bin/kubectl wait app/storefront --for='jsonpath={.status.conditions[?(@.type=="Ready")].reason}=DependencyMissing' --timeout 60s >/dev/null
 bin/kubectl apply -f artifacts/examples/database.yaml

@@ -205,7 +205,7 @@ type SecretBinding struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Storage",type=string,JSONPath=`.status.storage`
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".metadata",message="the name must be valid for a Service and a StatefulSet: at most 52 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
 // +kubebuilder:validation:XValidation:rule="string(self.spec.storage.size) == string(oldSelf.spec.storage.size) || [self.spec.storage.size, oldSelf.spec.storage.size].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",fieldPath=".spec.storage.size",message="storage.size cannot shrink, because a volume never shrinks; create another Database with less storage, and copy the data with pg_dump and psql"

@@ -118,7 +118,7 @@ type ExternalDatabaseStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Database",type=string,JSONPath=`.spec.databaseName`
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.binding.name`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 241",optionalOldSelf=true,fieldPath=".metadata",message="the name may have at most 241 characters, because the Secret is called <name>-credentials"
 // +kubebuilder:validation:XValidation:rule="self.spec.connectionSecretRef.name != self.metadata.name + '-credentials' || (oldSelf.hasValue() && oldSelf.value().spec.connectionSecretRef.name == self.spec.connectionSecretRef.name)",optionalOldSelf=true,fieldPath=".spec.connectionSecretRef.name",message="connectionSecretRef must not name <name>-credentials, because this is the Secret that the operator creates for the owner"

@@ -232,7 +232,7 @@ type PlatformComponentStatus struct {
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.readyComponents`
 // +kubebuilder:printcolumn:name="Managed",type=integer,JSONPath=`.status.managedComponents`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.namespace`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 61 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".metadata",message="the name must be a valid beginning of the name of a Service: at most 61 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.components) || self.spec.components.all(c, self.metadata.name.size() + c.name.size() < (has(c.database) ? 52 : 63))",fieldPath=".spec.components",message="the name <platform>-<component> may have at most 63 characters, or at most 52 for a database"
