@@ -26,6 +26,8 @@ type Controller struct {
 	synced []cache.DoneChecker
 	// watches are the watches that Run starts. A standby does not call Run, so its queue stays empty.
 	watches []watch
+	// failures are the failed watches of the kind's own objects. Nil if they are not observed.
+	failures *failures
 
 	mu         sync.Mutex
 	unreadable sets.Set[Key]

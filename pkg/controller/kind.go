@@ -97,6 +97,9 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
 	c.Watch(k.Informer, Self(queue, k.Tracker))
+	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
+		c.failures = observed // otherwise the informer has started, as in some tests
+	}
 	for _, owned := range k.Owned {
 		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	}

@@ -47,6 +47,11 @@ var (
 		Help:           "Number of objects that are not reconciled because they cannot be read or exceed a limit, by controller. The log names them, and their status says why.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
+	kindWatched = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "windlass_kind_watched",
+		Help:           "1 if the caches of a controller have synced, and no list or watch of its kind has failed within the last two minutes; otherwise 0. The log names the error.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name:           "windlass_events_dropped_total",
 		Help:           "Events that were dropped because too many were waiting, too many were about one object, or the API server rejected them.",
@@ -55,7 +60,7 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, eventsDropped)
+	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, kindWatched, eventsDropped)
 }
 
 // results lists the values of the label "result".

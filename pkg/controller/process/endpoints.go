@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -15,6 +16,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // Limits of the HTTP server. Anybody who reaches the port may send requests. Responses need no requests to
@@ -29,12 +32,26 @@ const (
 )
 
 // endpoints returns the handler of /healthz, /readyz and /metrics, and of /debug/pprof if withPprof is
-// true.
-func endpoints(healthy func(*http.Request) error, ready func() error, withPprof bool) http.Handler {
+// true. With ?verbose, /readyz also says of each controller whether its kind is watched.
+func endpoints(healthy func(*http.Request) error, ready func() error, controllers []*controller.Controller, withPprof bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(healthy))
-	mux.HandleFunc("GET /readyz", answer(func(*http.Request) error { return ready() }))
-	mux.Handle("GET /metrics", legacyregistry.Handler())
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		states := ""
+		if r.URL.Query().Has("verbose") {
+			states = kindStates(controllers)
+		}
+		if err := ready(); err != nil {
+			http.Error(w, states+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, states+"ok")
+	})
+	metrics := legacyregistry.Handler()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		kindStates(controllers) // sets the metric of each controller
+		metrics.ServeHTTP(w, r)
+	})
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -42,6 +59,20 @@ func endpoints(healthy func(*http.Request) error, ready func() error, withPprof 
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// kindStates returns a line for each controller, which says whether its kind is watched. The lines name no error,
+// because every Pod of the cluster can read them; the log names it.
+func kindStates(controllers []*controller.Controller) string {
+	var lines strings.Builder
+	for _, c := range controllers {
+		if c.Watched() {
+			fmt.Fprintf(&lines, "[+]%s ok\n", c.Name())
+		} else {
+			fmt.Fprintf(&lines, "[-]%s is not watched: the log of the operator says why\n", c.Name())
+		}
+	}
+	return lines.String()
 }
 
 func answer(check func(*http.Request) error) http.HandlerFunc {

@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	var stopped <-chan struct{}
 	if o.BindAddress != "" {
 		var err error
-		if stopped, err = serve(lasting, o.BindAddress, endpoints(watched(elections), readiness(warm, o.Ready), o.Pprof), p.failed); err != nil {
+		if stopped, err = serve(lasting, o.BindAddress, endpoints(watched(elections), readiness(warm, o.Ready), o.Controllers, o.Pprof), p.failed); err != nil {
 			return err
 		}
 	}

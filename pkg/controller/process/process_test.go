@@ -3,7 +3,10 @@ package process
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -184,5 +187,42 @@ func TestProcessIsReadyOnceCachesAreFilled(t *testing.T) {
 	}
 	if err := ready(); err != nil {
 		t.Errorf("not ready with all caches filled: %v", err)
+	}
+}
+
+func TestEndpointsSayWhichKindIsNotWatched(t *testing.T) {
+	source := cachetesting.NewFakeControllerSource()
+	defer source.Shutdown()
+	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
+	queue := controller.NewQueue("slow", clock.RealClock{})
+	defer queue.ShutDown()
+	slow := controller.New("slow", queue, nil)
+	slow.Watch(informer, controller.Self(queue, controller.NewTracker()))
+	handler := endpoints(nil, func() error { return nil }, []*controller.Controller{slow}, false)
+	get := func(path string) string {
+		t.Helper()
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if response.Code != http.StatusOK {
+			t.Errorf("GET %s: status %d", path, response.Code)
+		}
+		return response.Body.String()
+	}
+	want := func(when, path, words string) {
+		t.Helper()
+		if body := get(path); !strings.Contains(body, words) {
+			t.Errorf("%s, GET %s does not contain %q: %.2000s", when, path, words, body)
+		}
+	}
+	want("before the cache has synced", "/readyz?verbose", "[-]slow is not watched: the log of the operator says why\nok\n")
+	want("before the cache has synced", "/metrics", `windlass_kind_watched{controller="slow"} 0`)
+	go informer.RunWithContext(t.Context())
+	if !slow.WaitForSync(t.Context()) {
+		t.Fatal("the cache has not synced")
+	}
+	want("with a cache", "/readyz?verbose", "[+]slow ok\nok\n")
+	want("with a cache", "/metrics", `windlass_kind_watched{controller="slow"} 1`)
+	if body := get("/readyz"); body != "ok\n" {
+		t.Errorf("GET /readyz: got %q, want ok", body)
 	}
 }

@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// failureWindow is how long a kind counts as not watched after its last failed list or watch. A reflector
+	// retries at least once a minute (client-go/tools/cache/reflector.go), and reports no success.
+	failureWindow = 2 * time.Minute
+	// failureLogInterval is the time between two log lines about a kind that cannot be watched.
+	failureLogInterval = time.Minute
+)
+
+// failures remembers the last failed list or watch of a kind's own objects.
+type failures struct {
+	clock clock.PassiveClock
+	// handle is what client-go does with a failure: it logs it.
+	handle cache.WatchErrorHandlerWithContext
+
+	mu           sync.Mutex
+	last, logged time.Time
+}
+
+func newFailures(clock clock.PassiveClock) *failures {
+	return &failures{clock: clock, handle: cache.DefaultWatchErrorHandler}
+}
+
+// observe records the failures of an informer that has not started yet, in addition to what client-go does with
+// them. It logs at most one line per failureLogInterval.
+func (f *failures) observe(name string, informer cache.SharedInformer) error {
+	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		f.handle(ctx, r, err)
+		if f.note(err) {
+			klog.FromContext(ctx).Error(err, "Cannot watch a kind: its changes are not reconciled until the API server serves it to the operator. Check whether the CustomResourceDefinition is installed, and whether the operator's service account may list and watch the kind", "controller", name)
+		}
+	})
+}
+
+// note records a failure, and reports whether it is to be logged. A watch that only has to begin again is not a
+// failure.
+func (f *failures) note(err error) bool {
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = f.clock.Now()
+	if f.last.Sub(f.logged) < failureLogInterval {
+		return false
+	}
+	f.logged = f.last
+	return true
+}
+
+// recent reports whether a list or watch has failed within failureWindow.
+func (f *failures) recent() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.last.IsZero() && f.clock.Since(f.last) < failureWindow
+}
+
+// Watched reports whether the caches of the controller have synced, and no list or watch of its kind has failed
+// within the last two minutes. It also sets the metric windlass_kind_watched.
+func (c *Controller) Watched() bool {
+	watched := c.HasSynced() && (c.failures == nil || !c.failures.recent())
+	value := 0.0
+	if watched {
+		value = 1
+	}
+	kindWatched.WithLabelValues(c.name).Set(value)
+	return watched
+}
