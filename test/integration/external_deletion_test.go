@@ -185,6 +185,31 @@ func TestNamespaceDeletionDropsExternalDatabases(t *testing.T) {
 	}
 }
 
+// TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer deletes a namespace that has a Database, and an ExternalDatabase
+// on its server. The operator runs outside of the cluster and cannot reach this server, just as after the deletion of
+// the server's Pod. The volume takes the role and the database with it.
+func TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	shared.CreateDatabase(t, namespace, "pool", world.SmallestDatabase())
+	shared.DatabaseIn(t, namespace, "pool", v1alpha1.DatabaseReady)
+	shared.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "pool-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
+	})
+	objects := shared.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
+	world.Eventually(t, "the status to name the Database", func(ctx context.Context) (bool, error) {
+		db, err := objects.Get(ctx, "cart", metav1.GetOptions{})
+		return err == nil && db.Status.ServerDatabase == "pool", err
+	})
+	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
+		list, err := objects.List(ctx, metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0, err
+	})
+}
+
 // TestNamespaceDeletionDuringCreationLeavesNothingOnServer blocks the first reconcile while it creates the role.
 func TestNamespaceDeletionDuringCreationLeavesNothingOnServer(t *testing.T) {
 	t.Parallel()

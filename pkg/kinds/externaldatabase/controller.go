@@ -62,7 +62,7 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
 		Reconciler: &reconciler{
-			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
+			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(), claims: c.Kube.CoreV1(),
 			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock,
 		},
 		Tracker:   tracker,

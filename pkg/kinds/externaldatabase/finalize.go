@@ -64,6 +64,9 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	if err != nil {
 		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace, db.Name, err)
 	}
+	if goes, err := r.goesWithVolume(ctx, live); err != nil || goes {
+		return false, err
+	}
 	owner := newScope(db).owner
 	secret, found, err := r.secrets.Live(ctx, owner, credentials.Name(db.Name))
 	switch {

@@ -6,11 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -41,7 +43,9 @@ type reconciler struct {
 	open func(namespace string, admin postgresql.Settings) server
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
-	live windlassclient.ExternalDatabasesGetter
+	live windlassclient.WindlassV1alpha1Interface
+	// claims reads the volume of a Database from the API server.
+	claims coreclient.PersistentVolumeClaimsGetter
 	// refusals remembers the servers that have not been available yet, each with its connection Secret.
 	refusals *controller.Refusals[controller.Key]
 	clock    clock.PassiveClock
@@ -107,6 +111,7 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	}
 	if p.db.Status.Binding == nil {
 		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
+		p.db.Status.ServerDatabase = r.serverDatabase(p)
 		return controller.StoreFirst(reasonCreating, fmt.Sprintf("The operator is about to create role %q and database %q.", p.db.Owner(), p.db.Spec.DatabaseName))
 	}
 	return nil
@@ -147,6 +152,9 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		err = server.Update(ctx, want)
 	}
 	if found.ID != "" { // the database exists, even if something else failed
+		if string(found.ID) != p.db.Status.ExternalID || !conditions.IsTrue(p.db.Status.Conditions, conditions.Ready) {
+			p.db.Status.ServerDatabase = r.serverDatabase(p) // in a status that is written anyway
+		}
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {

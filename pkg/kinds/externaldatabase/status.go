@@ -106,7 +106,7 @@ const recreateAnnotation = "windlass.dev/recreate"
 func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID
 	if db.Annotations[recreateAnnotation] == id {
-		db.Status.ExternalID = ""
+		db.Status.ExternalID, db.Status.ServerDatabase = "", ""
 		return controller.WaitFor(reasonCreating, fmt.Sprintf("The operator is about to create a new, empty database %q, as annotation %s requests.", db.Spec.DatabaseName, recreateAnnotation), creationDelay)
 	}
 	return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(

@@ -104,6 +104,14 @@ type ExternalDatabaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ExternalID string `json:"externalID,omitempty"`
+
+	// serverDatabase is the name of the Database of this namespace whose server has the role and the
+	// database. It is empty for any other server. If this Database and its volume are deleted, the role
+	// and the database are deleted with the volume.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServerDatabase string `json:"serverDatabase,omitempty"`
 }
 
 // ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect

@@ -23,6 +23,10 @@ type ExternalDatabaseStatusApplyConfiguration struct {
 	// externalID identifies the database: the system identifier of the server, a slash, and the OID of
 	// the database.
 	ExternalID *string `json:"externalID,omitempty"`
+	// serverDatabase is the name of the Database of this namespace whose server has the role and the
+	// database. It is empty for any other server. If this Database and its volume are deleted, the role
+	// and the database are deleted with the volume.
+	ServerDatabase *string `json:"serverDatabase,omitempty"`
 }
 
 // ExternalDatabaseStatusApplyConfiguration constructs a declarative configuration of the ExternalDatabaseStatus type for use with
@@ -73,5 +77,13 @@ func (b *ExternalDatabaseStatusApplyConfiguration) WithBinding(value *SecretBind
 // If called multiple times, the ExternalID field is set to the value of the last call.
 func (b *ExternalDatabaseStatusApplyConfiguration) WithExternalID(value string) *ExternalDatabaseStatusApplyConfiguration {
 	b.ExternalID = &value
+	return b
+}
+
+// WithServerDatabase sets the ServerDatabase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServerDatabase field is set to the value of the last call.
+func (b *ExternalDatabaseStatusApplyConfiguration) WithServerDatabase(value string) *ExternalDatabaseStatusApplyConfiguration {
+	b.ServerDatabase = &value
 	return b
 }
