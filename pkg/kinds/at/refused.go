@@ -53,7 +53,7 @@ func refusalMessage(at *v1.At, err error) string {
 	advice := "Ask the administrator of the namespace which Pods are allowed"
 	switch {
 	case strings.Contains(said, "violates PodSecurity") && !restricted(at):
-		advice = "Set spec.restricted to true"
+		advice = "Delete the At, and create it again with spec.restricted set to true"
 	case strings.Contains(said, "exceeded quota"):
 		advice = "Raise the quota, or wait until other Pods end"
 	}

@@ -32,7 +32,7 @@ func TestReconcileReportsRefusedPod(t *testing.T) {
 		quota    = "exceeded quota: small"
 		policy   = "no Pods on Sundays"
 		ask      = "Ask the administrator of the namespace which Pods are allowed"
-		confine  = "Set spec.restricted to true"
+		confine  = "Delete the At, and create it again with spec.restricted set to true"
 		wait     = "Raise the quota, or wait until other Pods end"
 	)
 	message := func(why, advice string) string {

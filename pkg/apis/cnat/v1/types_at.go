@@ -29,13 +29,13 @@ const (
 	AtFailed = "Failed"
 )
 
-// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the At is
-// Running, a change of the command does not run it again.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
+// started, the API server refuses changes of all fields except ttlSecondsAfterFinished and, while the At is
+// Running, backoffLimit.
 type AtSpec struct {
 	// schedule is the time at which the command runs, in RFC 3339 with any offset:
 	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is Pending, and has no effect
-	// afterwards.
+	// runs at once. A change takes effect at once while the At is Pending, and is refused afterwards.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=40
@@ -131,22 +131,24 @@ type AtSpec struct {
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
 	// backoffLimit is the number of retries of a failed command. The operator waits 10 s before the
-	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. Defaults to 0: unlike a Job, an
-	// At does not run a command twice unless this field allows it.
+	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. A change takes effect at once
+	// while the At is Pending or Running, and is refused once the At is Done. Defaults to 0: unlike a
+	// Job, an At does not run a command twice unless this field allows it.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
 	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
-	// status.completionTime. If it is unset, they are not deleted. It has the same meaning as in a Job.
+	// status.completionTime. If it is unset, they are not deleted. It can always be changed. It has the
+	// same meaning as in a Job.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
-	// even after the scheduled time. It has no effect on an At that is Running. Defaults to false. It
+	// even after the scheduled time. It cannot be changed once the At is Running. Defaults to false. It
 	// has the same meaning as in a CronJob.
 	//
 	// +optional
@@ -229,6 +231,21 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,fieldPath=".metadata",message="the name may have at most 249 characters, because the Pod is called <name>-pod"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",fieldPath=".status",message="status must not be removed"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || self.spec.schedule == oldSelf.spec.schedule",fieldPath=".spec.schedule",message="schedule cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || self.spec.command == oldSelf.spec.command",fieldPath=".spec.command",message="command cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.args) && self.spec.args.size() > 0 ? has(oldSelf.spec.args) && oldSelf.spec.args.size() > 0 && self.spec.args == oldSelf.spec.args : !(has(oldSelf.spec.args) && oldSelf.spec.args.size() > 0))",fieldPath=".spec.args",message="args cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.image) && self.spec.image != \"\" ? has(oldSelf.spec.image) && self.spec.image == oldSelf.spec.image : !(has(oldSelf.spec.image) && oldSelf.spec.image != \"\"))",fieldPath=".spec.image",message="image cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.env) && self.spec.env.size() > 0 ? has(oldSelf.spec.env) && oldSelf.spec.env.size() > 0 && self.spec.env.map(e, e.name) == oldSelf.spec.env.map(e, e.name) && self.spec.env.map(e, has(e.value) ? e.value : \"\") == oldSelf.spec.env.map(e, has(e.value) ? e.value : \"\") && self.spec.env.map(e, e.?valueFrom) == oldSelf.spec.env.map(e, e.?valueFrom) : !(has(oldSelf.spec.env) && oldSelf.spec.env.size() > 0))",fieldPath=".spec.env",message="env cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.envFrom) && self.spec.envFrom.size() > 0 ? has(oldSelf.spec.envFrom) && oldSelf.spec.envFrom.size() > 0 && self.spec.envFrom == oldSelf.spec.envFrom : !(has(oldSelf.spec.envFrom) && oldSelf.spec.envFrom.size() > 0))",fieldPath=".spec.envFrom",message="envFrom cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.resources) && has(self.spec.resources.requests) && self.spec.resources.requests.size() > 0 ? has(oldSelf.spec.resources) && has(oldSelf.spec.resources.requests) && oldSelf.spec.resources.requests.size() > 0 && self.spec.resources.requests.size() == oldSelf.spec.resources.requests.size() && self.spec.resources.requests.all(r, r in oldSelf.spec.resources.requests && (self.spec.resources.requests[r] == oldSelf.spec.resources.requests[r] || isQuantity(string(self.spec.resources.requests[r])) && isQuantity(string(oldSelf.spec.resources.requests[r])) && quantity(string(self.spec.resources.requests[r])).compareTo(quantity(string(oldSelf.spec.resources.requests[r]))) == 0)) : !(has(oldSelf.spec.resources) && has(oldSelf.spec.resources.requests) && oldSelf.spec.resources.requests.size() > 0))",fieldPath=".spec.resources",message="resources cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.resources) && has(self.spec.resources.limits) && self.spec.resources.limits.size() > 0 ? has(oldSelf.spec.resources) && has(oldSelf.spec.resources.limits) && oldSelf.spec.resources.limits.size() > 0 && self.spec.resources.limits.size() == oldSelf.spec.resources.limits.size() && self.spec.resources.limits.all(r, r in oldSelf.spec.resources.limits && (self.spec.resources.limits[r] == oldSelf.spec.resources.limits[r] || isQuantity(string(self.spec.resources.limits[r])) && isQuantity(string(oldSelf.spec.resources.limits[r])) && quantity(string(self.spec.resources.limits[r])).compareTo(quantity(string(oldSelf.spec.resources.limits[r]))) == 0)) : !(has(oldSelf.spec.resources) && has(oldSelf.spec.resources.limits) && oldSelf.spec.resources.limits.size() > 0))",fieldPath=".spec.resources",message="resources cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.imagePullSecrets) && self.spec.imagePullSecrets.size() > 0 ? has(oldSelf.spec.imagePullSecrets) && oldSelf.spec.imagePullSecrets.size() > 0 && self.spec.imagePullSecrets == oldSelf.spec.imagePullSecrets : !(has(oldSelf.spec.imagePullSecrets) && oldSelf.spec.imagePullSecrets.size() > 0))",fieldPath=".spec.imagePullSecrets",message="imagePullSecrets cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.serviceAccountName) && self.spec.serviceAccountName != \"\" ? has(oldSelf.spec.serviceAccountName) && self.spec.serviceAccountName == oldSelf.spec.serviceAccountName : !(has(oldSelf.spec.serviceAccountName) && oldSelf.spec.serviceAccountName != \"\"))",fieldPath=".spec.serviceAccountName",message="serviceAccountName cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.restricted) && self.spec.restricted) == (has(oldSelf.spec.restricted) && oldSelf.spec.restricted)",fieldPath=".spec.restricted",message="restricted cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || self.spec.?startingDeadlineSeconds == oldSelf.spec.?startingDeadlineSeconds",fieldPath=".spec.startingDeadlineSeconds",message="startingDeadlineSeconds cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || self.spec.?activeDeadlineSeconds == oldSelf.spec.?activeDeadlineSeconds",fieldPath=".spec.activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.suspend) && self.spec.suspend) == (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)",fieldPath=".spec.suspend",message="suspend cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') != 'Done' || self.spec.?backoffLimit == oldSelf.spec.?backoffLimit",fieldPath=".spec.backoffLimit",message="backoffLimit cannot be changed once the At is Done; create another At, or delete this one and create it again"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

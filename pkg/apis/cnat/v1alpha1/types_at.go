@@ -14,12 +14,12 @@ const (
 	PhaseDone = "DONE"
 )
 
-// AtSpec is the desired state of an At: the command, and the time at which it runs.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
+// started, the API server refuses changes.
 type AtSpec struct {
 	// schedule is the time at which the command runs, in RFC 3339 with any offset:
 	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is PENDING, and has no effect
-	// afterwards.
+	// runs at once. A change takes effect at once while the At is PENDING, and is refused afterwards.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=40
@@ -108,6 +108,8 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,fieldPath=".metadata",message="the name may have at most 249 characters, because the Pod is called <name>-pod"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",fieldPath=".status",message="status must not be removed"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.schedule == oldSelf.spec.schedule",fieldPath=".spec.schedule",message="schedule cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.command == oldSelf.spec.command",fieldPath=".spec.command",message="command cannot be changed once the command has started; create another At, or delete this one and create it again"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

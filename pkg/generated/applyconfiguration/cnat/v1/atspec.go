@@ -9,13 +9,13 @@ import (
 // AtSpecApplyConfiguration represents a declarative configuration of the AtSpec type for use
 // with apply.
 //
-// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the At is
-// Running, a change of the command does not run it again.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
+// started, the API server refuses changes of all fields except ttlSecondsAfterFinished and, while the At is
+// Running, backoffLimit.
 type AtSpecApplyConfiguration struct {
 	// schedule is the time at which the command runs, in RFC 3339 with any offset:
 	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is Pending, and has no effect
-	// afterwards.
+	// runs at once. A change takes effect at once while the At is Pending, and is refused afterwards.
 	Schedule *string `json:"schedule,omitempty"`
 	// command is the entry point of the container. It does not run in a shell. For a command line of
 	// a shell, use ["/bin/sh", "-c", "echo Hello"].
@@ -54,14 +54,16 @@ type AtSpecApplyConfiguration struct {
 	// deadline. It has the same meaning as in a Job.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 	// backoffLimit is the number of retries of a failed command. The operator waits 10 s before the
-	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. Defaults to 0: unlike a Job, an
-	// At does not run a command twice unless this field allows it.
+	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. A change takes effect at once
+	// while the At is Pending or Running, and is refused once the At is Done. Defaults to 0: unlike a
+	// Job, an At does not run a command twice unless this field allows it.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
-	// status.completionTime. If it is unset, they are not deleted. It has the same meaning as in a Job.
+	// status.completionTime. If it is unset, they are not deleted. It can always be changed. It has the
+	// same meaning as in a Job.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
-	// even after the scheduled time. It has no effect on an At that is Running. Defaults to false. It
+	// even after the scheduled time. It cannot be changed once the At is Running. Defaults to false. It
 	// has the same meaning as in a CronJob.
 	Suspend *bool `json:"suspend,omitempty"`
 }
