@@ -78,6 +78,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.PlatformSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformStatus"):
 		return &applyconfigurationwindlassv1alpha1.PlatformStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformTaskRun"):
+		return &applyconfigurationwindlassv1alpha1.PlatformTaskRunApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
@@ -26,7 +27,7 @@ type component struct {
 // observe sets the observed state. child is nil if no object has the name of the child.
 func (c *component) observe(p *scope, child controller.Object) {
 	c.child, c.there = child, child != nil
-	c.ours, c.bound, c.going, c.ready = false, false, false, false
+	c.ours, c.bound, c.going, c.ready, c.changed, c.running = false, false, false, false, false, false
 	if child == nil {
 		return
 	}
@@ -34,7 +35,9 @@ func (c *component) observe(p *scope, child controller.Object) {
 	// A released child still belongs to the Platform until the Platform is being deleted.
 	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
 	c.going = child.GetDeletionTimestamp() != nil || c.kind.isRemoved(p.owner, child)
-	c.ready = !c.going && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
+	c.changed = c.state == v1alpha1.Managed && hasChanged(child, c.spec)
+	c.running = c.kind.phase(child) == string(cnatv1.AtRunning)
+	c.ready = !c.going && !c.changed && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
 }
 
 // current reports whether the status of an object is about its newest generation.
@@ -98,6 +101,7 @@ func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, err
 	if c.state == v1alpha1.Managed && p.platform.DeletionTimestamp != nil {
 		c.state = v1alpha1.Removed
 	}
+	c.task = spec.At != nil
 	child, err := k.get(p.platform.Spec.Namespace, childName(p.platform, c.name))
 	if err != nil {
 		return nil, err
@@ -105,13 +109,21 @@ func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, err
 	c.observe(p, child)
 	if child != nil {
 		c.had = recordedNeeds(child)
+		c.noted = isNoted(formerStatus(p.platform.Status.Components, k.name(), spec.Name).Runs, child)
 	}
 	return c, nil
 }
 
 // isAnnounced reports whether the status lists a component of the spec.
 func isAnnounced(platform *v1alpha1.Platform, k kind, spec *v1alpha1.PlatformComponent) bool {
-	return slices.ContainsFunc(platform.Status.Components, func(s v1alpha1.PlatformComponentStatus) bool {
-		return s.Name == spec.Name && s.Kind == k.name()
-	})
+	return formerStatus(platform.Status.Components, k.name(), spec.Name).Name != ""
+}
+
+// formerStatus returns the status of a component in a list, or an empty one.
+func formerStatus(all []v1alpha1.PlatformComponentStatus, kind string, name v1alpha1.ComponentName) v1alpha1.PlatformComponentStatus {
+	i := slices.IndexFunc(all, func(s v1alpha1.PlatformComponentStatus) bool { return s.Name == name && s.Kind == kind })
+	if i < 0 {
+		return v1alpha1.PlatformComponentStatus{}
+	}
+	return all[i]
 }

@@ -51,8 +51,19 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 		}
 	case hold:
 		say(v1alpha1.ComponentWaiting, reasonHeld, holdMessage(c.step.others, all))
+	case stay:
+		s.Reason, s.Message = reasonWaiting, stayMessage(c)
+	case finish:
+		s.Reason, s.Message = reasonChanged, finishMessage(c)
+	case note, rerun:
+		say(v1alpha1.ComponentWaiting, reasonChanged, rerunMessage(c))
 	case reclaim, remove, await:
-		say(v1alpha1.ComponentRemoving, reasonRemoving, removalMessage(c))
+		switch {
+		case c.state == v1alpha1.Removed:
+			say(v1alpha1.ComponentRemoving, reasonRemoving, removalMessage(c))
+		case c.step.verb == await:
+			say(v1alpha1.ComponentWaiting, reasonChanged, rerunMessage(c))
+		}
 	}
 	if c.err != nil {
 		s.Reason, s.Message = controller.ReasonOf(c.err), c.err.Error()
@@ -83,6 +94,35 @@ func removalMessage(c *component) string {
 		return fmt.Sprintf("%s %s is being deleted. Its condition Ready says: %s", c.kind.name(), c.child.GetName(), ready.Message)
 	}
 	return fmt.Sprintf("%s %s is being deleted.", c.kind.name(), c.child.GetName())
+}
+
+// stayMessage names the tasks that must succeed before a child is changed.
+func stayMessage(c *component) string {
+	message := fmt.Sprintf("Waiting for %s to succeed. Until then, %s %s stays as it is.", strings.Join(c.step.others, ", "), c.kind.name(), c.child.GetName())
+	return message + conditionOf(c)
+}
+
+// finishMessage says that the former run of a changed task has not ended, and how a user can end it.
+func finishMessage(c *component) string {
+	return fmt.Sprintf("The spec has changed, but At %s still runs with its former spec. After its command has ended, the operator creates the At again. To end the command now, delete the At.",
+		c.child.GetName()) + conditionOf(c)
+}
+
+// conditionOf quotes the condition Ready of a child that is Degraded.
+func conditionOf(c *component) string {
+	all := *c.child.StatusConditions()
+	if ready := conditions.Find(all, conditions.Ready); ready != nil && current(c.child) && conditions.IsTrue(all, conditions.Degraded) {
+		return fmt.Sprintf(" Its condition Ready says: %s", ready.Message)
+	}
+	return ""
+}
+
+// rerunMessage says that a changed task runs again.
+func rerunMessage(c *component) string {
+	if c.step.verb == note {
+		return fmt.Sprintf("The spec has changed since At %s ran. The operator is about to delete the At and to create it again.", c.child.GetName())
+	}
+	return fmt.Sprintf("The spec has changed since At %s ran. The At is being deleted, and the operator creates it again.", c.child.GetName())
 }
 
 // waitMessage names the components that must be Ready before a component is created.

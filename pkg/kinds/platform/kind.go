@@ -52,7 +52,7 @@ type typed[T controller.Object] struct {
 // newKind returns the kind with the given name. client and informer access its objects.
 func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
-) kind {
+) *typed[T] {
 	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
 	k.Type = children.Type[T]{Kind: name, Custom: true, Tracker: tracker, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
 	return k

@@ -44,6 +44,13 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) childKinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()
+	ats := newKind("At", in.Cnat().V1().Ats().Informer(), tracker,
+		func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
+		func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
+			return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
+		},
+		func(at *cnatv1.At) string { return string(at.Status.Phase) })
+	ats.Keep = keepOfDone
 	return childKinds{
 		newKind("App", caches.Apps().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },
@@ -63,11 +70,6 @@ func newKinds(client versioned.Interface, in externalversions.SharedInformerFact
 				return &v1alpha1.ExternalDatabase{ObjectMeta: meta, Spec: *c.ExternalDatabase}
 			},
 			func(db *v1alpha1.ExternalDatabase) string { return string(db.Status.Phase) }),
-		newKind("At", in.Cnat().V1().Ats().Informer(), tracker,
-			func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
-			func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
-				return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
-			},
-			func(at *cnatv1.At) string { return string(at.Status.Phase) }),
+		ats,
 	}
 }

@@ -31,6 +31,16 @@ type fact struct {
 	// announced says that the status lists the component, so that its child is known after the component is
 	// removed from the spec.
 	announced bool
+
+	// task says that the component is an At, whose command runs once for each different spec.
+	task bool
+	// changed says that the command of a task has started with a spec that has changed since. A child whose
+	// spec has changed is not ready.
+	changed bool
+	// running says that the command of a task has started and not ended.
+	running bool
+	// noted says that the status lists the run of a task's child.
+	noted bool
 }
 
 // verb names what to do with a component.
@@ -63,10 +73,23 @@ const (
 	refused verb = "refused"
 	// await the deletion of the child.
 	await verb = "await"
+	// stay leaves the child as it is until the tasks that the component depends on have succeeded.
+	stay verb = "stay"
+	// finish waits until the command of a changed task has ended.
+	finish verb = "finish"
+	// note waits until the status lists the run of a changed task.
+	note verb = "note"
+	// rerun deletes the child of a changed task, so that it is created again.
+	rerun verb = "rerun"
 )
 
 // acts reports whether the step can send a write.
-func (v verb) acts() bool { return v == keep || v == release || v == reclaim || v == remove }
+func (v verb) acts() bool {
+	return v == keep || v == release || v == reclaim || v == remove || v == rerun
+}
+
+// storesFirst reports whether the step waits until the status is stored.
+func (v verb) storesFirst() bool { return v == announce || v == note }
 
 // step is the next step of a component. others are the components that it waits for.
 type step struct {
@@ -133,11 +156,17 @@ func (p *plan) next(f *fact) step {
 		return p.nextOfRemoved(f)
 	}
 	if f.there {
-		return step{verb: keep}
+		return p.nextOfExisting(f)
 	}
 	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there && old.ours }) {
 		return step{verb: succeed}
 	}
+	return p.nextOfMissing(f, keep)
+}
+
+// nextOfMissing decides what to do with a Managed component without a child. create is the step that creates
+// the child.
+func (p *plan) nextOfMissing(f *fact, create verb) step {
 	switch unmet := p.unmet(f); {
 	case p.homeless:
 		return step{verb: blocked}
@@ -148,7 +177,7 @@ func (p *plan) next(f *fact) step {
 	case !f.announced:
 		return step{verb: announce}
 	}
-	return step{verb: keep}
+	return step{verb: create}
 }
 
 func (p *plan) nextOfRemoved(f *fact) step {
@@ -167,12 +196,17 @@ func (p *plan) nextOfRemoved(f *fact) step {
 }
 
 // unmet returns the dependencies that a component waits for: dependencies that are not Ready, are Removed
-// or are not in the spec, and Managed dependencies whose name belongs to an object of a user.
+// or are not in the spec, and Managed dependencies whose name belongs to an object of a user. If there is no
+// such dependency, unmet returns the result of unfinished.
 func (p *plan) unmet(f *fact) []string {
-	return slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
+	unmet := slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
 		g := p.listed[name]
 		return g != nil && g.state != v1alpha1.Removed && g.ready && (g.ours || g.state == v1alpha1.Unmanaged)
 	})
+	if len(unmet) > 0 {
+		return unmet
+	}
+	return p.unfinished(f)
 }
 
 // holders returns the components that must be deleted before this one, because they depend on it: Removed
@@ -186,73 +220,4 @@ func (p *plan) holders(f *fact) (names []string) {
 		}
 	}
 	return names
-}
-
-// inRings returns for each fact the number of its strongly connected component in the dependency graph (R.
-// Tarjan, "Depth-first search and linear graph algorithms", 1972).
-func (p *plan) inRings() map[*fact]int {
-	index, low, ring := map[*fact]int{}, map[*fact]int{}, map[*fact]int{}
-	var stack []*fact
-	var visit func(f *fact)
-	visit = func(f *fact) {
-		index[f] = len(index) + 1
-		low[f] = index[f]
-		stack = append(stack, f)
-		for _, g := range p.needing[f.name] {
-			if index[g] == 0 {
-				visit(g)
-				low[f] = min(low[f], low[g])
-			} else if ring[g] == 0 {
-				low[f] = min(low[f], index[g])
-			}
-		}
-		if low[f] != index[f] {
-			return
-		}
-		first := slices.Index(stack, f)
-		for _, g := range stack[first:] {
-			ring[g] = index[f]
-		}
-		stack = stack[:first]
-	}
-	for _, f := range p.facts {
-		if index[f] == 0 {
-			visit(f)
-		}
-	}
-	return ring
-}
-
-// inOrder returns the components in topological order: it visits them in the order of the plan, each after
-// its dependencies. If there is a dependency cycle, it returns the names in the cycle instead: each
-// component depends on the next one, and the last on the first.
-func (p *plan) inOrder() (sorted []*fact, cycle []string) {
-	const begun, done = 1, 2
-	state := map[*fact]int{}
-	var path []string
-	var visit func(f *fact) bool
-	visit = func(f *fact) bool {
-		switch state[f] {
-		case done:
-			return true
-		case begun:
-			cycle = slices.Clone(path[slices.Index(path, f.name):])
-			return false
-		}
-		state[f], path = begun, append(path, f.name)
-		for _, name := range f.needs {
-			if g := p.listed[name]; f.listed && g != nil && !visit(g) {
-				return false
-			}
-		}
-		state[f], path = done, path[:len(path)-1]
-		sorted = append(sorted, f)
-		return true
-	}
-	for _, f := range p.facts {
-		if !visit(f) {
-			return nil, cycle
-		}
-	}
-	return sorted, nil
 }

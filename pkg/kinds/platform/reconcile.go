@@ -106,7 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 	if setStatus(platform, p.components, p.homeless, err) {
 		err = controller.Unstalled(err) // other components make progress
 	}
-	if err == nil && slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb == announce }) {
+	if err == nil && slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb.storesFirst() }) {
 		return controller.Result{RequeueAfter: announcedRetry}, nil // its dependencies have become Ready
 	}
 	return controller.Result{}, err
@@ -116,11 +116,11 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 const announcedRetry = time.Millisecond
 
 // announces decides the next step of each component, and reports whether the status must list one of them
-// before its child is created.
+// before its child is created, or the run of one of them before its child is deleted.
 func (p *scope) announces() (any bool) {
 	for _, c := range p.components {
 		c.step = p.plan.next(&c.fact)
-		any = any || c.step.verb == announce
+		any = any || c.step.verb.storesFirst()
 	}
 	return any
 }
@@ -198,7 +198,7 @@ func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controlle
 		return c.kind.release(ctx, p.owner, c.child)
 	case reclaim:
 		return c.kind.reclaim(ctx, p.owner, c.child)
-	case remove:
+	case remove, rerun:
 		p.confirmedUntil = time.Time{} // each deletion is confirmed, because it cannot be undone
 		return c.child, c.kind.remove(ctx, p.owner, c.child)
 	}

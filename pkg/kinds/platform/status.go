@@ -28,6 +28,7 @@ const (
 	reasonReplacing   = "ReplacingComponent"
 	reasonRemoving    = "Removing"
 	reasonNew         = "NotObserved"
+	reasonChanged     = "TaskChanged"
 )
 
 // settled reports whether a component is in its desired state.
@@ -89,7 +90,8 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 func judge(open, all []*component) (degraded []string, moving bool) {
 	var ruledOut []string
 	for _, c := range open {
-		told := c.child != nil && c.ours && current(c.child)
+		outdated := c.changed && !c.running // the child is about to be replaced
+		told := c.child != nil && c.ours && current(c.child) && !outdated
 		says := func(kind string) bool { return told && conditions.IsTrue(*c.child.StatusConditions(), kind) }
 		failed := c.err != nil && controller.Degrades(c.err)
 		if failed || says(conditions.Degraded) {
@@ -134,9 +136,13 @@ func setRefused(platform *v1alpha1.Platform, all []*component) {
 
 func setComponents(platform *v1alpha1.Platform, all []*component) {
 	s := &platform.Status
+	former := s.Components
 	s.ManagedComponents, s.ReadyComponents, s.Components = 0, 0, nil
 	for _, c := range all {
 		said := componentStatus(c, all)
+		if c.listed {
+			said.Runs = runsOf(c, formerStatus(former, said.Kind, said.Name))
+		}
 		s.Components = append(s.Components, said)
 		if said.ManagementState != v1alpha1.Managed {
 			continue

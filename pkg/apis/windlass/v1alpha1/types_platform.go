@@ -112,7 +112,10 @@ type PlatformComponent struct {
 	ExternalDatabase *ExternalDatabaseSpec `json:"externalDatabase,omitempty"`
 
 	// at is the spec of an At. It makes the component an At, which is Ready once its command has
-	// succeeded.
+	// succeeded. The command runs once for each different spec: if the spec changes after the command has
+	// started, the operator waits until the command has ended, deletes the At, and creates it again.
+	// backoffLimit alone does not make the command run again. Components that depend on this one, directly
+	// or through other components, are not changed until the command has succeeded.
 	//
 	// +optional
 	At *cnatv1.AtSpec `json:"at,omitempty"`
@@ -216,6 +219,52 @@ type PlatformComponentStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
+
+	// runs are the last three runs of a component that is an At, newest first. A run is listed once it has
+	// ended.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	Runs []PlatformTaskRun `json:"runs,omitempty"`
+}
+
+// PlatformTaskRun is a run of a component that is an At: the result of one At. Its fields have the same
+// meaning as in the status of an At.
+type PlatformTaskRun struct {
+	// uid is the UID of the At.
+	UID types.UID `json:"uid"`
+
+	// image is the image in the spec of the At. It is empty if the At has none. If the image has more than
+	// 256 characters, the field has its beginning.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Image string `json:"image,omitempty"`
+
+	// startTime is the time at which the At became Running. It is unset if the command was not started.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is the time at which the command ended.
+	//
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// succeeded specifies whether the command ended with exit code 0.
+	Succeeded bool `json:"succeeded"`
+
+	// reason is the reason of the condition Complete or Failed of the At.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+
+	// exitCode is the exit code of the last container that ended.
+	//
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
 // Platform consists of components, which are Apps, Databases, ExternalDatabases and Ats. The operator

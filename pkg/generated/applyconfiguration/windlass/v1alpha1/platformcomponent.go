@@ -29,7 +29,10 @@ type PlatformComponentApplyConfiguration struct {
 	// externalDatabase is the spec of an ExternalDatabase. It makes the component an ExternalDatabase.
 	ExternalDatabase *ExternalDatabaseSpecApplyConfiguration `json:"externalDatabase,omitempty"`
 	// at is the spec of an At. It makes the component an At, which is Ready once its command has
-	// succeeded.
+	// succeeded. The command runs once for each different spec: if the spec changes after the command has
+	// started, the operator waits until the command has ended, deletes the At, and creates it again.
+	// backoffLimit alone does not make the command run again. Components that depend on this one, directly
+	// or through other components, are not changed until the command has succeeded.
 	At *v1.AtSpecApplyConfiguration `json:"at,omitempty"`
 }
 

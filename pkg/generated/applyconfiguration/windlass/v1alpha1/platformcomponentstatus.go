@@ -27,6 +27,9 @@ type PlatformComponentStatusApplyConfiguration struct {
 	// message is the message of the child's condition Ready, or says what the component waits for or
 	// which error occurred. It has at most 1024 bytes.
 	Message *string `json:"message,omitempty"`
+	// runs are the last three runs of a component that is an At, newest first. A run is listed once it has
+	// ended.
+	Runs []PlatformTaskRunApplyConfiguration `json:"runs,omitempty"`
 }
 
 // PlatformComponentStatusApplyConfiguration constructs a declarative configuration of the PlatformComponentStatus type for use with
@@ -80,5 +83,18 @@ func (b *PlatformComponentStatusApplyConfiguration) WithReason(value string) *Pl
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *PlatformComponentStatusApplyConfiguration) WithMessage(value string) *PlatformComponentStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithRuns adds the given value to the Runs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Runs field.
+func (b *PlatformComponentStatusApplyConfiguration) WithRuns(values ...*PlatformTaskRunApplyConfiguration) *PlatformComponentStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRuns")
+		}
+		b.Runs = append(b.Runs, *values[i])
+	}
 	return b
 }

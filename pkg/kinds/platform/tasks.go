@@ -1,0 +1,142 @@
+package platform
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
+
+// nextOfExisting decides what to do with a Managed component whose child exists. An existing child is kept,
+// except while a task has to run again: the task itself is deleted in its place in the order, and the
+// components that depend on it stay as they are until the new run has succeeded. The decision is the same
+// whichever write of a rerun was the last one: a task that is missing, runs or has failed is not finished.
+func (p *plan) nextOfExisting(f *fact) step {
+	tasks := p.unfinished(f)
+	switch {
+	case f.going && f.ours && f.changed:
+		return step{verb: await}
+	case f.going || !f.ours || !f.changed && len(tasks) == 0:
+		return step{verb: keep}
+	case !f.bound:
+		return step{verb: reclaim}
+	case !f.changed:
+		return step{stay, tasks}
+	case f.running:
+		return step{verb: finish}
+	}
+	next := p.nextOfMissing(f, rerun)
+	if next.verb == rerun && !f.noted {
+		return step{verb: note}
+	}
+	return next
+}
+
+// unfinished returns the names of the Managed tasks that a component depends on, directly or through other
+// components, and whose command has not succeeded with the current spec.
+func (p *plan) unfinished(f *fact) (names []string) {
+	if !slices.ContainsFunc(p.facts, isUnfinished) {
+		return nil
+	}
+	seen := map[string]bool{f.name: true}
+	var visit func(f *fact)
+	visit = func(f *fact) {
+		for _, name := range f.needs {
+			g := p.listed[name]
+			if g == nil || seen[name] {
+				continue
+			}
+			seen[name] = true
+			if isUnfinished(g) {
+				names = append(names, name)
+			}
+			visit(g)
+		}
+	}
+	visit(f)
+	return names
+}
+
+func isUnfinished(f *fact) bool {
+	return f.task && f.listed && f.state == v1alpha1.Managed && (!f.ready || !f.ours)
+}
+
+// hasChanged reports whether the command of a task has started with a spec that has changed since, in a
+// field that the API server does not let anybody change then. It returns false for a child that the cache
+// cannot hold as it is stored.
+func hasChanged(child controller.Object, c *v1alpha1.PlatformComponent) bool {
+	at, ok := child.(*cnatv1.At)
+	if !ok || c.At == nil || controller.UnreadableIn(child) != nil {
+		return false
+	}
+	started := at.Status.Phase == cnatv1.AtRunning || at.Status.Phase == cnatv1.AtDone
+	return started && !equality.Semantic.DeepEqual(fixedFields(&at.Spec), fixedFields(c.At))
+}
+
+// fixedFields returns a spec without the fields that can be changed after the command has started. The rules
+// of the type At list the same fields, and compare the others in the same way.
+func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
+	fixed := spec.DeepCopy()
+	fixed.TTLSecondsAfterFinished, fixed.BackoffLimit = nil, nil
+	fixed.Restricted, fixed.Suspend = ptr.To(ptr.Deref(fixed.Restricted, false)), ptr.To(ptr.Deref(fixed.Suspend, false))
+	fixed.Resources.Claims = nil
+	return fixed
+}
+
+// keepOfDone copies the fields that cannot be changed once an At is Done, and that do not make it run again.
+func keepOfDone(want, live *cnatv1.At) {
+	if live.Status.Phase == cnatv1.AtDone {
+		want.Spec.BackoffLimit = live.Spec.BackoffLimit
+	}
+}
+
+// maxRuns is how many runs of a task the status lists. maxImage limits the image of a run, in bytes, so that
+// the runs of all components fit into the status.
+const (
+	maxRuns  = 3
+	maxImage = 256
+)
+
+// isNoted reports whether runs has the run of an At.
+func isNoted(runs []v1alpha1.PlatformTaskRun, at controller.Object) bool {
+	return slices.ContainsFunc(runs, func(run v1alpha1.PlatformTaskRun) bool { return run.UID == at.GetUID() })
+}
+
+// runsOf returns the runs of a component, newest first. former is the former status of the component. A run is
+// added when the child becomes Done, or is about to be replaced. It is not added for a child that was Done
+// before the status listed any run, as after an upgrade.
+func runsOf(c *component, former v1alpha1.PlatformComponentStatus) []v1alpha1.PlatformTaskRun {
+	at, ok := c.child.(*cnatv1.At)
+	if !ok || !c.ours || c.state != v1alpha1.Managed || at.Status.Phase != cnatv1.AtDone || isNoted(former.Runs, at) {
+		return former.Runs
+	}
+	if former.Phase == v1alpha1.PlatformComponentPhase(cnatv1.AtDone) && len(former.Runs) == 0 && c.step.verb != note {
+		return nil
+	}
+	runs := append([]v1alpha1.PlatformTaskRun{runOf(at)}, former.Runs...)
+	return runs[:min(len(runs), maxRuns)]
+}
+
+// runOf returns the run of an At that is Done.
+func runOf(at *cnatv1.At) v1alpha1.PlatformTaskRun {
+	s := &at.Status
+	run := v1alpha1.PlatformTaskRun{
+		UID: at.UID, Image: at.Spec.Image, StartTime: s.StartTime, CompletionTime: s.CompletionTime, ExitCode: s.ExitCode,
+		Succeeded: conditions.IsTrue(s.Conditions, cnatv1.AtComplete),
+	}
+	for _, kind := range []string{cnatv1.AtComplete, cnatv1.AtFailed} {
+		if found := conditions.Find(s.Conditions, kind); found != nil && found.Status == "True" {
+			run.Reason = found.Reason
+		}
+	}
+	if len(run.Image) > maxImage {
+		run.Image = strings.ToValidUTF8(run.Image[:maxImage], "")
+	}
+	return run
+}
