@@ -46,11 +46,8 @@ func newKinds(client versioned.Interface, in externalversions.SharedInformerFact
 	caches := in.Windlass().V1alpha1()
 	ats := newKind("At", in.Cnat().V1().Ats().Informer(), tracker,
 		func(ns string) children.Client[*cnatv1.At] { return cnat.Ats(ns) },
-		func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
-			return &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
-		},
-		func(at *cnatv1.At) string { return string(at.Status.Phase) })
-	ats.Keep = keepOfDone
+		desiredTask, func(at *cnatv1.At) string { return string(at.Status.Phase) })
+	ats.Keep = keepStarted
 	return childKinds{
 		newKind("App", caches.Apps().Informer(), tracker,
 			func(ns string) children.Client[*v1alpha1.App] { return windlass.Apps(ns) },

@@ -12,6 +12,7 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
@@ -180,7 +181,7 @@ func TestUnchangedTaskRunsOnce(t *testing.T) {
 		"nothing":           {change: func(*v1alpha1.Platform) {}},
 		"the backoffLimit":  {change: func(p *v1alpha1.Platform) { p.Spec.Components[1].At.BackoffLimit = ptr.To[int32](5) }},
 		"the labels":        {change: func(p *v1alpha1.Platform) { p.Labels = map[string]string{"team": "a"} }, writes: []string{"patch ats shops/shop-job", patchWeb}},
-		"a default":         {change: func(p *v1alpha1.Platform) { p.Spec.Components[1].At.Suspend = ptr.To(false) }, writes: []string{"patch ats shops/shop-job"}},
+		"a default":         {change: func(p *v1alpha1.Platform) { p.Spec.Components[1].At.Suspend = ptr.To(false) }},
 		"another component": {change: func(p *v1alpha1.Platform) { p.Spec.Components[2] = version(app("docs"), "docs:2") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,4 +327,61 @@ func TestPendingTaskIsChangedInPlace(t *testing.T) {
 	f.addChild(at("job"), func(child controller.Object) { child.(*cnatv1.At).Status.Phase = cnatv1.AtPending })
 	containsInOrder(t, f.settle(), "patch ats shops/shop-job")
 	controllertest.Equal(t, "image", "new", f.job().Spec.Image)
+}
+
+// TestTaskOfEarlierVersionRunsAgainOnlyIfChanged has a child without specAnnotation.
+func TestTaskOfEarlierVersionRunsAgainOnlyIfChanged(t *testing.T) {
+	for name, state := range map[string]childState{
+		"a task that has not started": func(child controller.Object) { child.(*cnatv1.At).Status.Phase = cnatv1.AtPending },
+		"a task that runs":            startedAt,
+		"a task that has finished":    doneAt(0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(at("job")), namespace())
+			f.addChild(at("job"), state)
+			f.changeJob(func(child controller.Object) {
+				annotations := child.GetAnnotations()
+				recorded := `"annotations":{"` + specAnnotation + `":"` + annotations[specAnnotation] + `"},`
+				before, after, found := strings.Cut(annotations[children.RecordAnnotation], recorded)
+				controllertest.Equal(t, "the record has the annotation", true, found)
+				child.SetAnnotations(map[string]string{children.RecordAnnotation: before + after})
+			})
+			containsInOrder(t, f.settle())
+			f.changeJob(doneAt(0))
+			f.changeImages("new")
+			containsInOrder(t, f.settle(), deleteJob, createJob)
+			controllertest.Equal(t, "digest", digestOf(f.Object().Spec.Components[0].At), f.job().Annotations[specAnnotation])
+		})
+	}
+}
+
+// TestTaskThatWebhookChangesRunsOnce has a child whose spec is not the desired spec, because another client changes it
+// when it is created.
+func TestTaskThatWebhookChangesRunsOnce(t *testing.T) {
+	for name, state := range map[string]childState{"that runs": startedAt, "that has finished": doneAt(0)} {
+		t.Run("a task "+name, func(t *testing.T) {
+			f := newFixture(t, example(at("job")), namespace())
+			f.addChild(at("job"), state)
+			f.changeJob(func(child controller.Object) { child.(*cnatv1.At).Spec.Image = "mirror.example.com/busybox:1" })
+			f.changeJob(func(child controller.Object) { *child.StatusObservedGeneration() = child.GetGeneration() })
+			containsInOrder(t, f.settle())
+			f.changeImages("new")
+			f.changeJob(doneAt(0))
+			containsInOrder(t, f.settle(), deleteJob, createJob)
+		})
+	}
+}
+
+// TestStartedTaskKeepsDigestOfItsSpec has a task that the cache lacks, so that its creation finds the former child.
+func TestStartedTaskKeepsDigestOfItsSpec(t *testing.T) {
+	f := newFixture(t, example(version(at("job"), "new")), namespace())
+	f.addChild(at("job"), doneAt(0))
+	digest := f.job().Annotations[specAnnotation]
+	f.Observe()
+	if err := f.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
+		t.Fatal(err)
+	}
+	f.ReconcileAsCached()
+	controllertest.Equal(t, "digest", digest, f.job().Annotations[specAnnotation])
+	containsInOrder(t, f.settle(), deleteJob, createJob)
 }

@@ -1,10 +1,14 @@
 package platform
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -67,16 +71,41 @@ func isUnfinished(f *fact) bool {
 	return f.task && f.listed && f.state == v1alpha1.Managed && (!f.ready || !f.ours)
 }
 
+// specAnnotation on the child of a task has a digest of the spec for which the operator created the child. If
+// another client changes the spec of the child, for example a mutating webhook, the task must not run again
+// and again.
+const specAnnotation = "windlass.dev/task-spec"
+
+// desiredTask returns the child of a task.
+func desiredTask(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) *cnatv1.At {
+	at := &cnatv1.At{ObjectMeta: meta, Spec: *c.At}
+	metav1.SetMetaDataAnnotation(&at.ObjectMeta, specAnnotation, digestOf(c.At))
+	return at
+}
+
+// digestOf returns a digest of the fields that make a task run again.
+func digestOf(spec *cnatv1.AtSpec) string {
+	text, _ := json.Marshal(fixedFields(spec)) // a spec can always be encoded
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
+}
+
 // hasChanged reports whether the command of a task has started with a spec that has changed since, in a
-// field that the API server does not let anybody change then. It returns false for a child that the cache
-// cannot hold as it is stored.
+// field that the API server does not let anybody change then. It returns false for a child that was created
+// for the desired spec, whatever its spec is now, and for a child that the cache cannot hold as it is stored.
 func hasChanged(child controller.Object, c *v1alpha1.PlatformComponent) bool {
 	at, ok := child.(*cnatv1.At)
-	if !ok || c.At == nil || controller.UnreadableIn(child) != nil {
+	if !ok || c.At == nil || controller.UnreadableIn(child) != nil || at.Annotations[specAnnotation] == digestOf(c.At) {
 		return false
 	}
-	started := at.Status.Phase == cnatv1.AtRunning || at.Status.Phase == cnatv1.AtDone
-	return started && !equality.Semantic.DeepEqual(fixedFields(&at.Spec), fixedFields(c.At))
+	return hasStarted(at) && !sameTask(&at.Spec, c.At)
+}
+
+func hasStarted(at *cnatv1.At) bool {
+	return at.Status.Phase == cnatv1.AtRunning || at.Status.Phase == cnatv1.AtDone
+}
+
+func sameTask(a, b *cnatv1.AtSpec) bool {
+	return equality.Semantic.DeepEqual(fixedFields(a), fixedFields(b))
 }
 
 // fixedFields returns a spec without the fields that can be changed after the command has started. The rules
@@ -89,10 +118,25 @@ func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 	return fixed
 }
 
-// keepOfDone copies the fields that cannot be changed once an At is Done, and that do not make it run again.
-func keepOfDone(want, live *cnatv1.At) {
-	if live.Status.Phase == cnatv1.AtDone {
-		want.Spec.BackoffLimit = live.Spec.BackoffLimit
+// keepStarted copies the fields of a task that the API server does not let anybody change, and the
+// specAnnotation of these fields. A child that an earlier version of the operator created has no such
+// annotation, and gets none unless its spec changes.
+func keepStarted(want, live *cnatv1.At) {
+	digest, ok := live.Annotations[specAnnotation]
+	if !ok && (hasStarted(live) || sameTask(&live.Spec, &want.Spec)) {
+		delete(want.Annotations, specAnnotation)
+	}
+	if !hasStarted(live) {
+		return
+	}
+	if ok {
+		want.Annotations[specAnnotation] = digest
+	}
+	backoffLimit, ttl := want.Spec.BackoffLimit, want.Spec.TTLSecondsAfterFinished
+	want.Spec = *live.Spec.DeepCopy()
+	want.Spec.TTLSecondsAfterFinished = ttl
+	if live.Status.Phase == cnatv1.AtRunning {
+		want.Spec.BackoffLimit = backoffLimit
 	}
 }
 
