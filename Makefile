@@ -32,7 +32,7 @@ BENCH ?=
 
 STEP := hack/step.sh
 # The modules with Go code in addition to the main module.
-MODULES := examples/memcached test/bench
+MODULES := examples/memcached test/bench test/kstatus
 PIPE := bash -o pipefail -c
 # Filter of test output: it removes the line of each package without tests.
 hide_empty := | sed -u "/\[no test files\]/d"
