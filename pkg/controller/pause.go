@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -14,8 +13,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// PausedAnnotation with the value "true" stops all writes for an object: to its finalizers, to the objects that it
-// owns, and to its status, except that the status gets the condition Paused. The operator continues when the
+// PausedAnnotation with the value "true" pauses an object: the operator writes neither its finalizers nor the objects
+// that it owns. In its status, the operator sets only conditions: see Pipeline.pause. The operator continues when the
 // annotation is removed.
 const PausedAnnotation = AnnotationDomain + "/paused"
 
@@ -39,16 +38,9 @@ func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
 	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
 		return throttle(wait)
 	}
-	p.Tracker.Sends(key)
-	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return AwaitDeletion()
+	if err := p.sendStatus(ctx, key, obj); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("writing the status of %s %s, which is paused: %w", p.Kind, key, err)
-	}
-	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
-	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
 	if note := transition(cached, obj, conditions.Paused); note != nil {
 		p.Events.Event(obj, corev1.EventTypeNormal, note.Reason, note.Message)
 	}

@@ -233,6 +233,15 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if equality.Semantic.DeepEqual(current, obj) {
 		return nil
 	}
+	if err := p.sendStatus(ctx, key, obj); err != nil {
+		return err
+	}
+	p.announce(current, obj, o.err != nil || o.warn)
+	return nil
+}
+
+// sendStatus writes the status of obj in one request.
+func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
@@ -243,13 +252,12 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	}
 	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
 	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
-	p.announce(current, obj, o.err != nil || o.warn)
 	return nil
 }
 
-// announce records an Event if the status or reason of Ready has changed. If it has not, announce records an
-// Event if the object has become Degraded, or is Degraded for another reason: a Platform, for example, is not
-// Ready for the same reason when one of its components fails. The Event is a Warning if warn is true or the
+// announce records an Event if the status or reason of Ready has changed. Otherwise it records an Event if the
+// object has become Degraded, or is Degraded for another reason. For example, a failing component makes a Platform
+// Degraded, but the reason of its condition Ready stays the same. The Event is a Warning if warn is true or the
 // object is Degraded.
 func (p *Pipeline[T]) announce(before, obj T, warn bool) {
 	degraded := conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded)

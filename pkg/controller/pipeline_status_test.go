@@ -256,10 +256,10 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 		"another condition is none":    {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
 		"an error and its end are two": {[]step{fails(broken), fails(broken), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
 		"a wait is one":                {[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."}},
-		"a wait of which a user is warned is a warning": {
+		"WaitFor with Warn records a Warning": {
 			[]step{fails(controller.Warn(controller.WaitFor("NoBrush", "None.", time.Minute)))}, []string{"Warning NoBrush default/a: None."},
 		},
-		"it becomes Degraded while the reason of Ready stays": {
+		"an object that becomes Degraded while Ready keeps its reason": {
 			[]step{ready("Paint", "a"), degraded("Peeling", "It peels."), degraded("Peeling", "It peels more."), degraded("Rust", "It rusts."), ready("Paint", "a")},
 			[]string{"Normal Paint default/a: a", "Warning Peeling default/a: It peels.", "Warning Rust default/a: It rusts."},
 		},

@@ -130,15 +130,15 @@ func TestReconcileReturnsErrorOfCache(t *testing.T) {
 	}
 }
 
-func TestPausedObjectGetsOnlyConditionPaused(t *testing.T) {
+func TestPauseWritesOnlyConditions(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*bench)
 		ready   metav1.ConditionStatus
 	}{
-		"an object without a status":          {func(*bench) {}, metav1.ConditionUnknown},
-		"an object whose status is outdated":  {func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, metav1.ConditionTrue},
-		"an object that is being deleted":     {func(b *bench) { b.mustPass(); b.delete(theToy) }, metav1.ConditionFalse},
-		"an object that was paused by itself": {func(b *bench) { b.mustPass() }, metav1.ConditionTrue},
+		"an object without a status":         {func(*bench) {}, metav1.ConditionUnknown},
+		"an object whose status is outdated": {func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, metav1.ConditionTrue},
+		"an object that is being deleted":    {func(b *bench) { b.mustPass(); b.delete(theToy) }, metav1.ConditionFalse},
+		"an object that is Ready":            {func(b *bench) { b.mustPass() }, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}

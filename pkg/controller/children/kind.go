@@ -28,9 +28,9 @@ type Kind[T controller.Object, S Scope] struct {
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
-	// Again, if it is set, returns the time after which the status can change without an event, or 0. It is called
-	// after Finish.
-	Again func(s S) time.Duration
+	// RequeueAfter, if it is set, returns the longest time until the next reconcile, if time alone can change the
+	// status, or 0. It is called after Finish.
+	RequeueAfter func(s S) time.Duration
 }
 
 // Reference declares objects of one or several types that the specs of a kind name. For example,
@@ -84,10 +84,10 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		err = Apply(ctx, s, r.kind.Children)
 	}
 	err = r.kind.Finish(s, err)
-	if err != nil || r.kind.Again == nil {
+	if err != nil || r.kind.RequeueAfter == nil {
 		return controller.Result{}, err
 	}
-	return controller.Result{RequeueAfter: r.kind.Again(s)}, nil
+	return controller.Result{RequeueAfter: r.kind.RequeueAfter(s)}, nil
 }
 
 // Inputs implements controller.Deterministic.

@@ -55,7 +55,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
-			p.reverted = isReverted(p.app.Status.TemplateDigest, desired, live)
+			p.reverted = hasTemplateDrift(p.app.Status.TemplateDigest, desired, live)
 			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
 			// because the autoscaler may have set the number after prepare read p.before.
 			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {

@@ -50,12 +50,12 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 			},
 			Resync: resync,
 		},
-		References: []children.Reference[*v1alpha1.App]{refs, dbs, cached},
-		Scope:      newScope,
-		Prepare:    reconciler.prepare,
-		Children:   ownedBy(c),
-		Finish:     reconciler.finish,
-		Again:      func(p *scope) time.Duration { return p.again },
+		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached},
+		Scope:        newScope,
+		Prepare:      reconciler.prepare,
+		Children:     ownedBy(c),
+		Finish:       reconciler.finish,
+		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
 	}.Declare(), nil
 }
 

@@ -86,13 +86,13 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 	return nil
 }
 
-// check returns an error if the Pods of an App must wait for its database. present are the Secrets that the App names.
-// deployed says that the App has a Deployment.
+// check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs to
+// another database (a Terminal error), if the database was not found or is being deleted, or if the App has no
+// Deployment yet and the database is not Ready, because its Pods could not log in. present has the observed Secrets.
+// deployed reports whether the App has a Deployment.
 //
-// A Secret that no object of Windlass controls belongs to a user: then the database can be anything. A Secret of another
-// database is a Terminal error: a Database and an ExternalDatabase of the same name have Secrets of the same name. The
-// first Pods wait until the database is Ready, because they could not log in. Later, an App does not wait for a database
-// that is not Ready, for example because it restarts.
+// A Database and an ExternalDatabase of the same name have Secrets of the same name. A Secret that no Windlass object
+// controls was created by a user: check accepts it.
 func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Versioned, deployed bool) error {
 	if app.Spec.DatabaseRef == nil {
 		return nil
@@ -111,12 +111,13 @@ func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Ve
 	switch {
 	case db == nil && d.synced(named.kind):
 		return controller.Warn(controller.WaitFor(reasonMissing, fmt.Sprintf(
-			"%s %s, which databaseRef names, was not found, and its Secret is about to be deleted. Create the %s again, or change databaseRef.", named.kind, named.name, named.kind), missingRecheck))
+			"%s %s, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create the %s again, or change databaseRef.", named.kind, named.name, named.kind), missingRecheck))
 	case db != nil && db.GetDeletionTimestamp() != nil:
-		return controller.Warn(controller.WaitFor(reasonDatabaseDeleted, fmt.Sprintf(
+		return controller.Warn(controller.WaitFor(reasonDatabaseTerminating, fmt.Sprintf(
 			"%s %s, which databaseRef names, is being deleted. Change databaseRef, or delete the App.", named.kind, named.name), 0))
 	case !deployed && (db == nil || !conditions.IsTrue(*db.StatusConditions(), conditions.Ready)):
-		return controller.WaitFor(reasonDatabaseNotReady, fmt.Sprintf("The first Pods wait until %s %s is Ready%s.", named.kind, named.name, stateOf(db)), 0)
+		return controller.WaitFor(reasonDatabaseNotReady, fmt.Sprintf(
+			"Waiting for %s %s, which databaseRef names, to become Ready%s. Then the operator creates the Deployment.", named.kind, named.name, stateOf(db)), 0)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func stateOf(db controller.Object) string {
 		return ""
 	}
 	if ready := conditions.Find(*db.StatusConditions(), conditions.Ready); ready != nil {
-		return fmt.Sprintf(" (now: %s)", ready.Reason)
+		return fmt.Sprintf(" (the reason of its condition Ready is %s)", ready.Reason)
 	}
 	return ""
 }

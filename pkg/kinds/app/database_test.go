@@ -65,7 +65,7 @@ func TestFirstPodsWaitUntilDatabaseIsReady(t *testing.T) {
 	db := readyDatabase()
 	conditions.False(&db.Status.Conditions, conditions.Ready, "Starting", "PostgreSQL is starting.")
 	f := newFixture(t, example(withDatabase), databaseSecret(), db)
-	controllertest.ErrorContains(t, "The first Pods wait until Database db is Ready (now: Starting).", f.Reconcile().Err)
+	controllertest.ErrorContains(t, "Waiting for Database db, which databaseRef names, to become Ready (the reason of its condition Ready is Starting).", f.Reconcile().Err)
 	controllertest.Equal(t, "Deployment", nil, f.deployment())
 	controllertest.Equal(t, "phase", v1alpha1.AppPending, f.Object().Status.Phase)
 	kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) {
@@ -91,7 +91,7 @@ func TestAppIsNotReadyWithoutItsDatabase(t *testing.T) {
 	}{
 		"the Database is being deleted": {func(f fixture) {
 			kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) { db.DeletionTimestamp = ptr.To(metav1.Now()) })
-		}, true, "DatabaseDeleted"},
+		}, true, "DatabaseTerminating"},
 		"the Database is gone":                          {func(f fixture) { f.Remove(readyDatabase()) }, true, "DependencyMissing"},
 		"the cache of Databases has not synced":         {func(f fixture) { f.Remove(readyDatabase()) }, false, "Available"},
 		"the Database is Ready, and its cache complete": {func(fixture) {}, true, "Available"},

@@ -70,7 +70,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 		d.Annotations = map[string]string{inputsAnnotation: in.String()}
 		d.Spec.Template.Annotations = map[string]string{digestAnnotation: in.digest()}
 	}
-	addOwn(app, &d.Spec.Template)
+	setOperatorFields(app, &d.Spec.Template)
 	return d
 }
 

@@ -115,7 +115,7 @@ func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 }
 
 // trouble returns why Pods of an App do not run, or nil: see troubleOf. d is its Deployment.
-func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *trouble, again time.Duration) {
+func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *trouble, requeueAfter time.Duration) {
 	if len(c.of(app, symptomIndex)) == 0 {
 		return nil, 0
 	}
@@ -133,8 +133,8 @@ type trouble struct {
 }
 
 // troubleOf returns why Pods of an App do not run, or nil. It prefers Pods of the newest template of the Deployment.
-// again is the time until the result can change without an event, or 0.
-func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, again time.Duration) {
+// requeueAfter is positive if time alone can change the result.
+func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, requeueAfter time.Duration) {
 	newest, former, ready := &trouble{which: "new Pods"}, &trouble{which: "former Pods"}, 0
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -146,8 +146,8 @@ func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now t
 		}
 		into.among++
 		problem, wait := problemOf(app, pod, now)
-		if wait > 0 && (again == 0 || wait < again) {
-			again = wait
+		if wait > 0 && (requeueAfter == 0 || wait < requeueAfter) {
+			requeueAfter = wait
 		}
 		switch {
 		case problem == nil && pods.IsReady(pod):
@@ -161,15 +161,15 @@ func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now t
 	for _, t := range []*trouble{newest, former} {
 		if t.count > 0 {
 			t.ready = ready
-			return t, again
+			return t, requeueAfter
 		}
 	}
-	return nil, again
+	return nil, requeueAfter
 }
 
-// problemOf returns why a Pod of an App does not run, or nil. again is the time until the result can change without an
-// event, or 0.
-func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.Problem, again time.Duration) {
+// problemOf returns why a Pod of an App does not run, or nil. requeueAfter is positive if time alone can
+// change the result.
+func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
 	for _, status := range pod.Status.ContainerStatuses {
 		image := "of container " + status.Name // which an admission webhook has added
 		if status.Name == containerName {
@@ -178,8 +178,8 @@ func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.P
 		if found = pods.Blocked(status, image); found != nil {
 			return found, 0
 		}
-		if found, again = pods.Crashing(status, now); found != nil {
-			return found, again
+		if found, requeueAfter = pods.Crashing(status, now); found != nil {
+			return found, requeueAfter
 		}
 	}
 	return pods.Unschedulable(pod, now)

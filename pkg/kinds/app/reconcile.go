@@ -46,13 +46,13 @@ func newReconciler(c kinds.Cluster, r controller.Runtime, refs *named, dbs *data
 // scope holds the state that the steps of one reconcile share.
 type scope struct {
 	children.Owner
-	app        *v1alpha1.App
-	inputs     inputs
-	waiting    error              // why the Deployment must not change, or nil
-	before     *appsv1.Deployment // the cached Deployment, or nil
-	deployment *appsv1.Deployment // the Deployment after it was applied, or nil
-	reverted   bool               // whether the template of the Deployment was changed back
-	again      time.Duration      // the time until the status can change without an event, or 0
+	app          *v1alpha1.App
+	inputs       inputs
+	waiting      error              // why the Deployment must not change, or nil
+	before       *appsv1.Deployment // the cached Deployment, or nil
+	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
+	reverted     bool               // whether the template of the Deployment was changed back
+	requeueAfter time.Duration      // positive if time alone can change the status
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
@@ -73,14 +73,14 @@ func (p *scope) selected() *appsv1.Deployment {
 func (r *reconciler) finish(p *scope, err error) error {
 	if p.reverted && p.deployment != nil {
 		r.events.Event(p.app, corev1.EventTypeWarning, reasonReverted, fmt.Sprintf(
-			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator changed it back. To roll back, apply the former manifest of App %s.", p.app.Name, p.app.Name))
+			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App %s.", p.app.Name, p.app.Name))
 	}
 	if err != nil {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
-	found, again := r.pods.trouble(p.app, p.deployment, r.clock.Now())
-	p.again = again
+	found, requeueAfter := r.pods.trouble(p.app, p.deployment, r.clock.Now())
+	p.requeueAfter = requeueAfter
 	setRollout(p.app, p.before, p.deployment, found)
 	if p.waiting != nil {
 		setBlocked(p.app, false, p.waiting)

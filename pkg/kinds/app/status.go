@@ -20,8 +20,8 @@ const (
 	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
 	reasonOtherDatabase = "DatabaseKindMismatch"
 	// reasonDatabaseNotReady is the reason while the first Pods wait for the database.
-	reasonDatabaseNotReady = "DatabaseNotReady"
-	reasonDatabaseDeleted  = "DatabaseDeleted"
+	reasonDatabaseNotReady    = "DatabaseNotReady"
+	reasonDatabaseTerminating = "DatabaseTerminating"
 	// reasonReverted is the reason of the Event about a template that another client has changed.
 	reasonReverted = "TemplateReverted"
 )

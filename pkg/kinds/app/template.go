@@ -20,8 +20,8 @@ const (
 	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
 	// label.
 	appLabel = "windlass.dev/app"
-	// templateAnnotation on the Pod template identifies what the App says about its Pods. It changes if and only
-	// if the Pods have to be replaced. Pods of the newest template have the annotation of the Deployment.
+	// templateAnnotation has a digest of the Pod template without its operator fields. Pods with the value of the
+	// Deployment's template are Pods of the newest template.
 	templateAnnotation = "windlass.dev/template-digest"
 )
 
@@ -33,20 +33,12 @@ func narrowSelector(app *v1alpha1.App) map[string]string {
 	return selector
 }
 
-// podLabels are the labels of an App that its Pods have too. A Platform sets them.
-var podLabels = []string{"app.kubernetes.io/part-of", "app.kubernetes.io/component"}
-
-// addOwn adds the fields of a Pod template that the operator decides, and not the App. Templates of earlier operator
-// versions lack some of them: see keepTemplate.
-func addOwn(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
+// setOperatorFields sets the operator fields of a Pod template: see pods.OperatorFields.
+func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
 	template.Labels = narrowSelector(app)
 	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
-	for _, name := range podLabels {
-		if value := app.Labels[name]; value != "" {
-			template.Labels[name] = value
-		}
-	}
+	pods.CopyPlatformLabels(template.Labels, app.Labels)
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
@@ -59,71 +51,55 @@ func addOwn(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// removeOwn removes the fields of addOwn from a template.
-func removeOwn(template *corev1.PodTemplateSpec) {
-	template.Labels = nil
-	delete(template.Annotations, templateAnnotation)
-	template.Spec.AutomountServiceAccountToken = nil
-	for i := range template.Spec.Containers {
-		template.Spec.Containers[i].TerminationMessagePolicy = ""
+// operatorFields copies the fields of setOperatorFields. It copies no label that another client has added.
+var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) {
+	for name := range to.Labels {
+		if value, found := from.Labels[name]; found {
+			to.Labels[name] = value
+		} else {
+			delete(to.Labels, name)
+		}
+	}
+	if digest, found := from.Annotations[templateAnnotation]; found {
+		to.Annotations[templateAnnotation] = digest
+	} else {
+		delete(to.Annotations, templateAnnotation)
+	}
+	to.Spec.AutomountServiceAccountToken = from.Spec.AutomountServiceAccountToken
+	for i := range min(len(to.Spec.Containers), len(from.Spec.Containers)) {
+		policy := from.Spec.Containers[i].TerminationMessagePolicy
+		if policy == corev1.TerminationMessageReadFile {
+			policy = "" // the default of the API server
+		}
+		to.Spec.Containers[i].TerminationMessagePolicy = policy
 	}
 }
 
 // digestOfTemplate returns the value of templateAnnotation.
 func digestOfTemplate(template *corev1.PodTemplateSpec) string {
-	template = template.DeepCopy()
-	removeOwn(template)
-	text, _ := json.Marshal(template) // marshaling a template cannot fail
+	text, _ := json.Marshal(operatorFields.Without(template)) // marshaling a template cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// keepTemplate keeps the fields of addOwn as they are until the App changes its template, so that an upgrade
-// of the operator, or a change of a label, replaces no Pod. Without a valid record, it keeps the fields only if
-// the template lacks templateAnnotation, as a template of an earlier version does: otherwise nobody would
-// correct these fields after another client has changed them and the record.
-func keepTemplate(want, live *appsv1.Deployment) {
-	last, known := pods.LastTemplate(live)
-	now := &live.Spec.Template
-	switch {
-	case known && pods.Same(last, &want.Spec.Template, removeOwn):
-		want.Spec.Template = *last
-	case !known && now.Annotations[templateAnnotation] == "":
-		copyOwn(&want.Spec.Template, now)
-	}
+// keepTemplate keeps the operator fields of a live Deployment until the App changes its template.
+func keepTemplate(desired, live *appsv1.Deployment) {
+	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(template *corev1.PodTemplateSpec) bool {
+		return template.Annotations[templateAnnotation] == ""
+	})
 }
 
-// isReverted reports whether an update to want changes the template of a live Deployment back to the template
-// that the operator applied last, which has the digest applied: another client has changed the template. `kubectl
-// rollout undo` also changes the annotations, and with them the record.
-func isReverted(applied string, want, live *appsv1.Deployment) bool {
-	wanted, now := &want.Spec.Template, &live.Spec.Template
-	if applied == "" || wanted.Annotations[templateAnnotation] != applied || len(now.Spec.Containers) == 0 {
+// hasTemplateDrift reports whether another client changed the template that the operator applied last, whose digest is
+// applied, and the operator is about to revert the change. `kubectl rollout undo` also changes the annotations, and with
+// them the record.
+func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
+	wanted, observed := &desired.Spec.Template, &live.Spec.Template
+	if applied == "" || wanted.Annotations[templateAnnotation] != applied || len(observed.Spec.Containers) == 0 {
 		return false
 	}
-	before, after := now.Spec.Containers[0], wanted.Spec.Containers[0]
-	return now.Annotations[templateAnnotation] != applied || before.Image != after.Image ||
-		!slices.Equal(before.Command, after.Command) || !slices.Equal(before.Args, after.Args)
-}
-
-// copyOwn copies the fields of addOwn from the template of a live Deployment that lacks templateAnnotation.
-func copyOwn(want, live *corev1.PodTemplateSpec) {
-	for name := range want.Labels {
-		if value, found := live.Labels[name]; found {
-			want.Labels[name] = value
-		} else {
-			delete(want.Labels, name)
-		}
-	}
-	delete(want.Annotations, templateAnnotation)
-	want.Spec.AutomountServiceAccountToken = live.Spec.AutomountServiceAccountToken
-	for i := range want.Spec.Containers {
-		policy := corev1.TerminationMessagePolicy("")
-		if i < len(live.Spec.Containers) && live.Spec.Containers[i].TerminationMessagePolicy != corev1.TerminationMessageReadFile {
-			policy = live.Spec.Containers[i].TerminationMessagePolicy
-		}
-		want.Spec.Containers[i].TerminationMessagePolicy = policy
-	}
+	is, want := observed.Spec.Containers[0], wanted.Spec.Containers[0]
+	return observed.Annotations[templateAnnotation] != applied || is.Image != want.Image ||
+		!slices.Equal(is.Command, want.Command) || !slices.Equal(is.Args, want.Args)
 }
 
 // podSelector returns the selector for the Pods of an App whose Deployment is d, or nil. now is the current

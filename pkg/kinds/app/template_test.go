@@ -20,7 +20,7 @@ import (
 func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)
-	removeOwn(&d.Spec.Template)
+	d.Spec.Template = *operatorFields.Without(&d.Spec.Template)
 	d.Spec.Template.Labels = selectorOf(app)
 	return recorded(t, d)
 }
@@ -133,7 +133,7 @@ func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 			f.changeDeployment(change)
 			r := f.Reconcile()
 			controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
-			want := "Warning TemplateReverted default/web: Another client changed the Pod template of Deployment web, for example with `kubectl rollout undo`. The operator changed it back. To roll back, apply the former manifest of App web."
+			want := "Warning TemplateReverted default/web: Another client changed the Pod template of Deployment web, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App web."
 			if len(r.Events) == 0 || r.Events[0] != want {
 				t.Errorf("the events are %q, wanted %q first", r.Events, want)
 			}

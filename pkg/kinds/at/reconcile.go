@@ -125,16 +125,16 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	problem, again := problemOf(at, r.image, pod, now)
+	problem, requeueAfter := problemOf(at, r.image, pod, now)
 	if problem != nil {
 		setNotStarting(at, problem)
 	}
 	left, limited := remaining(at, now)
 	switch {
 	case !limited:
-		return controller.Result{RequeueAfter: again}, nil
-	case left > 0 && again > 0:
-		return controller.Result{RequeueAfter: min(left, again)}, nil
+		return controller.Result{RequeueAfter: requeueAfter}, nil
+	case left > 0 && requeueAfter > 0:
+		return controller.Result{RequeueAfter: min(left, requeueAfter)}, nil
 	case left > 0:
 		return controller.Result{RequeueAfter: left}, nil
 	case left > -killGrace && pod.Spec.ActiveDeadlineSeconds != nil && pods.StatusOf(pod, containerName).State.Running != nil:
@@ -155,9 +155,9 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 // 30 s to end by itself. After killGrace, the operator deletes the Pod.
 const killGrace = time.Minute
 
-// problemOf returns why the command of a Pod does not start, or nil. again is the time until the result can change
-// without an event, or 0.
-func problemOf(at *v1.At, defaultImage string, pod *corev1.Pod, now time.Time) (found *pods.Problem, again time.Duration) {
+// problemOf returns why the command of a Pod does not start, or nil. requeueAfter is positive if time
+// alone can change the result.
+func problemOf(at *v1.At, defaultImage string, pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
 	if found = pods.Blocked(pods.StatusOf(pod, containerName), cmp.Or(at.Spec.Image, defaultImage)); found != nil {
 		return found, 0
 	}

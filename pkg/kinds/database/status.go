@@ -50,14 +50,14 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 	v := verdictOf(db, s, pod, claim, image, now)
 	db.Status.Phase = v.phase
 	v.summary(claim).SetOn(db)
-	return v.again
+	return v.requeueAfter
 }
 
 // verdict is the phase that a Database has because of its children, with a reason and a message.
 type verdict struct {
 	phase           v1alpha1.DatabasePhase
 	reason, message string
-	again           time.Duration // the time until the verdict can change without an event, or 0
+	requeueAfter    time.Duration // positive if time alone can change the verdict
 }
 
 func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
@@ -103,11 +103,11 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		}
 		return failed(reasonCrashing, "%s See `kubectl logs -n %s %s --previous`.", message, pod.Namespace, pod.Name)
 	}
-	alone, again := pods.Unschedulable(pod, now)
-	if alone != nil {
-		return verdict{phase: v1alpha1.DatabaseDeploying, reason: alone.Reason, message: fmt.Sprintf("Pod %s: %s. See `kubectl describe pod -n %s %s`.", pod.Name, alone.Message, pod.Namespace, pod.Name)}
+	problem, requeueAfter := pods.Unschedulable(pod, now)
+	if problem != nil {
+		return verdict{phase: v1alpha1.DatabaseDeploying, reason: problem.Reason, message: fmt.Sprintf("Pod %s: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name)}
 	}
-	starting.again = again
+	starting.requeueAfter = requeueAfter
 	return starting
 }
 

@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 		phase: v1alpha1.DatabaseDeploying, reason: "Starting",
 		message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop pod/shop-0 pvc/shop`.",
 	}
-	startingFor := func(again time.Duration) verdict { v := starting; v.again = again; return v }
+	startingFor := func(again time.Duration) verdict { v := starting; v.requeueAfter = again; return v }
 	failed := func(reason, message string) verdict {
 		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: message}
 	}

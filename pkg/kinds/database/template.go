@@ -8,47 +8,28 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// podLabels are the labels of a Database that its Pod has too. A Platform sets them.
-var podLabels = []string{"app.kubernetes.io/part-of", "app.kubernetes.io/component"}
-
 // labelsOfPod returns the labels of the Pod template.
 func labelsOfPod(db *v1alpha1.Database) map[string]string {
 	labels := selectorOf(db)
-	for _, name := range podLabels {
-		if value := db.Labels[name]; value != "" {
-			labels[name] = value
-		}
-	}
+	pods.CopyPlatformLabels(labels, db.Labels)
 	return labels
 }
 
-// keepTemplate keeps the script, the probes and the labels of the Pod as they are until the Database changes the
-// template, so that neither an upgrade of the operator nor a change of a label restarts PostgreSQL. Without a valid
-// record, it keeps them only if the Pod has no startup probe, as a Pod of an earlier version: otherwise nobody would
-// correct them after another client has changed them and the record.
-func keepTemplate(want, live *appsv1.StatefulSet) {
-	last, known := pods.LastTemplate(live)
-	now := &live.Spec.Template
-	switch {
-	case known && pods.Same(last, &want.Spec.Template, removeOwn):
-		want.Spec.Template = *last
-	case !known && len(now.Spec.Containers) > 0 && now.Spec.Containers[0].StartupProbe == nil:
-		copyOwn(&want.Spec.Template, now)
+// operatorFields copies the labels, the start script and the probes of the Pod.
+var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) {
+	from = from.DeepCopy()
+	to.Labels = from.Labels
+	for i := range min(len(to.Spec.Containers), len(from.Spec.Containers)) {
+		c, other := &to.Spec.Containers[i], &from.Spec.Containers[i]
+		c.Command, c.Lifecycle = other.Command, other.Lifecycle
+		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = other.StartupProbe, other.ReadinessProbe, other.LivenessProbe
 	}
 }
 
-// removeOwn removes the fields of a template that the operator decides, and not the Database.
-func removeOwn(template *corev1.PodTemplateSpec) {
-	template.Labels = nil
-	for i := range template.Spec.Containers {
-		c := &template.Spec.Containers[i]
-		c.Command, c.StartupProbe, c.ReadinessProbe, c.LivenessProbe, c.Lifecycle = nil, nil, nil, nil, nil
-	}
-}
-
-// copyOwn copies the fields that removeOwn removes.
-func copyOwn(want, live *corev1.PodTemplateSpec) {
-	want.Labels = live.Labels
-	to, from := &want.Spec.Containers[0], live.Spec.Containers[0].DeepCopy()
-	to.Command, to.StartupProbe, to.ReadinessProbe, to.LivenessProbe, to.Lifecycle = from.Command, from.StartupProbe, from.ReadinessProbe, from.LivenessProbe, from.Lifecycle
+// keepTemplate keeps the operator fields of a live StatefulSet until the Database changes its template, so that neither an
+// upgrade of the operator nor a change of a label restarts PostgreSQL. Earlier versions had no startup probe.
+func keepTemplate(desired, live *appsv1.StatefulSet) {
+	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(template *corev1.PodTemplateSpec) bool {
+		return len(template.Spec.Containers) > 0 && template.Spec.Containers[0].StartupProbe == nil
+	})
 }

@@ -35,8 +35,8 @@ const (
 const (
 	// creationDelay is the time between a status that announces a change of the server and the change.
 	creationDelay = time.Second
-	// awayRetry is how often the operator retries a server that does not respond or is not available. It retries a server
-	// that it has never used sooner at first: see untilRetry.
+	// awayRetry is how often the operator retries a server that does not respond or is not available. soonRetry is the
+	// first delay while the database does not exist yet: see untilRetry.
 	awayRetry = 30 * time.Second
 	soonRetry = time.Second
 	// conflictRetry is how often the operator checks again whether a name is taken, or a database is missing.
@@ -87,8 +87,8 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 	return controller.WithReason(reasonServerError, fmt.Errorf("using the server in %s: %w", secret, err))
 }
 
-// untilRetry returns the delay before the operator retries a server after err. A server that has never been used may be
-// starting, so it is retried after 1 s, and then after as long as it has been unavailable, up to awayRetry.
+// untilRetry returns the delay before the operator retries a server after err. While the database does not exist yet,
+// the server may be starting: the delay is then as long as the server has been unavailable, from soonRetry to awayRetry.
 func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.Duration {
 	if db.Status.ExternalID != "" {
 		return awayRetry

@@ -9,11 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
-	partOfLabel    = "app.kubernetes.io/part-of"
-	componentLabel = "app.kubernetes.io/component"
 	// needsAnnotation on a child has the dependencies of its component. With it, the operator removes
 	// components in order even if the spec no longer lists them or their dependencies.
 	needsAnnotation = "windlass.dev/depends-on"
@@ -31,7 +30,7 @@ func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) met
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[partOfLabel], labels[componentLabel] = platform.Name, string(c.Name)
+	labels[pods.PartOfLabel], labels[pods.ComponentLabel] = platform.Name, string(c.Name)
 	meta := metav1.ObjectMeta{Namespace: platform.Spec.Namespace, Name: childName(platform, string(c.Name)), Labels: labels}
 	if len(c.DependsOn) > 0 {
 		meta.Annotations = map[string]string{needsAnnotation: strings.Join(slices.Sorted(slices.Values(needsOf(c))), ",")}
@@ -62,6 +61,6 @@ func recordedNeeds(child metav1.Object) []string {
 // change it after its creation.
 func desiredNamespace(platform *v1alpha1.Platform) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: platform.Spec.Namespace, Labels: map[string]string{partOfLabel: platform.Name},
+		Name: platform.Spec.Namespace, Labels: map[string]string{pods.PartOfLabel: platform.Name},
 	}}
 }

@@ -122,9 +122,10 @@ type AtSpec struct {
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
-	// after status.startTime. When the deadline has passed, the operator deletes the Pod, and the At is
-	// Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is no
-	// deadline. It has the same meaning as in a Job.
+	// after status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and
+	// its log stay. The operator deletes the Pod if its command has never started, or is still running a
+	// minute after the deadline. The At is Done with the condition Failed and reason DeadlineExceeded. If
+	// the field is unset, there is no deadline.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -6,8 +6,9 @@ type AppStatus struct {
 	ConditionedStatus `json:",inline"`
 
 	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
-	// update the Deployment and retries), Deploying (Pods are being created or replaced, or some are not
-	// available), Ready (the newest Pods are rolled out and available) or Failed (a user has to act).
+	// update the Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some
+	// are not available), Ready (the newest Pods are rolled out and available) or Failed (Pods do not start,
+	// crash or are refused, or a user has to act for another reason).
 	//
 	// +optional
 	Phase AppPhase `json:"phase,omitempty"`

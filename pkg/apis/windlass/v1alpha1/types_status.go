@@ -10,7 +10,7 @@ type ConditionedStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Progressing, Degraded, and Stalled (present only while it is True).
+	// conditions are Ready, Progressing, Degraded, and Stalled and Paused (present only while they are True).
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64

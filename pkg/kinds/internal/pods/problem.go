@@ -77,19 +77,18 @@ func pullFailure(said string) string {
 // container is likely to crash again.
 const settled = 30 * time.Second
 
-// Crashing returns the problem of a container that crashes again and again, or nil. again is the time until the result
-// can change without an event, or 0.
-func Crashing(status corev1.ContainerStatus, now time.Time) (p *Problem, again time.Duration) {
+// Crashing returns the problem of a container that crashes again and again, or nil. requeueAfter is positive if time alone can change the result.
+func Crashing(status corev1.ContainerStatus, now time.Time) (p *Problem, requeueAfter time.Duration) {
 	waiting := status.State.Waiting != nil && status.State.Waiting.Reason == ReasonCrashing
 	if !waiting && status.RestartCount < 2 {
 		return nil, 0
 	}
 	if running := status.State.Running; running != nil {
-		if again = running.StartedAt.Add(settled).Sub(now); again <= 0 {
+		if requeueAfter = running.StartedAt.Add(settled).Sub(now); requeueAfter <= 0 {
 			return nil, 0
 		}
 	}
-	return crashed(status), again
+	return crashed(status), requeueAfter
 }
 
 // crashed returns the problem of a container that has ended at least once, or nil.
@@ -148,15 +147,15 @@ func oneLine(text string) string {
 // provisioned for its first Pod, the Pod is unschedulable for a moment.
 const patience = time.Minute
 
-// Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. again is the time until
-// the result can change without an event, or 0.
-func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, again time.Duration) {
+// Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. requeueAfter is positive if
+// time alone can change the result.
+func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter time.Duration) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue
 		}
-		if again = c.LastTransitionTime.Add(patience).Sub(now); again > 0 {
-			return nil, again
+		if requeueAfter = c.LastTransitionTime.Add(patience).Sub(now); requeueAfter > 0 {
+			return nil, requeueAfter
 		}
 		return &Problem{Reason: ReasonUnschedulable, Message: "no node can run the Pod: " + strings.TrimRight(oneLine(c.Message), ".")}, 0
 	}

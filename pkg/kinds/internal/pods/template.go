@@ -24,11 +24,28 @@ func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known b
 	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
 }
 
-// Same reports whether two templates differ at most in fields that the operator decides, and not the user. removeOwn
-// removes these fields from a template. A difference in them alone must not replace any Pod.
-func Same(a, b *corev1.PodTemplateSpec, removeOwn func(*corev1.PodTemplateSpec)) bool {
-	a, b = a.DeepCopy(), b.DeepCopy()
-	removeOwn(a)
-	removeOwn(b)
-	return equality.Semantic.DeepEqual(a, b)
+// OperatorFields copies the operator fields of a Pod template: the fields that the operator sets itself, and not from the
+// spec. A difference in operator fields alone must not replace a Pod.
+type OperatorFields func(to, from *corev1.PodTemplateSpec)
+
+// Without returns a copy of a template without its operator fields.
+func (f OperatorFields) Without(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	template = template.DeepCopy()
+	f(template, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: make([]corev1.Container, len(template.Spec.Containers))}})
+	return template
+}
+
+// Keep keeps the operator fields of the template of a live Deployment or StatefulSet until the spec changes the template,
+// so that an upgrade of the operator replaces no Pod. It compares the desired template with the record of owner. If the
+// record is invalid, only a template of an earlier operator version keeps its operator fields, which isEarlier reports. A
+// template of this version gets the desired ones, so that drift is corrected even if another client has damaged the
+// record.
+func (f OperatorFields) Keep(owner metav1.Object, desired, live *corev1.PodTemplateSpec, isEarlier func(*corev1.PodTemplateSpec) bool) {
+	last, known := LastTemplate(owner)
+	switch {
+	case known && equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)):
+		*desired = *last
+	case !known && isEarlier(live):
+		f(desired, live)
+	}
 }
