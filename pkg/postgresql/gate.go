@@ -8,8 +8,11 @@ import (
 )
 
 const (
-	// awayFor is how long the gate rejects visits to a server that did not respond.
+	// awayFor is how long the gate rejects visits to a server that did not respond. If the server has never responded,
+	// and the visit took no longer than quick, this time begins with soonest: see known.awayFor.
 	awayFor = 30 * time.Second
+	soonest = time.Second
+	quick   = time.Second
 	// patience is how long callers may wait for a server that responded to its last request, before the gate
 	// rejects further callers.
 	patience = time.Second
@@ -59,8 +62,11 @@ type known struct {
 	callers int       // the number of current visits
 	since   time.Time // the end of the last request, or the arrival of the first caller
 	until   time.Time // until then the gate rejects all visits
-	silence error     // the error with which the gate rejects them
-	used    time.Time
+	// responded says that the server has responded before. silentSince is when its silence began, or zero.
+	responded   bool
+	silentSince time.Time
+	silence     error // the error with which the gate rejects them
+	used        time.Time
 }
 
 // tenant is a namespace whose objects name servers.

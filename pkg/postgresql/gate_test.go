@@ -73,10 +73,46 @@ func TestGateAdmitsOneVisitToUnprovenServer(t *testing.T) {
 	})
 }
 
+func TestGateRejectsVisitsToServerThatMayBeStartingForShorterTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		fails := func(took time.Duration) {
+			t.Helper()
+			v := c.comes("a", address)
+			<-time.After(took)
+			v.asked(errAway)
+			v.leave()
+			c.isTold("a", address, Silent)
+		}
+		for _, away := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, awayFor, awayFor} {
+			fails(0)
+			<-time.After(away - 1)
+			c.isTold("a", address, Silent)
+			<-time.After(1)
+		}
+		v := c.comes("a", address)
+		v.asked(nil)
+		v.leave()
+		fails(0) // the server has responded
+		<-time.After(awayFor - 1)
+		c.isTold("a", address, Silent)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallers(t)
+		v := c.comes("a", address)
+		<-time.After(2 * quick) // a time-out occupies a worker
+		v.asked(errAway)
+		v.leave()
+		<-time.After(awayFor - 1)
+		c.isTold("a", address, Silent)
+	})
+}
+
 func TestGateRejectsVisitsToSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallers(t)
 		first := c.comes("a", address)
+		first.asked(nil)
 		first.asked(fmt.Errorf("logging in as somebody: %w", errAway))
 		first.leave()
 		c.isTold("a", address, Silent)

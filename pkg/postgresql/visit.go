@@ -43,8 +43,22 @@ func (v *visit) asked(err error) {
 	now := time.Now()
 	server.since, server.answers, server.until, server.silence = now, true, time.Time{}, nil
 	if isSilent(err) {
-		server.answers, server.until, server.silence = false, now.Add(awayFor), silenceOf(err)
+		if server.silentSince.IsZero() {
+			server.silentSince = now
+		}
+		server.answers, server.until, server.silence = false, now.Add(server.awayFor(now, now.Sub(v.began))), silenceOf(err)
+		return
 	}
+	server.responded, server.silentSince = true, time.Time{}
+}
+
+// awayFor returns how long the gate rejects visits after a visit of the given duration to a server that did not respond.
+// A server that has never responded may be starting: if the visit failed quickly, the time grows with the silence.
+func (s *known) awayFor(now time.Time, took time.Duration) time.Duration {
+	if s.responded || took > quick {
+		return awayFor
+	}
+	return min(max(now.Sub(s.silentSince), soonest), awayFor)
 }
 
 // silenceOf removes the context of a request from an error of class Silent, so that the gate can return the

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -119,7 +120,7 @@ func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Tim
 	if len(c.of(app, symptomIndex)) == 0 {
 		return nil, 0
 	}
-	return troubleOf(app, d, c.of(app, podIndex), now)
+	return troubleOf(d, c.of(app, podIndex), now)
 }
 
 // trouble says why Pods of an App do not run.
@@ -134,7 +135,7 @@ type trouble struct {
 
 // troubleOf returns why Pods of an App do not run, or nil. It prefers Pods of the newest template of the Deployment.
 // requeueAfter is positive if time alone can change the result.
-func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, requeueAfter time.Duration) {
+func troubleOf(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, requeueAfter time.Duration) {
 	newest, former, ready := &trouble{which: "new Pods"}, &trouble{which: "former Pods"}, 0
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -145,7 +146,7 @@ func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now t
 			into = newest
 		}
 		into.among++
-		problem, wait := problemOf(app, pod, now)
+		problem, wait := problemOf(pod, now)
 		if wait > 0 && (requeueAfter == 0 || wait < requeueAfter) {
 			requeueAfter = wait
 		}
@@ -169,13 +170,9 @@ func troubleOf(app *v1alpha1.App, d *appsv1.Deployment, all []*corev1.Pod, now t
 
 // problemOf returns why a Pod of an App does not run, or nil. requeueAfter is positive if time alone can
 // change the result.
-func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
+func problemOf(pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
 	for _, status := range pod.Status.ContainerStatuses {
-		image := "of container " + status.Name // which an admission webhook has added
-		if status.Name == containerName {
-			image = app.Spec.Image
-		}
-		if found = pods.Blocked(status, image); found != nil {
+		if found = pods.Blocked(status); found != nil {
 			return found, 0
 		}
 		if found, requeueAfter = pods.Crashing(status, now); found != nil {
@@ -185,8 +182,7 @@ func problemOf(app *v1alpha1.App, pod *corev1.Pod, now time.Time) (found *pods.P
 	return pods.Unschedulable(pod, now)
 }
 
-// note returns the reason and message of the conditions. The last line of a log can differ from crash to crash: if
-// before, the last condition, has the same message with another line, note keeps that line.
+// note returns the reason and message of the conditions. before is the last condition, or nil.
 func (t *trouble) note(before *metav1.Condition) controller.Note {
 	namespace, name := t.pod.Namespace, t.pod.Name
 	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
@@ -195,15 +191,7 @@ func (t *trouble) note(before *metav1.Condition) controller.Note {
 	}
 	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %s %s have a problem; %s Pods are ready. See `%s`.",
 		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roughly(t.count), roughly(t.among), t.which, roughly(t.ready), hint)
-	if before != nil {
-		if _, line, found := strings.Cut(before.Message, message); found {
-			return controller.Note{Reason: t.Reason, Message: message + line}
-		}
-	}
-	if t.Log != "" {
-		message += " The last line of its log: " + t.Log
-	}
-	return controller.Note{Reason: t.Reason, Message: message}
+	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, ptr.Deref(before, metav1.Condition{}).Message)}
 }
 
 // roughly returns a number as text. Many Pods of a large App are created, and fail, one after the other. roughly rounds
@@ -222,11 +210,12 @@ func roughly(count int) string {
 // describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have a trouble. If enough
 // Pods are available, the trouble does not matter. But without a probe, a container is available for a moment between
 // two crashes: an App that is not Ready becomes Ready only after its containers have settled.
-func (t *trouble) describe(app *v1alpha1.App, s controller.Summary) controller.Summary {
+// needed is the number of Pods that have to be available.
+func (t *trouble) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(before)
 	switch {
-	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil || before.Status == metav1.ConditionTrue):
+	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil || before.Status == metav1.ConditionTrue || t.ready >= int(needed)):
 		return s
 	case s.State == controller.StateStalled, s.State == controller.StateDegraded:
 		s.Message += " " + note.Message

@@ -36,7 +36,7 @@ func container(state corev1.ContainerState, last corev1.ContainerState, restarts
 	}
 	return corev1.PodStatus{
 		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: state, LastTerminationState: last, RestartCount: restarts}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, Image: "web:1", State: state, LastTerminationState: last, RestartCount: restarts}},
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 		},
 		"a Pod for which there is no node": {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}},
-			"Unschedulable", "no node can run the Pod: 0/3 nodes are available. 1 of 1 new Pods", "Deploying",
+			"Unschedulable", "the scheduler found no node for it. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,12 +180,12 @@ func TestTroubleCountsPodsOfNewestTemplateFirst(t *testing.T) {
 	deleted := podOf(d, "deleted", pull)
 	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(now))
 	all := []*corev1.Pod{former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running), podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted}
-	found, _ := troubleOf(app, d, all, now)
+	found, _ := troubleOf(d, all, now)
 	controllertest.Equal(t, "Pod", "new-2", found.pod.Name)
 	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = troubleOf(app, d, all[:3], now)
+	found, _ = troubleOf(d, all[:3], now)
 	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = troubleOf(app, d, all[1:3], now)
+	found, _ = troubleOf(d, all[1:3], now)
 	controllertest.Equal(t, "trouble without a problem", nil, found)
 }
 

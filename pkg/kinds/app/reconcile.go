@@ -71,7 +71,11 @@ func (p *scope) selected() *appsv1.Deployment {
 
 // finish sets the status, and returns the error of the reconcile.
 func (r *reconciler) finish(p *scope, err error) error {
-	if p.reverted && p.deployment != nil {
+	if p.deployment != nil && p.waiting == nil {
+		p.app.Status.TemplateDigest = p.deployment.Spec.Template.Annotations[templateAnnotation]
+	}
+	// A webhook may undo the change at once: then the version of the Deployment stays.
+	if p.reverted && p.deployment != nil && p.before != nil && p.deployment.ResourceVersion != p.before.ResourceVersion {
 		r.events.Event(p.app, corev1.EventTypeWarning, reasonReverted, fmt.Sprintf(
 			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App %s.", p.app.Name, p.app.Name))
 	}
@@ -86,7 +90,6 @@ func (r *reconciler) finish(p *scope, err error) error {
 		setBlocked(p.app, false, p.waiting)
 		return p.waiting
 	}
-	p.app.Status.TemplateDigest = p.deployment.Spec.Template.Annotations[templateAnnotation]
 	if p.app.Status.Phase == v1alpha1.AppReady {
 		r.noteAvailable(p)
 	}

@@ -57,7 +57,7 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *trouble) {
 	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
 	summary := rolloutOf(app, d)
 	if t != nil {
-		summary = t.describe(app, summary)
+		summary = t.describe(app, summary, neededBy(app, d))
 	}
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
@@ -78,11 +78,16 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 // rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond
 // its minimum start.
 func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
-	available := ptr.Deref(d.Spec.Replicas, 1)
+	return rollout.Summarize(d, neededBy(app, d))
+}
+
+// neededBy returns the number of Pods that have to be available.
+func neededBy(app *v1alpha1.App, d *appsv1.Deployment) int32 {
+	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {
-		available = min(available, least(app))
+		needed = min(needed, least(app))
 	}
-	return rollout.Summarize(d, available)
+	return needed
 }
 
 // phaseOf returns the phase of an App with this Summary. An App whose Pods cannot be scheduled is Deploying, because a

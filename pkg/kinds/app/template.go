@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -66,12 +67,11 @@ var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) 
 		delete(to.Annotations, templateAnnotation)
 	}
 	to.Spec.AutomountServiceAccountToken = from.Spec.AutomountServiceAccountToken
-	for i := range min(len(to.Spec.Containers), len(from.Spec.Containers)) {
-		policy := from.Spec.Containers[i].TerminationMessagePolicy
-		if policy == corev1.TerminationMessageReadFile {
-			policy = "" // the default of the API server
+	if c, other := pods.Container(to, containerName), pods.Container(from, containerName); c != nil && other != nil {
+		c.TerminationMessagePolicy = other.TerminationMessagePolicy
+		if c.TerminationMessagePolicy == corev1.TerminationMessageReadFile {
+			c.TerminationMessagePolicy = "" // the default of the API server
 		}
-		to.Spec.Containers[i].TerminationMessagePolicy = policy
 	}
 }
 
@@ -84,7 +84,11 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 
 // keepTemplate keeps the operator fields of a live Deployment until the App changes its template.
 func keepTemplate(desired, live *appsv1.Deployment) {
-	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(template *corev1.PodTemplateSpec) bool {
+	selector := labels.SelectorFromSet(desired.Spec.Selector.MatchLabels)
+	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(last *corev1.PodTemplateSpec) bool {
+		digest := last.Annotations[templateAnnotation]
+		return (digest == "" || digest == digestOfTemplate(last)) && selector.Matches(labels.Set(last.Labels))
+	}, func(template *corev1.PodTemplateSpec) bool {
 		return template.Annotations[templateAnnotation] == ""
 	})
 }
@@ -94,10 +98,10 @@ func keepTemplate(desired, live *appsv1.Deployment) {
 // them the record.
 func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
 	wanted, observed := &desired.Spec.Template, &live.Spec.Template
-	if applied == "" || wanted.Annotations[templateAnnotation] != applied || len(observed.Spec.Containers) == 0 {
+	is, want := pods.Container(observed, containerName), pods.Container(wanted, containerName)
+	if applied == "" || wanted.Annotations[templateAnnotation] != applied || is == nil || want == nil {
 		return false
 	}
-	is, want := observed.Spec.Containers[0], wanted.Spec.Containers[0]
 	return observed.Annotations[templateAnnotation] != applied || is.Image != want.Image ||
 		!slices.Equal(is.Command, want.Command) || !slices.Equal(is.Args, want.Args)
 }

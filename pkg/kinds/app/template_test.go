@@ -47,16 +47,19 @@ func TestKeepTemplate(t *testing.T) {
 		change func(*v1alpha1.App)
 		kept   bool
 	}{
-		"a template of an earlier version is kept":                  {live: byAnEarlierVersion, kept: true},
-		"it is kept if the number of replicas changes":              {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true},
-		"it is kept if another client changes the image":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
-		"it is kept if the record is missing":                       {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }, kept: true},
-		"it is kept if the record is invalid":                       {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations[children.RecordAnnotation] = "{}" }, kept: true},
-		"it is replaced if the App changes the image":               {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
-		"a template of this version stays":                          {live: byThisVersion},
-		"a template of this version stays if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }},
+		"a template of an earlier version is kept":                                     {live: byAnEarlierVersion, kept: true},
+		"a template of an earlier version is kept if the number of replicas changes":   {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true},
+		"a template of an earlier version is kept if another client changes the image": {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
+		"a template of an earlier version is kept if the record is missing":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }, kept: true},
+		"a template of an earlier version is kept if the record is invalid":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations[children.RecordAnnotation] = "{}" }, kept: true},
+		"a template of an earlier version is replaced if the App changes the image":    {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
+		"a template of this version stays":                                             {live: byThisVersion},
+		"a template of this version stays if the record is missing":                    {live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }},
 		"a template of this version is corrected even if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
 			d.Annotations, d.Spec.Template.Spec.AutomountServiceAccountToken = nil, nil
+		}},
+		"a template of this version is corrected even if the record is forged": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
+			d.Annotations[children.RecordAnnotation] = strings.ReplaceAll(d.Annotations[children.RecordAnnotation], d.Spec.Template.Annotations[templateAnnotation], strings.Repeat("x", 100))
 		}},
 		"a template of this version gets the labels of the App with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
 			app.Spec.Image, app.Labels = "web:2", map[string]string{"app.kubernetes.io/part-of": "shop"}

@@ -1,7 +1,6 @@
 package at
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -114,7 +113,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		case end.succeeded:
 			setComplete(at, end)
 			return controller.Result{}, nil
-		case end.late:
+		case end.late && at.Spec.ActiveDeadlineSeconds != nil: // otherwise somebody else has limited the Pod
 			at.Status.ExitCode = end.exitCode
 			setFailed(at, reasonDeadline, deadlineMessage(at)+end.log, end.time)
 			return controller.Result{}, nil
@@ -125,7 +124,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	problem, requeueAfter := problemOf(at, r.image, pod, now)
+	problem, requeueAfter := problemOf(pod, now)
 	if problem != nil {
 		setNotStarting(at, problem)
 	}
@@ -157,8 +156,8 @@ const killGrace = time.Minute
 
 // problemOf returns why the command of a Pod does not start, or nil. requeueAfter is positive if time
 // alone can change the result.
-func problemOf(at *v1.At, defaultImage string, pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
-	if found = pods.Blocked(pods.StatusOf(pod, containerName), cmp.Or(at.Spec.Image, defaultImage)); found != nil {
+func problemOf(pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
+	if found = pods.Blocked(pods.StatusOf(pod, containerName)); found != nil {
 		return found, 0
 	}
 	return pods.Unschedulable(pod, now)

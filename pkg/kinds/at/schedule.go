@@ -94,7 +94,7 @@ func endingOf(pod *corev1.Pod) *ending {
 	end.late = failed && pod.Status.Reason == deadlineExceeded
 	terminated := terminatedState(pod)
 	if line := pods.LastLine(terminated); failed && line != "" {
-		end.log = " The last line of its log: " + line
+		end.log = " " + pods.LogWords + line
 	}
 	switch {
 	case terminated != nil:

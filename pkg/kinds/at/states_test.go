@@ -183,7 +183,7 @@ func waiting(reason string) func(*corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{
 			{Name: "injected", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError"}}},
-			{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
+			{Name: containerName, Image: DefaultImage, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
 		}
 	}
 }

@@ -52,7 +52,12 @@ func setRunning(at *v1.At, now time.Time) {
 
 // setNotStarting sets the conditions for a Pod that does not start.
 func setNotStarting(at *v1.At, why *pods.Problem) {
-	summarize(at, controller.StateDegraded, reasonNotStarting, startProblem(at, why)+fmt.Sprintf(" See `kubectl describe pod -n %s %s`.", at.Namespace, podName(at)))
+	before := ""
+	if ready := conditions.Find(at.Status.Conditions, conditions.Ready); ready != nil {
+		before = ready.Message
+	}
+	message := startProblem(at, why) + fmt.Sprintf(" See `kubectl describe pod -n %s %s`.", at.Namespace, podName(at))
+	summarize(at, controller.StateDegraded, reasonNotStarting, why.WithWords(message, before))
 }
 
 func startProblem(at *v1.At, why *pods.Problem) string {

@@ -15,7 +15,7 @@ const (
 	exit3Message    = "The command ended with exit code 3."
 	evictedMessage  = "The Pod failed before its command ended: Evicted: The node was low on memory."
 	pullMessage     = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe pod -n default example-pod`."
-	noRoomMessage   = "Pod example-pod does not start: no node can run the Pod: no room. See `kubectl describe pod -n default example-pod`."
+	noRoomMessage   = "Pod example-pod does not start: the scheduler found no node for it. See `kubectl describe pod -n default example-pod`. The scheduler says: no room."
 	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
 	retryingEvent   = "Normal Retrying default/example: " + retryingMessage
 	deletePodError  = "deleting Pod default/example-pod: no response"
@@ -131,6 +131,11 @@ func TestActiveDeadline(t *testing.T) {
 			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " The last line of its log: still migrating"},
 			status:     doneStatus(exitCode(137)),
 			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" The last line of its log: still migrating"),
+		},
+		"a Pod that somebody else has limited has failed": {
+			at: example(running), now: time.Hour, pod: pod(exited(137), endedByDeadline), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents("The command ended with exit code 137."), status: doneStatus(failedPods(1), exitCode(137)),
+			conditions: failedConditions("BackoffLimitExceeded", "The command ended with exit code 137."),
 		},
 		"an exceeded deadline says why the Pod has not started": {
 			at: example(notStarting, withActiveDeadline(60)), now: time.Minute, pod: pod(waiting("ImagePullBackOff")), result: controller.Continue(), writes: []string{deletePod, updateStatus},

@@ -44,6 +44,9 @@ const (
 	probeTimeoutSeconds   = 10
 )
 
+// scriptIndex is the index of startScript in the command of the container.
+const scriptIndex = 2
+
 // startScript is the script that the container runs. Its arguments are the arguments of the server.
 //
 //go:embed start.sh
@@ -101,7 +104,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	return corev1.Container{
 		Name:    containerName,
 		Image:   imageOf(db, image),
-		Command: []string{"sh", "-c", startScript, "postgres"},
+		Command: []string{"sh", "-c", startScript, "postgres"}, // the script has scriptIndex
 		Args:    serverArgs(db),
 		Env: []corev1.EnvVar{
 			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // not the root of the volume, which may have a directory lost+found

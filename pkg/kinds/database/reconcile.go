@@ -74,7 +74,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 		setBlocked(db, err)
 		return controller.Result{}, err
 	}
-	again := setProgress(db, p.statefulSet, p.pod, p.claim, imageOf(db, r.image), r.clock.Now())
+	again := setProgress(db, p.statefulSet, p.pod, p.claim, r.clock.Now())
 	if p.cannotGrow != nil {
 		setBlocked(db, p.cannotGrow)
 	}

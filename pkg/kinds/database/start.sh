@@ -34,8 +34,8 @@ make_directory() {
   sync "$(dirname "$PGDATA")"
 }
 
-# start_privately starts the server without network access, and copies its log to a file.
-start_privately() {
+# start_without_network starts the server without network access, and copies its log to a file.
+start_without_network() {
   log=$PGHOST/start.log
   rm -f "$log" "$log.pipe"
   mkfifo "$log.pipe"
@@ -50,21 +50,31 @@ start_privately() {
   done
 }
 
-# fail_to_start quotes the error with which the server ended. The server logs an error for each
-# connection during its start, too, and these errors are no cause.
+# end_copying waits up to 2 s for the copy of the log. A process that the server has left behind could
+# hold the pipe open for longer.
+end_copying() {
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    kill -0 "$copying" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  kill "$copying" 2>/dev/null || true
+}
+
+# fail_to_start quotes the last FATAL or PANIC message of the server. It skips "the database system is
+# starting up" and the like, with which a starting server rejects connections.
 fail_to_start() {
-  wait "$copying" || true
+  end_copying
   why=$(sed -n -e 's/.*FATAL: *//p' -e 's/.*PANIC: *//p' "$log" | grep -v '^the database system is ' | tail -n 1 | cut -c 1-500) || true
   [ -n "$why" ] || fail "PostgreSQL does not start; its log says why."
   fail "PostgreSQL does not start: $why."
 }
 
-# stop_privately stops the server that start_privately has started.
-stop_privately() {
+# stop_without_network stops the server that start_without_network has started.
+stop_without_network() {
   trap - EXIT
   kill -INT "$server"
   wait "$server"
-  wait "$copying" || true
+  end_copying
   rm -f "$log" "$log.pipe"
 }
 
@@ -123,9 +133,9 @@ printf 'local all all trust\nhost all all all scram-sha-256\n' >"$PGDATA/pg_hba.
 
 password=$(cat "$PASSWORD_FILE" && printf .) # the dot keeps a line break at the end
 password=${password%.}
-start_privately "$@"
+start_without_network "$@"
 prepare
-stop_privately
+stop_without_network
 
 printf '%s' "$password" >"$TAKEN_FILE"
 exec postgres "$@"

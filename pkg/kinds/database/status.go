@@ -44,10 +44,8 @@ func setBlocked(db *v1alpha1.Database, err error) {
 
 // setProgress sets the status from the children. It returns the time after which the status can change
 // without an event, or 0.
-//
-// image is the image of the container.
-func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, image string, now time.Time) time.Duration {
-	v := verdictOf(db, s, pod, claim, image, now)
+func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
+	v := verdictOf(db, s, pod, claim, now)
 	db.Status.Phase = v.phase
 	v.summary(claim).SetOn(db)
 	return v.requeueAfter
@@ -78,7 +76,7 @@ func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary
 	return s
 }
 
-func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, image string, now time.Time) verdict {
+func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
 	starting := verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonStarting, message: fmt.Sprintf(
 		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n %s sts/%s pod/%s-0 pvc/%s`.", db.Namespace, db.Name, db.Name, db.Name)}
 	failed := func(reason, format string, args ...any) verdict {
@@ -93,7 +91,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		return starting
 	}
 	status := pods.StatusOf(pod, containerName)
-	if blocked := pods.Blocked(status, image); blocked != nil {
+	if blocked := pods.Blocked(status); blocked != nil {
 		return failed(blocked.Reason, "Pod %s does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, blocked.Message, pod.Namespace, pod.Name)
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
@@ -105,10 +103,16 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 	}
 	problem, requeueAfter := pods.Unschedulable(pod, now)
 	if problem != nil {
-		return verdict{phase: v1alpha1.DatabaseDeploying, reason: problem.Reason, message: fmt.Sprintf("Pod %s: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name)}
+		return verdict{phase: v1alpha1.DatabaseDeploying, reason: problem.Reason, message: problem.WithWords(
+			fmt.Sprintf("Pod %s does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name), readyMessage(db))}
 	}
 	starting.requeueAfter = requeueAfter
 	return starting
+}
+
+// readyMessage returns the message of the condition Ready, or "".
+func readyMessage(db *v1alpha1.Database) string {
+	return ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{}).Message
 }
 
 // isUp reports whether the Pod of the newest template is ready.

@@ -19,7 +19,7 @@ import (
 
 // blocked returns the status of a Pod whose container waits with the given reason.
 func blocked(reason string) corev1.PodStatus {
-	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
+	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, Image: "postgres:17", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
 }
 
 // crashed returns the status of a Pod whose container is in the state now, and whose previous run ended with
@@ -69,7 +69,7 @@ func TestVerdict(t *testing.T) {
 			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
 		},
 		"a Pod that is unschedulable for a minute is reported": {
-			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "Pod shop-0: no node can run the Pod: no room. See `kubectl describe pod -n default shop-0`."},
+			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "Pod shop-0 does not start: the scheduler found no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room."},
 		},
 		"a Database whose image cannot be pulled is Failed": {
 			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See `kubectl describe pod -n default shop-0`."),
@@ -96,7 +96,7 @@ func TestVerdict(t *testing.T) {
 			if c.pod != nil {
 				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-0"}, Status: *c.pod}
 			}
-			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, "postgres:17", now), cmp.AllowUnexported(verdict{}))
+			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, now), cmp.AllowUnexported(verdict{}))
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestGrowingVolumeSetsProgressing(t *testing.T) {
 	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim, "postgres:17", time.Now())
+	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim, time.Now())
 	controllertest.Equal(t, "conditions", []string{
 		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n default shop`.", "Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(db))

@@ -1,10 +1,14 @@
 package database
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -12,12 +16,14 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// byEarlierVersion returns the StatefulSet of a Database as an operator with another script and other probes created it.
+const earlierScript = "exec postgres"
+
+// byEarlierVersion returns the StatefulSet of a Database as an operator with earlierScript and no startup probe created it.
 func byEarlierVersion(t *testing.T, db *v1alpha1.Database) *appsv1.StatefulSet {
 	t.Helper()
 	s := desiredStatefulSet(db, "postgres", "digest")
 	c := &s.Spec.Template.Spec.Containers[0]
-	c.Command, c.StartupProbe, c.ReadinessProbe.PeriodSeconds = []string{"sh", "-c", "earlier"}, nil, 5
+	c.Command, c.StartupProbe = []string{"sh", "-c", earlierScript, "postgres"}, nil
 	s.Spec.Template.Labels = selectorOf(db)
 	record, err := json.Marshal(s)
 	if err != nil {
@@ -27,21 +33,24 @@ func byEarlierVersion(t *testing.T, db *v1alpha1.Database) *appsv1.StatefulSet {
 	return s
 }
 
-func TestUpgradeOfOperatorKeepsPodTemplate(t *testing.T) {
+func TestKeepTemplate(t *testing.T) {
+	sum := sha256.Sum256([]byte(earlierScript))
+	defer func(before []string) { earlierScripts = before }(earlierScripts)
+	earlierScripts = append(slices.Clone(earlierScripts), hex.EncodeToString(sum[:]))
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.Database)
 		live   func(*appsv1.StatefulSet)
 		digest string
 		kept   bool
 	}{
-		"the Database does not change":     {kept: true},
-		"the Database gets a label":        {change: func(db *v1alpha1.Database) { db.Labels = map[string]string{"app.kubernetes.io/part-of": "shop"} }, kept: true},
-		"another client changes the image": {live: func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
-		"the record is missing":            {live: func(s *appsv1.StatefulSet) { s.Annotations = nil }, kept: true},
-		"the Database gets another parameter": {change: func(db *v1alpha1.Database) {
+		"the template is kept if the Database does not change":     {kept: true},
+		"the template is kept if the Database gets a label":        {change: func(db *v1alpha1.Database) { db.Labels = map[string]string{"app.kubernetes.io/part-of": "shop"} }, kept: true},
+		"the template is kept if another client changes the image": {live: func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
+		"the template is kept if the record is missing":            {live: func(s *appsv1.StatefulSet) { s.Annotations = nil }, kept: true},
+		"the template changes if the Database gets another parameter": {change: func(db *v1alpha1.Database) {
 			db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
 		}},
-		"the password changes": {digest: "other"},
+		"the template changes with the password": {digest: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := example()
@@ -66,6 +75,31 @@ func TestUpgradeOfOperatorKeepsPodTemplate(t *testing.T) {
 			if !equality.Semantic.DeepEqual(wanted, &want.Spec.Template) {
 				controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 			}
+		})
+	}
+}
+
+// TestForgedRecordIsNotApplied has records that a user changed so that the operator would run something else.
+func TestForgedRecordIsNotApplied(t *testing.T) {
+	for name, forge := range map[string]func(*corev1.Container){
+		"another script": func(c *corev1.Container) { c.Command[scriptIndex] = "theirs" },
+		"another shell":  func(c *corev1.Container) { c.Command[0] = "theirs" },
+		"another probe":  func(c *corev1.Container) { c.LivenessProbe.Exec.Command = []string{"theirs"} },
+		"another hook":   func(c *corev1.Container) { c.Lifecycle.PreStop.Exec.Command = []string{"theirs"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := example()
+			live := desiredStatefulSet(db, "postgres", "digest")
+			forge(&live.Spec.Template.Spec.Containers[0])
+			record, err := json.Marshal(live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live.Annotations = map[string]string{children.RecordAnnotation: string(record)}
+			want := desiredStatefulSet(db, "postgres", "digest")
+			wanted := want.Spec.Template.DeepCopy()
+			keepTemplate(want, live)
+			controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 		})
 	}
 }

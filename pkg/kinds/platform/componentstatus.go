@@ -8,6 +8,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // maxMessage limits the message of a component, in bytes, so that the messages of all components fit into
@@ -85,7 +86,9 @@ func ofChild(c *component) (phase v1alpha1.PlatformComponentPhase, reason, messa
 	if !current(c.child) || ready == nil {
 		return "Pending", reasonNew, fmt.Sprintf("%s %s has not reported its status yet.", c.kind.name(), c.child.GetName())
 	}
-	return phase, ready.Reason, ready.Message
+	// Readers of Platforms may not be allowed to read the logs in the namespace.
+	message, _, _ = strings.Cut(ready.Message, " "+pods.LogWords)
+	return phase, ready.Reason, message
 }
 
 // removalMessage returns the message about the deletion of a child.

@@ -68,7 +68,7 @@ func Trim(obj any) (any, error) {
 		}
 		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
-			RestartCount: status.RestartCount, ImageID: status.ImageID,
+			RestartCount: status.RestartCount, Image: status.Image, ImageID: status.ImageID,
 		})
 	}
 	return trimmed, nil

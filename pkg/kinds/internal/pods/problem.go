@@ -22,22 +22,38 @@ type Problem struct {
 	// Message is a clause such as "the image web:1 was not found in its registry". It is the same while the
 	// cause is the same, although the kubelet alternates between several messages.
 	Message string
-	// Log is the last line that a crashed container wrote, or "". It can differ from crash to crash.
-	Log string
+	// Words is a sentence with words that can change while the cause is the same, or "": the last line of the log
+	// of a crashed container, or the message of the scheduler.
+	Words string
 }
 
-// Blocked returns the problem of a container that cannot start, or nil. image is the image of the container.
-func Blocked(status corev1.ContainerStatus, image string) *Problem {
+// LogWords begins the sentence with the last line of a log.
+const LogWords = "The last line of its log: "
+
+// WithWords returns a message followed by the words of the problem. If before, the last message, has other words for the
+// same message, WithWords returns these, so that words alone cause no status write.
+func (p *Problem) WithWords(message, before string) string {
+	if _, words, found := strings.Cut(before, message); found {
+		return message + words
+	}
+	if p.Words == "" {
+		return message
+	}
+	return message + " " + p.Words
+}
+
+// Blocked returns the problem of a container that cannot start, or nil.
+func Blocked(status corev1.ContainerStatus) *Problem {
 	reason := BlockedStart(status)
 	if reason == "" {
 		return nil
 	}
-	said := status.State.Waiting.Message
+	image, said := oneLine(status.Image), status.State.Waiting.Message
 	switch reason {
 	case ReasonImagePull:
-		return &Problem{Reason: reason, Message: fmt.Sprintf(pullFailure(said), oneLine(image))}
+		return &Problem{Reason: reason, Message: fmt.Sprintf(pullFailure(strings.ReplaceAll(said, status.Image, "")), image)}
 	case "InvalidImageName":
-		return &Problem{Reason: reason, Message: fmt.Sprintf("the name of the image %q is invalid", oneLine(image))}
+		return &Problem{Reason: reason, Message: fmt.Sprintf("the name of the image %q is invalid", image)}
 	case "CreateContainerConfigError":
 		// The kubelet appends the name and UID of the Pod to some of these messages.
 		said, _, _ = strings.Cut(said, ` (pod: "`)
@@ -100,15 +116,18 @@ func crashed(status corev1.ContainerStatus) *Problem {
 	if ended == nil {
 		return nil
 	}
-	p := &Problem{Reason: ReasonCrashing, Message: Ended(ended), Log: LastLine(ended)}
-	if ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun" {
-		p.Message, p.Log = "the container does not start: "+p.Log, ""
+	line := LastLine(ended)
+	switch {
+	case ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun":
+		return &Problem{Reason: ReasonCrashing, Message: "the container does not start: " + line}
+	case line == "":
+		return &Problem{Reason: ReasonCrashing, Message: endOf(ended)}
 	}
-	return p
+	return &Problem{Reason: ReasonCrashing, Message: endOf(ended), Words: LogWords + line}
 }
 
-// Ended says in a clause how a container ended.
-func Ended(ended *corev1.ContainerStateTerminated) string {
+// endOf says in a clause how a container ended.
+func endOf(ended *corev1.ContainerStateTerminated) string {
 	if ended.Reason == "OOMKilled" {
 		return "the container exceeded its memory limit and was killed"
 	}
@@ -157,7 +176,7 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 		if requeueAfter = c.LastTransitionTime.Add(patience).Sub(now); requeueAfter > 0 {
 			return nil, requeueAfter
 		}
-		return &Problem{Reason: ReasonUnschedulable, Message: "no node can run the Pod: " + strings.TrimRight(oneLine(c.Message), ".")}, 0
+		return &Problem{Reason: ReasonUnschedulable, Message: "the scheduler found no node for it", Words: "The scheduler says: " + strings.TrimRight(oneLine(c.Message), ".") + "."}, 0
 	}
 	return nil, 0
 }

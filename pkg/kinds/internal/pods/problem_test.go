@@ -40,21 +40,22 @@ func TestBlockedNamesCause(t *testing.T) {
 			"ErrImagePull", "pull access denied, repository does not exist or may require authorization",
 			"the registry does not let the node pull the image web:2; check its name, and imagePullSecrets",
 		},
-		"the registry has no address":        {"ErrImagePull", "dial tcp: lookup registry.example.com: no such host", "the node cannot reach the registry of the image web:2"},
-		"the certificate is not trusted":     {"ErrImagePull", "tls: failed to verify certificate: x509: certificate signed by unknown authority", "the node does not trust the certificate of the registry of the image web:2"},
-		"the kubelet does not say why":       {"ImagePullBackOff", `Back-off pulling image "web:2"`, "the image web:2 cannot be pulled"},
-		"the name of the image is invalid":   {"InvalidImageName", "couldn't parse image name", `the name of the image "web:2" is invalid`},
-		"the image runs as root":             {"CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "web-1_shop(0123)", container: app)`, "container has runAsNonRoot and image will run as root"},
-		"a Secret is missing":                {"CreateContainerConfigError", `secret "token" not found`, `secret "token" not found`},
-		"a container cannot be created":      {"CreateContainerError", "context deadline exceeded, container 4711", "the container cannot be created"},
-		"a message has several lines":        {"CreateContainerConfigError", "a\nb\x1b[31m\xff", "a b [31m"},
-		"a message is very long":             {"CreateContainerConfigError", strings.Repeat("a", 999), strings.Repeat("a", 253) + "..."},
-		"a message is only about the Pod":    {"CreateContainerConfigError", ` (pod: "web-1_shop(0123)")`, "the container cannot be created"},
-		"the container waits for its volume": {"ContainerCreating", "", ""},
-		"the container crashes":              {"CrashLoopBackOff", "back-off 5m0s restarting failed container", ""},
+		"a word in the name of an image is no cause": {"ImagePullBackOff", `Back-off pulling image "web:2"`, "the image web:2 cannot be pulled"},
+		"the registry has no address":                {"ErrImagePull", "dial tcp: lookup registry.example.com: no such host", "the node cannot reach the registry of the image web:2"},
+		"the certificate is not trusted":             {"ErrImagePull", "tls: failed to verify certificate: x509: certificate signed by unknown authority", "the node does not trust the certificate of the registry of the image web:2"},
+		"the kubelet does not say why":               {"ImagePullBackOff", `Back-off pulling image "web:2"`, "the image web:2 cannot be pulled"},
+		"the name of the image is invalid":           {"InvalidImageName", "couldn't parse image name", `the name of the image "web:2" is invalid`},
+		"the image runs as root":                     {"CreateContainerConfigError", `container has runAsNonRoot and image will run as root (pod: "web-1_shop(0123)", container: app)`, "container has runAsNonRoot and image will run as root"},
+		"a Secret is missing":                        {"CreateContainerConfigError", `secret "token" not found`, `secret "token" not found`},
+		"a container cannot be created":              {"CreateContainerError", "context deadline exceeded, container 4711", "the container cannot be created"},
+		"a message has several lines":                {"CreateContainerConfigError", "a\nb\x1b[31m\xff", "a b [31m"},
+		"a message is very long":                     {"CreateContainerConfigError", strings.Repeat("a", 999), strings.Repeat("a", 253) + "..."},
+		"a message is only about the Pod":            {"CreateContainerConfigError", ` (pod: "web-1_shop(0123)")`, "the container cannot be created"},
+		"the container waits for its volume":         {"ContainerCreating", "", ""},
+		"the container crashes":                      {"CrashLoopBackOff", "back-off 5m0s restarting failed container", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := pods.Blocked(corev1.ContainerStatus{State: waiting(c.reason, c.message)}, "web:2")
+			found := pods.Blocked(corev1.ContainerStatus{Image: "web:2", State: waiting(c.reason, c.message)})
 			if c.want == "" {
 				controllertest.Equal(t, "problem", nil, found)
 				return
@@ -66,7 +67,7 @@ func TestBlockedNamesCause(t *testing.T) {
 
 func TestCrashing(t *testing.T) {
 	crash := func(message string) *pods.Problem {
-		return &pods.Problem{Reason: "CrashLoopBackOff", Message: "the container ended with exit code 3", Log: message}
+		return &pods.Problem{Reason: "CrashLoopBackOff", Message: "the container ended with exit code 3", Words: message}
 	}
 	for name, c := range map[string]struct {
 		status corev1.ContainerStatus
@@ -75,8 +76,8 @@ func TestCrashing(t *testing.T) {
 	}{
 		"a container that never ended":                         {corev1.ContainerStatus{State: runningSince(now)}, nil, 0},
 		"a container that is restarted after its first crash":  {corev1.ContainerStatus{State: runningSince(now), LastTerminationState: ended(3, "Error", "x"), RestartCount: 1}, nil, 0},
-		"a container that waits after its second crash":        {corev1.ContainerStatus{State: waiting("CrashLoopBackOff", ""), LastTerminationState: ended(3, "Error", "a\nno database\n\n"), RestartCount: 1}, crash("no database"), 0},
-		"a container that has just crashed for the third time": {corev1.ContainerStatus{State: ended(3, "Error", "third"), LastTerminationState: ended(4, "Error", "second"), RestartCount: 2}, crash("third"), 0},
+		"a container that waits after its second crash":        {corev1.ContainerStatus{State: waiting("CrashLoopBackOff", ""), LastTerminationState: ended(3, "Error", "a\nno database\n\n"), RestartCount: 1}, crash("The last line of its log: no database"), 0},
+		"a container that has just crashed for the third time": {corev1.ContainerStatus{State: ended(3, "Error", "third"), LastTerminationState: ended(4, "Error", "second"), RestartCount: 2}, crash("The last line of its log: third"), 0},
 		"a container that runs for a moment between crashes":   {corev1.ContainerStatus{State: runningSince(now.Add(-10 * time.Second)), LastTerminationState: ended(3, "Error", ""), RestartCount: 2}, crash(""), 20 * time.Second},
 		"a container that has run for a while":                 {corev1.ContainerStatus{State: runningSince(now.Add(-30 * time.Second)), LastTerminationState: ended(3, "Error", ""), RestartCount: 9}, nil, 0},
 		"a container that exceeds its memory limit": {
@@ -106,7 +107,7 @@ func TestUnschedulablePodIsProblemAfterAMinute(t *testing.T) {
 	controllertest.Equal(t, "problem after 20 s", nil, found)
 	controllertest.Equal(t, "time until it can change", 40*time.Second, again)
 	found, again = pods.Unschedulable(pod(time.Minute), now)
-	controllertest.Equal(t, "problem after a minute", &pods.Problem{Reason: "Unschedulable", Message: "no node can run the Pod: 0/3 nodes are available"}, found)
+	controllertest.Equal(t, "problem after a minute", &pods.Problem{Reason: "Unschedulable", Message: "the scheduler found no node for it", Words: "The scheduler says: 0/3 nodes are available."}, found)
 	controllertest.Equal(t, "time until it can change", 0, again)
 }
 

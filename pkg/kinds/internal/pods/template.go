@@ -31,19 +31,34 @@ type OperatorFields func(to, from *corev1.PodTemplateSpec)
 // Without returns a copy of a template without its operator fields.
 func (f OperatorFields) Without(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	template = template.DeepCopy()
-	f(template, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: make([]corev1.Container, len(template.Spec.Containers))}})
+	empty := &corev1.PodTemplateSpec{}
+	for i := range template.Spec.Containers {
+		empty.Spec.Containers = append(empty.Spec.Containers, corev1.Container{Name: template.Spec.Containers[i].Name})
+	}
+	f(template, empty)
 	return template
 }
 
+// Container returns the container with a name, or nil. Other clients can add containers at any place.
+func Container(template *corev1.PodTemplateSpec, name string) *corev1.Container {
+	for i := range template.Spec.Containers {
+		if template.Spec.Containers[i].Name == name {
+			return &template.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
 // Keep keeps the operator fields of the template of a live Deployment or StatefulSet until the spec changes the template,
-// so that an upgrade of the operator replaces no Pod. It compares the desired template with the record of owner. If the
-// record is invalid, only a template of an earlier operator version keeps its operator fields, which isEarlier reports. A
+// so that an upgrade of the operator replaces no Pod. It compares the desired template with the record of owner. Users can
+// write the record: isOurs reports whether the operator can have set the operator fields of the template in it. Without a
+// valid record, only a template of an earlier operator version keeps its operator fields, which isEarlier reports. A
 // template of this version gets the desired ones, so that drift is corrected even if another client has damaged the
 // record.
-func (f OperatorFields) Keep(owner metav1.Object, desired, live *corev1.PodTemplateSpec, isEarlier func(*corev1.PodTemplateSpec) bool) {
+func (f OperatorFields) Keep(owner metav1.Object, desired, live *corev1.PodTemplateSpec, isOurs, isEarlier func(*corev1.PodTemplateSpec) bool) {
 	last, known := LastTemplate(owner)
 	switch {
-	case known && equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)):
+	case known && isOurs(last) && equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)):
 		*desired = *last
 	case !known && isEarlier(live):
 		f(desired, live)
