@@ -68,7 +68,22 @@ func (r *run) normalize(o *object, names map[types.UID]string) any {
 		}
 	}
 	normalizeGenerations(object, float64(o.Generation))
+	keepNewestRun(object)
 	return object
+}
+
+// keepNewestRun removes all runs but the newest from the components of a Platform. An At that a fault deletes runs
+// again.
+func keepNewestRun(object map[string]any) {
+	status, _ := object["status"].(map[string]any)
+	components, _ := status["components"].([]any)
+	for _, c := range components {
+		if c, ok := c.(map[string]any); ok {
+			if runs, ok := c["runs"].([]any); ok && len(runs) > 1 {
+				c["runs"] = runs[:1]
+			}
+		}
+	}
 }
 
 // decodeEmbedded decodes the values of a Secret and the JSON in annotations, such as the record, so that a comparison

@@ -82,6 +82,9 @@ func (r *run) checkRest(u *user) {
 		r.addViolation("the operator sent %d writes at rest", after-before)
 	}
 	u.checkForeignObjects()
+	if check := u.run.scenario.invariant; check != nil {
+		check(u)
+	}
 }
 
 // isOwned reports whether an object has an owner of one of the operator's kinds.

@@ -39,6 +39,8 @@ type scenario struct {
 	foreign []string
 	// check returns the problems of the outcome of the reference run, in addition to the checks of all runs.
 	check func(o outcome) []string
+	// invariant adds the violations of a rule of this scenario. It is called at the end of each run.
+	invariant func(u *user)
 }
 
 // maxWriteDelay returns how long after the last write the operator may write again: long enough for its backoff, but

@@ -14,6 +14,7 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
@@ -123,14 +124,16 @@ func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 // annotation, and gets none unless its spec changes.
 func keepStarted(want, live *cnatv1.At) {
 	digest, ok := live.Annotations[specAnnotation]
-	if !ok && (hasStarted(live) || sameTask(&live.Spec, &want.Spec)) {
+	recorded := strings.Contains(live.Annotations[children.RecordAnnotation], specAnnotation)
+	switch same := sameTask(&live.Spec, &want.Spec); {
+	case same && (ok || recorded), !same && !hasStarted(live): // the digest of the desired spec, also after drift
+	case ok:
+		want.Annotations[specAnnotation] = digest
+	default:
 		delete(want.Annotations, specAnnotation)
 	}
 	if !hasStarted(live) {
 		return
-	}
-	if ok {
-		want.Annotations[specAnnotation] = digest
 	}
 	backoffLimit, ttl := want.Spec.BackoffLimit, want.Spec.TTLSecondsAfterFinished
 	want.Spec = *live.Spec.DeepCopy()
