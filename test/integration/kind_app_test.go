@@ -26,6 +26,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 				undecided: [][]string{
 					{"metadata", "annotations", "windlass.dev/inputs"}, {"spec", "template", "metadata", "annotations", "windlass.dev/inputs-digest"},
+					{"spec", "template", "metadata", "annotations", "windlass.dev/template-digest"},
 					{"spec", "replicas"}, // the autoscaler sets it
 				},
 			},

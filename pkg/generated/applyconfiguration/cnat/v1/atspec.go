@@ -49,9 +49,10 @@ type AtSpecApplyConfiguration struct {
 	// has the same meaning as in a CronJob.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
-	// after status.startTime. When the deadline has passed, the operator deletes the Pod, and the At is
-	// Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is no
-	// deadline. It has the same meaning as in a Job.
+	// after status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and
+	// its log stay. The operator deletes the Pod if its command has never started, or is still running a
+	// minute after the deadline. The At is Done with the condition Failed and reason DeadlineExceeded. If
+	// the field is unset, there is no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 	// backoffLimit is the number of retries of a failed command. The operator waits 10 s before the
 	// first retry, then 20 s, 40 s and so on, up to 6 min, as for a Job. A change takes effect at once

@@ -15,8 +15,9 @@ import (
 type AppStatusApplyConfiguration struct {
 	ConditionedStatusApplyConfiguration `json:""`
 	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
-	// update the Deployment and retries), Deploying (Pods are being created or replaced, or some are not
-	// available), Ready (the newest Pods are rolled out and available) or Failed (a user has to act).
+	// update the Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some
+	// are not available), Ready (the newest Pods are rolled out and available) or Failed (Pods do not start,
+	// crash or are refused, or a user has to act for another reason).
 	Phase *windlassv1alpha1.AppPhase `json:"phase,omitempty"`
 	// replicas is the number of Pods. During a rollout, it is updated only when the status or the reason
 	// of the condition Ready changes.
