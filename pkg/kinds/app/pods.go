@@ -115,16 +115,16 @@ func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	return ""
 }
 
-// trouble returns why Pods of an App do not run, or nil: see troubleOf. d is its Deployment.
-func (c *podCache) trouble(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *trouble, requeueAfter time.Duration) {
+// problemsOf returns the problems of an App's Pods, or nil: see summarize. d is its Deployment.
+func (c *podCache) problemsOf(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *podProblems, requeueAfter time.Duration) {
 	if len(c.of(app, symptomIndex)) == 0 {
 		return nil, 0
 	}
-	return troubleOf(d, c.of(app, podIndex), now)
+	return summarize(d, c.of(app, podIndex), now)
 }
 
-// trouble says why Pods of an App do not run.
-type trouble struct {
+// podProblems describes the Pods of an App that do not run: the problem of the oldest, and how many Pods have a problem.
+type podProblems struct {
 	pods.Problem
 	pod   *corev1.Pod // the oldest Pod that has the problem
 	which string      // "new Pods", or "former Pods" if all Pods of the newest template run
@@ -133,10 +133,10 @@ type trouble struct {
 	ready int         // the number of new and former Pods that are ready and have no problem
 }
 
-// troubleOf returns why Pods of an App do not run, or nil. It prefers Pods of the newest template of the Deployment.
+// summarize returns the problems of Pods, or nil. It prefers Pods of the newest template of the Deployment.
 // requeueAfter is positive if time alone can change the result.
-func troubleOf(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *trouble, requeueAfter time.Duration) {
-	newest, former, ready := &trouble{which: "new Pods"}, &trouble{which: "former Pods"}, 0
+func summarize(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *podProblems, requeueAfter time.Duration) {
+	newest, former, ready := &podProblems{which: "new Pods"}, &podProblems{which: "former Pods"}, 0
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 			continue // its ReplicaSet replaces it
@@ -159,7 +159,7 @@ func troubleOf(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *t
 			into.count++
 		}
 	}
-	for _, t := range []*trouble{newest, former} {
+	for _, t := range []*podProblems{newest, former} {
 		if t.count > 0 {
 			t.ready = ready
 			return t, requeueAfter
@@ -183,20 +183,20 @@ func problemOf(pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfte
 }
 
 // note returns the reason and message of the conditions. before is the last condition, or nil.
-func (t *trouble) note(before *metav1.Condition) controller.Note {
+func (t *podProblems) note(before *metav1.Condition) controller.Note {
 	namespace, name := t.pod.Namespace, t.pod.Name
 	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
 	if t.Reason == pods.ReasonCrashing {
 		hint = fmt.Sprintf("kubectl logs -n %s %s --previous", namespace, name)
 	}
 	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %s %s have a problem; %s Pods are ready. See `%s`.",
-		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roughly(t.count), roughly(t.among), t.which, roughly(t.ready), hint)
+		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roundedDown(t.count), roundedDown(t.among), t.which, roundedDown(t.ready), hint)
 	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, ptr.Deref(before, metav1.Condition{}).Message)}
 }
 
-// roughly returns a number as text. Many Pods of a large App are created, and fail, one after the other. roughly rounds
-// a number above 3 down to a power of two, so that the status is not written for each Pod.
-func roughly(count int) string {
+// roundedDown formats a number of Pods: up to 3 exactly, and above that as a power of two with "+". Many Pods of a large
+// App are created, and fail, one after the other, and the status is not written for each of them.
+func roundedDown(count int) string {
 	if count <= 3 {
 		return fmt.Sprint(count)
 	}
@@ -204,14 +204,14 @@ func roughly(count int) string {
 	for power*2 <= count {
 		power *= 2
 	}
-	return fmt.Sprintf("at least %d", power)
+	return fmt.Sprintf("%d+", power)
 }
 
-// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have a trouble. If enough
-// Pods are available, the trouble does not matter. But without a probe, a container is available for a moment between
+// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have problems. If enough
+// Pods are available, the problems do not matter. But without a probe, a container is available for a moment between
 // two crashes: an App that is not Ready becomes Ready only after its containers have settled.
 // needed is the number of Pods that have to be available.
-func (t *trouble) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
+func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(before)
 	switch {

@@ -167,7 +167,7 @@ func TestReadyAppStaysReadyWhileContainerRestarts(t *testing.T) {
 	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
 }
 
-func TestTroubleCountsPodsOfNewestTemplateFirst(t *testing.T) {
+func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	app := example()
 	d := desiredDeployment(app, nil)
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -180,13 +180,13 @@ func TestTroubleCountsPodsOfNewestTemplateFirst(t *testing.T) {
 	deleted := podOf(d, "deleted", pull)
 	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(now))
 	all := []*corev1.Pod{former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running), podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted}
-	found, _ := troubleOf(d, all, now)
+	found, _ := summarize(d, all, now)
 	controllertest.Equal(t, "Pod", "new-2", found.pod.Name)
 	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = troubleOf(d, all[:3], now)
+	found, _ = summarize(d, all[:3], now)
 	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = troubleOf(d, all[1:3], now)
-	controllertest.Equal(t, "trouble without a problem", nil, found)
+	found, _ = summarize(d, all[1:3], now)
+	controllertest.Equal(t, "problems if there are none", nil, found)
 }
 
 // TestManyFailingPodsCostFewWrites checks that an App whose 1,000 Pods fail one after the other changes its message a
@@ -194,12 +194,12 @@ func TestTroubleCountsPodsOfNewestTemplateFirst(t *testing.T) {
 func TestManyFailingPodsCostFewWrites(t *testing.T) {
 	messages := map[string]bool{}
 	for count := 1; count <= 1000; count++ {
-		messages[roughly(count)] = true
+		messages[roundedDown(count)] = true
 	}
 	if len(messages) > 11 {
 		t.Errorf("1000 numbers became %d texts", len(messages))
 	}
-	controllertest.Equal(t, "1000 Pods", "at least 512", roughly(1000))
+	controllertest.Equal(t, "1000 Pods", "512+", roundedDown(1000))
 }
 
 func TestPodsOfOthersBelongToNoApp(t *testing.T) {

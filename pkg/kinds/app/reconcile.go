@@ -83,7 +83,7 @@ func (r *reconciler) finish(p *scope, err error) error {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
-	found, requeueAfter := r.pods.trouble(p.app, p.deployment, r.clock.Now())
+	found, requeueAfter := r.pods.problemsOf(p.app, p.deployment, r.clock.Now())
 	p.requeueAfter = requeueAfter
 	setRollout(p.app, p.before, p.deployment, found)
 	if p.waiting != nil {

@@ -46,11 +46,11 @@ func setBlocked(app *v1alpha1.App, deployed bool, err error) {
 	controller.Blocked(err).SetOn(app)
 }
 
-// setRollout sets the status from the Deployment d and from the trouble of its Pods, which may be nil. was is the
+// setRollout sets the status from the Deployment d and from the problems of its Pods, which may be nil. was is the
 // Deployment before this reconcile, or nil.
 // During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
 // changes, so that a rollout of many Pods does not cost as many writes.
-func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *trouble) {
+func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *podProblems) {
 	if stillReady(app, was, d) {
 		return
 	}
