@@ -34,10 +34,11 @@ func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 	if err != nil || !strings.Contains(text, "PodRefused") {
 		t.Errorf("kubectl get does not print PodRefused: %v: %s", err, text)
 	}
-	confine := `{"spec":{"restricted":true}}`
-	if _, err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Patch(t.Context(), "free", types.MergePatchType, []byte(confine), metav1.PatchOptions{}); err != nil {
+	// As the message of the At advises, it is created again.
+	if err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Delete(t.Context(), "free", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	tenant.Create(t, tenant.Namespace, "free", "echo Hello", func(at *v1.At) { at.Spec.Restricted = ptr.To(true) })
 	tenant.InPhase(t, tenant.Namespace, "free", v1.AtDone)
 }
 
