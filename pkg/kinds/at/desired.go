@@ -68,6 +68,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			}},
 		},
 	}
+	pods.CopyPlatformLabels(pod.Labels, at.Labels)
 	if at.Spec.ServiceAccountName == "" {
 		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}

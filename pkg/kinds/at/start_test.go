@@ -161,6 +161,16 @@ func TestDesiredPod(t *testing.T) {
 				}},
 			}),
 		},
+		"an At that is a component of a Platform": {
+			func(at *v1.At) {
+				at.Labels = map[string]string{"app.kubernetes.io/part-of": "shop", "app.kubernetes.io/component": "migrate", "team": "orders"}
+			},
+			func() *corev1.Pod {
+				pod := want("example", "example", plain)
+				pod.Labels["app.kubernetes.io/part-of"], pod.Labels["app.kubernetes.io/component"] = "shop", "migrate"
+				return pod
+			}(),
+		},
 		"an At whose name is too long for a label": {
 			func(at *v1.At) { at.Name = long }, want(long, long[:54]+"-"+"ac71d80a", plain),
 		},
