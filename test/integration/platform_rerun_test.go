@@ -83,7 +83,7 @@ func TestPlatformRunsChangedTaskAgainBeforeItsDependents(t *testing.T) {
 			lines = append(lines, verb+" "+strings.Fields(of)[0])
 		}
 	}
-	// Four runs: the first one, the correction, the one that failed, and the one that succeeded.
+	// The task ran four times: it failed, succeeded after the correction, failed in the second release, and succeeded.
 	want := []string{"create ats", "delete ats", "create ats", "delete ats", "create ats", "delete ats", "create ats", "patch apps"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the requests are %q, want %q", lines, want)

@@ -52,7 +52,7 @@ var changesOfStartedAt = map[string]func(*v1.AtSpec){
 	"suspend":                 func(s *v1.AtSpec) { s.Suspend = ptr.To(true) },
 }
 
-// TestStartedAtRefusesChangesThatCannotTakeEffect changes every field of an At that is Running, and of one that is Done.
+// TestStartedAtRefusesChangesThatCannotTakeEffect changes every field of a Running At and of a Done At.
 func TestStartedAtRefusesChangesThatCannotTakeEffect(t *testing.T) {
 	t.Parallel()
 	for field := range reflect.TypeFor[v1.AtSpec]().Fields() {

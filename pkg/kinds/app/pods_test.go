@@ -83,7 +83,7 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 			container(waits("CrashLoopBackOff", ""), crashed("starting\npanic: no DATABASE_URL\n"), 4), "CrashLoopBackOff",
 			"the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl logs -n default web-1-a --previous`. The last line of its log: panic: no DATABASE_URL", "Failed",
 		},
-		"a Pod for which there is no node": {
+		"an unschedulable Pod": {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}},
 			"Unschedulable", "the scheduler found no node for it. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
 		},

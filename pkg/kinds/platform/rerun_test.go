@@ -23,9 +23,9 @@ const (
 	patchWeb  = "patch apps shops/shop-web"
 )
 
-// newRelease returns a fixture of a Platform whose App web depends on the task job. The status and the children
-// are those of a finished first release, except that states change the At. Then the user changes the image of
-// both components.
+// newRelease returns a fixture of a Platform whose App web depends on the task job. A first release is finished;
+// states then change the At of the task. For the second release, the user has changed the image of both
+// components.
 func newRelease(t *testing.T, states ...childState) fixture {
 	t.Helper()
 	f := newFixture(t, example(app("web", "job"), at("job"), app("docs")), namespace())

@@ -45,8 +45,8 @@ const (
 // PlatformSpec is the desired state of a Platform: its components, and their namespace.
 type PlatformSpec struct {
 	// namespace is the name of the namespace of the components. The operator creates the namespace once
-	// if it does not exist, and never deletes it. The name must not begin with kube-, and the namespace
-	// must not be one that the operator itself uses. The field cannot be changed.
+	// if it does not exist, and never deletes it. The name must not begin with kube-, and must not be the
+	// name of a namespace of the operator. The field cannot be changed.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1

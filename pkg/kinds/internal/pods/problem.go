@@ -93,7 +93,8 @@ func pullFailure(said string) string {
 // container is likely to crash again.
 const settled = 30 * time.Second
 
-// Crashing returns the problem of a container that crashes again and again, or nil. requeueAfter is positive if time alone can change the result.
+// Crashing returns the problem of a container that crashes again and again, or nil. requeueAfter is positive if time
+// alone can change the result.
 func Crashing(status corev1.ContainerStatus, now time.Time) (p *Problem, requeueAfter time.Duration) {
 	waiting := status.State.Waiting != nil && status.State.Waiting.Reason == ReasonCrashing
 	if !waiting && status.RestartCount < 2 {
@@ -162,9 +163,9 @@ func oneLine(text string) string {
 	return text
 }
 
-// patience is how long a Pod may be unschedulable before Unschedulable returns a problem: while a volume is
-// provisioned for its first Pod, the Pod is unschedulable for a moment.
-const patience = time.Minute
+// unschedulableGrace is how long a Pod may be unschedulable before Unschedulable returns a problem. A Pod is unschedulable
+// for a moment while its first volume is being provisioned.
+const unschedulableGrace = time.Minute
 
 // Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. requeueAfter is positive if
 // time alone can change the result.
@@ -173,7 +174,7 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue
 		}
-		if requeueAfter = c.LastTransitionTime.Add(patience).Sub(now); requeueAfter > 0 {
+		if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
 			return nil, requeueAfter
 		}
 		return &Problem{Reason: ReasonUnschedulable, Message: "the scheduler found no node for it", Words: "The scheduler says: " + strings.TrimRight(oneLine(c.Message), ".") + "."}, 0

@@ -8,8 +8,8 @@ package v1alpha1
 // PlatformSpec is the desired state of a Platform: its components, and their namespace.
 type PlatformSpecApplyConfiguration struct {
 	// namespace is the name of the namespace of the components. The operator creates the namespace once
-	// if it does not exist, and never deletes it. The name must not begin with kube-, and the namespace
-	// must not be one that the operator itself uses. The field cannot be changed.
+	// if it does not exist, and never deletes it. The name must not begin with kube-, and must not be the
+	// name of a namespace of the operator. The field cannot be changed.
 	Namespace *string `json:"namespace,omitempty"`
 	// components are the components of the Platform. The child of a component is called
 	// <platform>-<component>. If a component is removed from the list, its child is deleted, unless the
