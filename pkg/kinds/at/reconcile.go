@@ -108,14 +108,14 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
-	if end := endingOf(pod); end != nil {
+	if end := pods.EndingOf(pod, containerName); end != nil {
 		switch {
-		case end.succeeded:
+		case end.Succeeded:
 			setComplete(at, end)
 			return controller.Result{}, nil
-		case end.late && at.Spec.ActiveDeadlineSeconds != nil: // otherwise somebody else has limited the Pod
-			at.Status.ExitCode = end.exitCode
-			setFailed(at, reasonDeadline, deadlineMessage(at)+end.log, end.time)
+		case end.Late && at.Spec.ActiveDeadlineSeconds != nil: // otherwise somebody else has limited the Pod
+			at.Status.ExitCode = end.ExitCode
+			setFailed(at, reasonDeadline, deadlineMessage(at)+end.Log, end.Time)
 			return controller.Result{}, nil
 		case !countFailure(at, pod, end):
 			return controller.Result{}, nil
@@ -124,7 +124,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	problem, requeueAfter := problemOf(pod, now)
+	problem, requeueAfter := pods.NotStarting(pod, containerName, now)
 	if problem != nil {
 		setNotStarting(at, problem)
 	}
@@ -154,24 +154,15 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 // 30 s to end by itself. After killGrace, the operator deletes the Pod.
 const killGrace = time.Minute
 
-// problemOf returns why the command of a Pod does not start, or nil. requeueAfter is positive if time
-// alone can change the result.
-func problemOf(pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
-	if found = pods.Blocked(pods.StatusOf(pod, containerName)); found != nil {
-		return found, 0
-	}
-	return pods.Unschedulable(pod, now)
-}
-
 // retry deletes a failed Pod once the failure is stored and the delay has passed, so that the next Pod
 // can be created. Until then the Pod and its log stay.
-func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *ending, counted bool) (controller.Result, error) {
+func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *pods.Ending, counted bool) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
 		setFailed(at, reasonDeadline, deadlineMessage(at), now)
 		return controller.Result{}, nil
 	}
-	if wait := end.time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
+	if wait := end.Time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
 		if left, limited := remaining(at, now); limited {
 			wait = min(wait, left)
 		}
@@ -212,7 +203,7 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 // Pod was suspended before it sent the request, and another process led meanwhile.
 func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
-	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || endingOf(pod) != nil) {
+	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || pods.EndingOf(pod, containerName) != nil) {
 		return nil
 	}
 	if err != nil {

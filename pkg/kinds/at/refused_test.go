@@ -15,6 +15,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // refusedCase returns the case of an At that is Stalled with this message, because the API server rejects its
@@ -41,7 +42,7 @@ func TestReconcileReportsRefusedPod(t *testing.T) {
 	forbiddenMessage := func(why, advice string) string {
 		return message(`pods "example-pod" is forbidden: `+why, advice)
 	}
-	long := strings.Repeat("x", maxRefusal)
+	long := strings.Repeat("x", 1<<10)
 
 	atQuota := refusedCase(example(running), forbidden(quota), forbiddenMessage(quota, wait))
 	atQuota.events = []string{"Normal PodRefused default/example: " + forbiddenMessage(quota, wait)}
@@ -86,7 +87,7 @@ func TestReconcileRetriesRefusedPodWithBackoff(t *testing.T) {
 	f.Clock.SetTime(noon.Add(24 * time.Hour))
 	controllertest.ErrorContains(t, "The API server rejected Pod example-pod", f.Reconcile().Err)
 	before := creates.n
-	f.Clock.Step(longestRefusal)
+	f.Clock.Step(pods.LongestRefusal)
 	creates.admit = true
 	f.settle()
 	controllertest.Equal(t, "creates once the Pod is admitted", 1, creates.n-before)
@@ -117,11 +118,11 @@ func TestRestrictedPodHasSecurityContext(t *testing.T) {
 
 func TestIsRefusalExcludesTerminatingNamespace(t *testing.T) {
 	err := forbidden("the namespace is being terminated")
-	controllertest.Equal(t, "a forbidden Pod is a refusal", true, isRefusal(err))
+	controllertest.Equal(t, "a forbidden Pod is a refusal", true, pods.IsRefusal(err))
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
 		t.Fatalf("%T is not an error of the API server", err)
 	}
 	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	controllertest.Equal(t, "a Pod in a namespace that is being deleted is a refusal", false, isRefusal(status))
+	controllertest.Equal(t, "a Pod in a namespace that is being deleted is a refusal", false, pods.IsRefusal(status))
 }

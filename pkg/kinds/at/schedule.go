@@ -2,15 +2,12 @@ package at
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // retryBase and retryLimit bound the delay of a retry, as for a Job: 10 s, 20 s, 40 s … 6 min.
@@ -70,81 +67,6 @@ func retryDelay(failed int32) time.Duration {
 func seconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Second)
 	return time.Duration(min(n, most)) * time.Second
-}
-
-// ending describes how the command of a Pod ended.
-type ending struct {
-	succeeded bool
-	// late is true if the kubelet ended the command after the activeDeadlineSeconds of the Pod.
-	late     bool
-	exitCode *int32
-	message  string
-	log      string // a sentence with the last line of the log of a failed command, or ""
-	time     time.Time
-}
-
-// endingOf returns how the command of pod ended, or nil if the command has not ended. A lost Pod does not
-// count as failed.
-func endingOf(pod *corev1.Pod) *ending {
-	end := &ending{succeeded: pod.Status.Phase == corev1.PodSucceeded, time: endTime(pod)}
-	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
-	if !end.succeeded && !failed {
-		return nil
-	}
-	end.late = failed && pod.Status.Reason == deadlineExceeded
-	terminated := terminatedState(pod)
-	if line := pods.LastLine(terminated); failed && line != "" {
-		end.log = " " + pods.LogWords + line
-	}
-	switch {
-	case terminated != nil:
-		end.exitCode = &terminated.ExitCode
-		end.message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode) + end.log
-	case pod.Status.Reason != "":
-		end.message = fmt.Sprintf("The Pod failed before its command ended: %s: %s", pod.Status.Reason, pod.Status.Message)
-	default:
-		end.message = fmt.Sprintf("The Pod ended with phase %s.", pod.Status.Phase)
-	}
-	return end
-}
-
-// deadlineExceeded is the reason in the status of a Pod that the kubelet ended after activeDeadlineSeconds
-// (k8s.io/kubernetes, pkg/kubelet/active_deadline.go).
-const deadlineExceeded = "DeadlineExceeded"
-
-// lost reports whether a failed Pod is being deleted, or its node is gone. It does not check whether the
-// container ended before the deletion began: at the end, the kubelet deletes the Pod a second time, and
-// this changes the deletionTimestamp.
-func lost(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return true
-	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == deletionByPodGC
-	})
-}
-
-// deletionByPodGC is the reason of the condition that the Pod garbage collector sets on the Pods of a
-// missing node before it deletes them (k8s.io/kubernetes, pkg/controller/podgc).
-const deletionByPodGC = "DeletionByPodGC"
-
-// endTime returns the time at which a Pod ended. It depends only on the Pod, so that every reconcile gets
-// the same time. If the node rejected the Pod, no container ended. endTime then returns the time at which
-// the Pod became not ready or, if there is none, the time of its creation.
-func endTime(pod *corev1.Pod) time.Time {
-	if terminated := terminatedState(pod); terminated != nil && !terminated.FinishedAt.IsZero() {
-		return terminated.FinishedAt.Time
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !condition.LastTransitionTime.IsZero() {
-			return condition.LastTransitionTime.Time
-		}
-	}
-	return pod.CreationTimestamp.Time
-}
-
-func terminatedState(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	return pods.StatusOf(pod, containerName).State.Terminated
 }
 
 // stamp returns t as the API server stores it: in whole seconds, in UTC.

@@ -18,6 +18,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // start creates the Pod of a Running At. run calls it if the cache lacks the Pod.
@@ -47,8 +48,8 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if apierrors.IsAlreadyExists(err) {
 		return r.taken(ctx, at)
 	}
-	if isRefusal(err) {
-		return controller.Result{}, r.refused(at, r.refusals.Note(at.UID, "", at.Generation, err, shortestRefusal, longestRefusal))
+	if pods.IsRefusal(err) {
+		return controller.Result{}, r.refused(at, r.refusals.Note(at.UID, "", at.Generation, err, pods.ShortestRefusal, pods.LongestRefusal))
 	}
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)

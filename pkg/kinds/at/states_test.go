@@ -122,7 +122,7 @@ func retrying(failed int32) func(*v1.At) {
 func succeeded(at *v1.At) {
 	running(at)
 	storing(func(at *v1.At) {
-		setComplete(at, &ending{succeeded: true, exitCode: ptr.To[int32](0), message: endedMessage, time: noon.Add(time.Minute)})
+		setComplete(at, &pods.Ending{Succeeded: true, ExitCode: ptr.To[int32](0), Message: endedMessage, Time: noon.Add(time.Minute)})
 	})(at)
 }
 

@@ -68,11 +68,11 @@ func summarize(at *v1.At, state controller.State, reason, message string) {
 	controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}.SetOn(at)
 }
 
-func setComplete(at *v1.At, end *ending) {
+func setComplete(at *v1.At, end *pods.Ending) {
 	at.Status.Phase = v1.AtDone
-	at.Status.CompletionTime = stamp(end.time)
-	at.Status.ExitCode = end.exitCode
-	conditions.True(&at.Status.Conditions, v1.AtComplete, reasonSucceeded, end.message)
+	at.Status.CompletionTime = stamp(end.Time)
+	at.Status.ExitCode = end.ExitCode
+	conditions.True(&at.Status.Conditions, v1.AtComplete, reasonSucceeded, end.Message)
 	setDone(at)
 }
 
@@ -95,13 +95,13 @@ func setDone(at *v1.At) {
 // countFailure counts the failure of a Pod in the status, and reports whether another attempt follows. It
 // derives the number from attemptAnnotation of the Pod, so that a failure that is observed twice counts
 // once.
-func countFailure(at *v1.At, pod *corev1.Pod, end *ending) (again bool) {
+func countFailure(at *v1.At, pod *corev1.Pod, end *pods.Ending) (again bool) {
 	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
-	at.Status.ExitCode = end.exitCode
+	at.Status.ExitCode = end.ExitCode
 	if at.Status.Failed <= backoffLimit(at) {
 		return true
 	}
-	setFailed(at, reasonBackoffLimit, end.message, end.time)
+	setFailed(at, reasonBackoffLimit, end.Message, end.Time)
 	return false
 }
 
