@@ -37,6 +37,7 @@ func EverythingOfApp() v1alpha1.AppSpec {
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
+		BeforeRollout:      &v1alpha1.AppBeforeRollout{Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1"},
 	}
 }
 

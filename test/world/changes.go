@@ -53,6 +53,10 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "else"}} },
 		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = nil },
 	},
+	"beforeRollout": {
+		func(s *v1alpha1.AppSpec) { s.BeforeRollout = &v1alpha1.AppBeforeRollout{Args: []string{"--fast"}} },
+		func(s *v1alpha1.AppSpec) { s.BeforeRollout = nil },
+	},
 }
 
 // ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.

@@ -40,6 +40,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppAutoscaling"):
 		return &applyconfigurationwindlassv1alpha1.AppAutoscalingApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppBeforeRollout"):
+		return &applyconfigurationwindlassv1alpha1.AppBeforeRolloutApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppIngress"):
 		return &applyconfigurationwindlassv1alpha1.AppIngressApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppProbe"):
@@ -50,6 +52,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AvailableTemplate"):
 		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("BeforeRolloutRun"):
+		return &applyconfigurationwindlassv1alpha1.BeforeRolloutRunApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ConditionedStatus"):
 		return &applyconfigurationwindlassv1alpha1.ConditionedStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("Database"):

@@ -14,10 +14,12 @@ import (
 )
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied.
-func ownedBy(c kinds.Cluster) []children.Child[*scope] {
+func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
+		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Resource:   c.ConfigMaps(),
+			Hold:       func(p *scope) bool { return p.held != nil }, // the running Pods mount it
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // after the Pod template no longer mounts it
@@ -46,8 +48,14 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
-		Hold:     func(p *scope) bool { return p.waiting != nil },
-		Desired:  func(p *scope) *appsv1.Deployment { return desiredDeployment(p.app, p.inputs) },
+		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
+		Desired: func(p *scope) *appsv1.Deployment {
+			desired := desiredDeployment(p.app, p.inputs)
+			if p.held != nil {
+				keepFormerTemplate(desired, p.before, p.kept())
+			}
+			return desired
+		},
 		Initially: func(p *scope, desired *appsv1.Deployment) {
 			if isAutoscaled(p.app) {
 				desired.Spec.Replicas = ptr.To(least(p.app))

@@ -53,7 +53,7 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached},
 		Scope:        newScope,
 		Prepare:      reconciler.prepare,
-		Children:     ownedBy(c),
+		Children:     ownedBy(c, newBeforeRollout(c, r, cached)),
 		Finish:       reconciler.finish,
 		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
 	}.Declare(), nil

@@ -63,7 +63,7 @@ func TestInputsAreUnknownWhileChildIsMissing(t *testing.T) {
 			f := readyFixture(t, withAllChildren)
 			_, known := f.inputs().Sum()
 			controllertest.Equal(t, "known with the child", true, known)
-			if err := ownedBy(f.Cluster.Cluster)[i].Informer().GetStore().Replace(nil, "999"); err != nil {
+			if err := ownedBy(f.Cluster.Cluster, nil)[i+1].Informer().GetStore().Replace(nil, "999"); err != nil {
 				t.Fatal(err)
 			}
 			_, known = f.inputs().Sum()

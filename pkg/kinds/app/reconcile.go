@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // missingRecheck is how often an App is reconciled while a Secret or ConfigMap is missing, in case
@@ -49,6 +50,7 @@ type scope struct {
 	app          *v1alpha1.App
 	inputs       inputs
 	waiting      error              // why the Deployment must not change, or nil
+	held         *held              // why the Pod template must not change, or nil
 	before       *appsv1.Deployment // the cached Deployment, or nil
 	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
 	reverted     bool               // whether the template of the Deployment was changed back
@@ -69,9 +71,25 @@ func (p *scope) selected() *appsv1.Deployment {
 	return p.deployment
 }
 
+// hasDeployment reports whether the App had a Deployment before this reconcile.
+func (p *scope) hasDeployment() bool { return p.before != nil && p.Owns(p.before) }
+
+// kept returns the Pod template that the operator applied last, or nil if it is not known. The Deployment keeps this
+// template while p.held is set.
+func (p *scope) kept() *corev1.PodTemplateSpec {
+	if !p.hasDeployment() {
+		return nil
+	}
+	last, known := pods.LastTemplate(p.before)
+	if !known || digestOfTemplate(last) != p.app.Status.TemplateDigest {
+		return nil
+	}
+	return last
+}
+
 // finish sets the status, and returns the error of the reconcile.
 func (r *reconciler) finish(p *scope, err error) error {
-	if p.deployment != nil && p.waiting == nil {
+	if p.deployment != nil && p.waiting == nil && p.held == nil {
 		p.app.Status.TemplateDigest = p.deployment.Spec.Template.Annotations[templateAnnotation]
 	}
 	// A webhook may undo the change at once: then the version of the Deployment stays.
@@ -83,6 +101,9 @@ func (r *reconciler) finish(p *scope, err error) error {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
+	if p.deployment == nil { // because of p.held
+		return r.finishHeld(p)
+	}
 	found, requeueAfter := r.pods.problemsOf(p.app, p.deployment, r.clock.Now())
 	p.requeueAfter = requeueAfter
 	setRollout(p.app, p.before, p.deployment, found)
@@ -90,9 +111,24 @@ func (r *reconciler) finish(p *scope, err error) error {
 		setBlocked(p.app, false, p.waiting)
 		return p.waiting
 	}
+	if p.held != nil {
+		return r.finishHeld(p)
+	}
 	if p.app.Status.Phase == v1alpha1.AppReady {
 		r.noteAvailable(p)
 	}
+	return nil
+}
+
+// finishHeld sets the status of an App whose Pod template is held, and returns the error of the reconcile.
+func (r *reconciler) finishHeld(p *scope) error {
+	if p.held.err != nil {
+		setBlocked(p.app, true, p.held.err)
+		return p.held.err
+	}
+	p.requeueAfter = p.held.requeueAfter
+	p.app.Status.Phase = phaseOf(p.held.summary)
+	p.held.summary.SetOn(p.app)
 	return nil
 }
 

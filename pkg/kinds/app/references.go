@@ -125,10 +125,10 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 	if len(missing) > 0 {
 		p.waiting = controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for %s, which the spec names, to be created.", strings.Join(missing, ", ")), missingRecheck)
 	} else {
-		p.waiting = r.databases.check(p.app, present, p.before != nil && p.Owns(p.before))
+		p.waiting = r.databases.check(p.app, present, p.hasDeployment())
 	}
 	if p.waiting != nil {
-		if p.before == nil || !p.Owns(p.before) {
+		if !p.hasDeployment() {
 			return p.waiting
 		}
 		return nil

@@ -93,6 +93,16 @@ func keepTemplate(desired, live *appsv1.Deployment) {
 	})
 }
 
+// keepFormerTemplate gives a desired Deployment the Pod template that the operator applied last, and the inputs that
+// belong to it. Other fields, such as the number of replicas, still change.
+func keepFormerTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
+	desired.Spec.Template = *template
+	delete(desired.Annotations, inputsAnnotation)
+	if in, found := live.Annotations[inputsAnnotation]; found {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, inputsAnnotation, in)
+	}
+}
+
 // hasTemplateDrift reports whether another client changed the template that the operator applied last, whose digest is
 // applied, and the operator is about to revert the change. `kubectl rollout undo` also changes the annotations, and with
 // them the record.

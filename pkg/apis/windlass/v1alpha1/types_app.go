@@ -147,6 +147,13 @@ type AppSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or
+	// replaced, for example a migration of the database. If the command fails, the Pods of the former
+	// template stay until the spec changes. A change of this field alone replaces no Pods.
+	//
+	// +optional
+	BeforeRollout *AppBeforeRollout `json:"beforeRollout,omitempty"`
 }
 
 // AppIngress configures the Ingress of an App.

@@ -50,6 +50,14 @@ type AppStatus struct {
 	//
 	// +optional
 	LastAvailable *AvailableTemplate `json:"lastAvailable,omitempty"`
+
+	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each is for another Pod
+	// template, or for another command.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	BeforeRolloutRuns []BeforeRolloutRun `json:"beforeRolloutRuns,omitempty"`
 }
 
 // AvailableTemplate identifies a Pod template of an App whose Pods were all rolled out and available.

@@ -13,6 +13,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // ownDomains are the prefixes of the annotations that kinds set on their Pods: the API groups of Windlass.
@@ -29,9 +30,9 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 }
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// times, its controlling owner, some labels and annotations, its activeDeadlineSeconds, its phase with reason and
-// message, the states of its containers, and the conditions Ready, PodScheduled and DisruptionTarget. Of the messages in the
-// status, it keeps the last 1024 bytes. It returns other objects unchanged.
+// times, its controlling owner, some labels and annotations, its activeDeadlineSeconds, its scheduling gates of Windlass,
+// its phase with reason and message, the states of its containers, and the conditions Ready, PodScheduled and
+// DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns other objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -48,7 +49,7 @@ func Trim(obj any) (any, error) {
 			Labels:            bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/", appsv1.ControllerRevisionHashLabelKey),
 			OwnerReferences:   controllerOf(pod),
 		},
-		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds},
+		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
 	}
 	trimmed.Annotations = bounded(pod.Annotations, ownDomains...)
@@ -119,6 +120,16 @@ func bounded(all map[string]string, prefixes ...string) map[string]string {
 		kept[name] = all[name]
 	}
 	return kept
+}
+
+// ownGates returns the scheduling gates of a Pod that an operator of Windlass has set.
+func ownGates(pod *corev1.Pod) (own []corev1.PodSchedulingGate) {
+	for _, gate := range pod.Spec.SchedulingGates {
+		if strings.HasPrefix(gate.Name, controller.AnnotationDomain+"/") && len(own) < maxNames {
+			own = append(own, gate)
+		}
+	}
+	return own
 }
 
 // controllerOf returns the controller reference of a Pod.

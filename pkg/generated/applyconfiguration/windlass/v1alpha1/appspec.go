@@ -60,6 +60,10 @@ type AppSpecApplyConfiguration struct {
 	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
 	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or
+	// replaced, for example a migration of the database. If the command fails, the Pods of the former
+	// template stay until the spec changes. A change of this field alone replaces no Pods.
+	BeforeRollout *AppBeforeRolloutApplyConfiguration `json:"beforeRollout,omitempty"`
 }
 
 // AppSpecApplyConfiguration constructs a declarative configuration of the AppSpec type for use with
@@ -201,5 +205,13 @@ func (b *AppSpecApplyConfiguration) WithImagePullSecrets(values ...v1.LocalObjec
 	for i := range values {
 		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
 	}
+	return b
+}
+
+// WithBeforeRollout sets the BeforeRollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BeforeRollout field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithBeforeRollout(value *AppBeforeRolloutApplyConfiguration) *AppSpecApplyConfiguration {
+	b.BeforeRollout = value
 	return b
 }

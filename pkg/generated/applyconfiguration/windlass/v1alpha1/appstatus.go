@@ -34,6 +34,9 @@ type AppStatusApplyConfiguration struct {
 	TemplateDigest *string `json:"templateDigest,omitempty"`
 	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
 	LastAvailable *AvailableTemplateApplyConfiguration `json:"lastAvailable,omitempty"`
+	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each is for another Pod
+	// template, or for another command.
+	BeforeRolloutRuns []BeforeRolloutRunApplyConfiguration `json:"beforeRolloutRuns,omitempty"`
 }
 
 // AppStatusApplyConfiguration constructs a declarative configuration of the AppStatus type for use with
@@ -116,5 +119,18 @@ func (b *AppStatusApplyConfiguration) WithTemplateDigest(value string) *AppStatu
 // If called multiple times, the LastAvailable field is set to the value of the last call.
 func (b *AppStatusApplyConfiguration) WithLastAvailable(value *AvailableTemplateApplyConfiguration) *AppStatusApplyConfiguration {
 	b.LastAvailable = value
+	return b
+}
+
+// WithBeforeRolloutRuns adds the given value to the BeforeRolloutRuns field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the BeforeRolloutRuns field.
+func (b *AppStatusApplyConfiguration) WithBeforeRolloutRuns(values ...*BeforeRolloutRunApplyConfiguration) *AppStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBeforeRolloutRuns")
+		}
+		b.BeforeRolloutRuns = append(b.BeforeRolloutRuns, *values[i])
+	}
 	return b
 }

@@ -1,0 +1,254 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// beforeRollout is the Child that runs spec.beforeRollout in a Pod. It sets p.held until the command has succeeded.
+//
+// The command runs at most once for each template, whenever the operator dies. The Pod is created with a scheduling
+// gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate removed. A Pod that
+// the status does not name has therefore never run, and a missing Pod that the status names may have run. All Pods of
+// an App have the same name, so that the API server rejects a second Pod.
+type beforeRollout struct {
+	client   coreclient.CoreV1Interface
+	informer cache.SharedIndexInformer
+	cache    children.Cache[*corev1.Pod]
+	configs  children.Cache[*corev1.ConfigMap]
+	tracker  *controller.Tracker // set by Bind
+	clock    clock.PassiveClock
+	// refusals remembers the rejected creations of Pods, each with its run.
+	refusals *controller.Refusals[run]
+}
+
+func newBeforeRollout(c kinds.Cluster, r controller.Runtime, cached *podCache) *beforeRollout {
+	return &beforeRollout{
+		client: c.Kube.CoreV1(), informer: cached.informer, cache: children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
+		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
+		clock: r.Clock, refusals: controller.NewRefusals[run](r.Clock),
+	}
+}
+
+// Informer implements children.Child.
+func (b *beforeRollout) Informer() cache.SharedIndexInformer { return b.informer }
+
+// Bind implements children.Child.
+func (b *beforeRollout) Bind(tracker *controller.Tracker) { b.tracker = tracker }
+
+// Last implements children.Child.
+func (b *beforeRollout) Last(*scope) bool { return false }
+
+// Inputs implements children.Child.
+func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
+	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
+}
+
+// Apply implements children.Child. It takes at most one step. It returns no error, because the other children do not
+// depend on the command: p.held says what to report.
+func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
+	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
+		return nil // the Pod lacks an object that it needs, or the Deployment belongs to somebody else
+	}
+	p.held = b.proceed(ctx, p)
+	return nil
+}
+
+// held says why the Pod template of an App is not rolled out: an error, or a summary.
+type held struct {
+	err     error
+	summary controller.Summary
+	// requeueAfter is positive if time alone can change the summary.
+	requeueAfter time.Duration
+}
+
+// proceed takes the next step. It returns nil if the template may be rolled out.
+func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
+	pod, err := b.cached(p.app)
+	if err != nil {
+		return &held{err: err}
+	}
+	wanted := p.wantedRun()
+	if nextStep(p.app, wanted, pod) == stepCreate && pod == nil {
+		if pod, err = b.create(ctx, p, *wanted); err != nil {
+			return &held{err: err}
+		}
+	}
+	return b.act(ctx, p, wanted, pod)
+}
+
+// act takes the next step of an App whose Pod is pod, or nil.
+func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *corev1.Pod) *held {
+	switch nextStep(p.app, wanted, pod) {
+	case stepWatch:
+		return b.watch(ctx, p, wanted, pod)
+	case stepRecord:
+		return b.record(ctx, p, pod)
+	case stepRemove:
+		if err := b.delete(ctx, p.app, pod); err != nil {
+			return &held{err: err}
+		}
+		if wanted == nil {
+			return nil // the Pod does not run
+		}
+		return waitFor(fmt.Sprintf("Waiting for the deletion of the former Pod %s.", pod.Name))
+	case stepFail:
+		return &held{summary: failure(p.app, *wanted)}
+	case stepCreate:
+		return &held{err: p.Taken("Pod", pod)}
+	default:
+		return nil
+	}
+}
+
+// cached returns the cached Pod with the name of the App's Pod, or nil.
+func (b *beforeRollout) cached(app *v1alpha1.App) (*corev1.Pod, error) {
+	pod, err := b.cache.Get(app.Namespace, runPodName(app))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Pod %s/%s from the cache: %w", app.Namespace, runPodName(app), err)
+	}
+	return pod, nil
+}
+
+// create creates the Pod, and returns it. The Pod may exist although the cache lacks it, if the cache is outdated or
+// another client has removed the label by which the cache selects Pods. create then returns the existing Pod.
+func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (*corev1.Pod, error) {
+	if last, ok := b.refusals.Recent(p.app.UID, "", wanted); ok {
+		return nil, b.refused(p.app, last)
+	}
+	desired := desiredRunPod(p.app, p.inputs, wanted)
+	pod, err := b.client.Pods(p.app.Namespace).Create(ctx, desired, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		pod, err = b.client.Pods(p.app.Namespace).Get(ctx, desired.Name, metav1.GetOptions{})
+		return pod, wrapped(err, "reading", "Pod", desired)
+	case pods.IsRefusal(err):
+		return nil, b.refused(p.app, b.refusals.Note(p.app.UID, "", wanted, err, pods.ShortestRefusal, pods.LongestRefusal))
+	case err != nil:
+		return nil, wrapped(err, "creating", "Pod", desired)
+	}
+	b.tracker.Wrote(keyOf(p.app), "Pod", b.cache, pod.ResourceVersion)
+	return pod, nil
+}
+
+// refused returns the error of an App whose Pod the API server rejected.
+func (b *beforeRollout) refused(app *v1alpha1.App, last controller.Refusal) error {
+	after, message := last.Until.Sub(b.clock.Now()), pods.RefusalMessage(runPodName(app), last.Err, "")
+	if pods.ExceedsQuota(last.Err) {
+		return controller.Warn(controller.WaitFor(reasonRunRefused, message, after))
+	}
+	return controller.Stalled(controller.WithReason(reasonRunRefused, errors.New(message)), after)
+}
+
+// record creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile, which
+// has the stored status, lets the Pod run.
+func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *held {
+	if isGated(pod) && hasConfig(p.app) {
+		if err := b.ensureConfig(ctx, p, pod); err != nil {
+			return &held{err: err}
+		}
+	}
+	addRun(p.app, pod)
+	return &held{err: controller.StoreFirst(reasonRun, running(pod))}
+}
+
+// ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
+// a change would reach the running Pods.
+func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.Pod) error {
+	config, err := b.configs.Get(pod.Namespace, pod.Name)
+	if apierrors.IsNotFound(err) {
+		config, err = b.client.ConfigMaps(pod.Namespace).Create(ctx, desiredRunConfig(p.app, pod), metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		config, err = b.client.ConfigMaps(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	}
+	switch {
+	case err != nil:
+		return wrapped(err, "creating", "ConfigMap", pod)
+	case metav1.IsControlledBy(config, pod):
+		return nil
+	case ownerNamed(config, "Pod", pod.Name):
+		return controller.WaitFor(reasonRun, fmt.Sprintf("Waiting for the deletion of ConfigMap %s of the former Pod.", pod.Name), garbageRecheck)
+	}
+	return p.Taken("ConfigMap", config)
+}
+
+// garbageRecheck is how often an App is reconciled that waits for the garbage collector.
+const garbageRecheck = time.Second
+
+// ownerNamed reports whether an object of the given kind and name controls child.
+func ownerNamed(child metav1.Object, kind, name string) bool {
+	owner := metav1.GetControllerOfNoCopy(child)
+	return owner != nil && owner.Kind == kind && owner.Name == name
+}
+
+// watch updates the newest run in the status from its Pod. pod is the cached Pod, or nil.
+func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *corev1.Pod) *held {
+	last := &p.app.Status.BeforeRolloutRuns[0]
+	pod, unwatched, err := b.live(ctx, p.app, last.PodUID, pod)
+	if err != nil {
+		return &held{err: err}
+	}
+	if pod == nil {
+		return ended(p.app, wanted, lostPod(p.app, b.clock.Now()))
+	}
+	if end := pods.EndingOf(pod, runContainer); end != nil {
+		return ended(p.app, wanted, end)
+	}
+	if isGated(pod) && pod.DeletionTimestamp == nil {
+		if err := b.openGate(ctx, p.app, pod); err != nil {
+			return &held{err: err}
+		}
+		return waitFor(running(pod))
+	}
+	problem, requeueAfter := pods.NotStarting(pod, runContainer, b.clock.Now())
+	former := wanted == nil || *wanted != runOf(last)
+	if former && problem != nil {
+		last.Message = fmt.Sprintf("The spec changed before the command started: %s.", problem.Message)
+		if err := b.delete(ctx, p.app, pod); err != nil {
+			return &held{err: err}
+		}
+	}
+	if unwatched && (requeueAfter == 0 || requeueAfter > lookAgain) {
+		requeueAfter = lookAgain
+	}
+	return &held{summary: runSummary(p.app, pod, problem, former), requeueAfter: requeueAfter}
+}
+
+// lookAgain is how often a Pod that the cache lacks is read from the API server.
+const lookAgain = 30 * time.Second
+
+// live returns the Pod with the given UID, or nil if it does not exist. It reads the Pod from the API server if the cached
+// Pod is missing or another one: the cache may be outdated. unwatched reports whether the Pod exists, but not in the cache.
+func (b *beforeRollout) live(ctx context.Context, app *v1alpha1.App, uid types.UID, cached *corev1.Pod) (pod *corev1.Pod, unwatched bool, err error) {
+	if cached != nil && cached.UID == uid {
+		return cached, false, nil
+	}
+	pod, err = b.client.Pods(app.Namespace).Get(ctx, runPodName(app), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && pod.UID != uid {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading Pod %s/%s: %w", app.Namespace, runPodName(app), err)
+	}
+	return pod, true, nil
+}

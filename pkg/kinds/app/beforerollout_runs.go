@@ -1,0 +1,198 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// step is what beforeRollout does next.
+type step int
+
+const (
+	stepRollOut step = iota // roll out the template
+	stepCreate              // create the Pod of the wanted run
+	stepRecord              // add the Pod to the status
+	stepWatch               // update the newest run in the status from its Pod
+	stepRemove              // delete the Pod, which does not run
+	stepFail                // report that the wanted run has failed
+)
+
+// nextStep returns the next step of an App. wanted is the run that has to succeed before the template is rolled out, or
+// nil. pod is the Pod with the name of the App's Pod, or nil.
+func nextStep(app *v1alpha1.App, wanted *run, pod *corev1.Pod) step {
+	if pod != nil && !metav1.IsControlledBy(pod, app) {
+		pod = nil // no step may touch it
+	}
+	switch {
+	case isRunning(app):
+		return stepWatch
+	case pod != nil && !isRecorded(app, pod) && !isGated(pod): // somebody else has removed the gate
+		return stepRecord
+	case pod != nil && isGated(pod) && wanted != nil && runIn(pod) == *wanted && findRun(app, *wanted) == nil && pod.DeletionTimestamp == nil:
+		return stepRecord
+	case pod != nil && (isGated(pod) || app.Spec.BeforeRollout == nil):
+		return stepRemove
+	case wanted == nil:
+		return stepRollOut
+	case findRun(app, *wanted) != nil: // a run that succeeded is not wanted
+		return stepFail
+	case pod != nil: // of the former run, which has ended
+		return stepRemove
+	}
+	return stepCreate
+}
+
+// wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template that
+// the operator has applied, that has been available or that has succeeded is not new: a rollback runs no command.
+func (p *scope) wantedRun() *run {
+	if p.app.Spec.BeforeRollout == nil {
+		return nil
+	}
+	digest, status := digestOfTemplate(&desiredDeployment(p.app, p.inputs).Spec.Template), &p.app.Status
+	available := status.LastAvailable != nil && status.LastAvailable.TemplateDigest == digest
+	succeeded := slices.ContainsFunc(status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
+		return r.TemplateDigest == digest && r.Phase == v1alpha1.BeforeRolloutSucceeded
+	})
+	if available || succeeded || status.TemplateDigest == digest || p.hasDeployment() && lastDigest(p.before) == digest {
+		return nil
+	}
+	return &run{template: digest, command: commandDigest(p.app)}
+}
+
+// lastDigest returns the digest of the template that the operator desired last for a live Deployment, or "".
+func lastDigest(live *appsv1.Deployment) string {
+	last, known := pods.LastTemplate(live)
+	if !known {
+		return live.Spec.Template.Annotations[templateAnnotation]
+	}
+	return digestOfTemplate(last)
+}
+
+// runOf returns the identity of a run in the status.
+func runOf(r *v1alpha1.BeforeRolloutRun) run {
+	return run{template: r.TemplateDigest, command: r.CommandDigest}
+}
+
+// isRunning reports whether the newest run has not ended.
+func isRunning(app *v1alpha1.App) bool {
+	runs := app.Status.BeforeRolloutRuns
+	return len(runs) > 0 && runs[0].Phase == v1alpha1.BeforeRolloutRunning
+}
+
+// findRun returns a run in the status, or nil.
+func findRun(app *v1alpha1.App, wanted run) *v1alpha1.BeforeRolloutRun {
+	for i := range app.Status.BeforeRolloutRuns {
+		if r := &app.Status.BeforeRolloutRuns[i]; runOf(r) == wanted {
+			return r
+		}
+	}
+	return nil
+}
+
+// isRecorded reports whether the status has a Pod.
+func isRecorded(app *v1alpha1.App, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool { return r.PodUID == pod.UID })
+}
+
+// maxRuns limits status.beforeRolloutRuns. It is the number of templates to which a Deployment can be rolled back. maxImage
+// limits the field image of a run, in bytes.
+const (
+	maxRuns  = 10
+	maxImage = 256
+)
+
+// addRun adds the run of a Pod to the status.
+func addRun(app *v1alpha1.App, pod *corev1.Pod) {
+	of, started := runIn(pod), pod.CreationTimestamp
+	added := v1alpha1.BeforeRolloutRun{
+		TemplateDigest: of.template, CommandDigest: of.command, PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
+	}
+	if app.Spec.BeforeRollout != nil {
+		image := runImage(app)
+		added.Image = strings.ToValidUTF8(image[:min(len(image), maxImage)], "")
+	}
+	runs := slices.Insert(app.Status.BeforeRolloutRuns, 0, added)
+	app.Status.BeforeRolloutRuns = runs[:min(len(runs), maxRuns)]
+}
+
+// ended records in the status how the newest run has ended. If it was the wanted run and failed, nothing follows.
+// Otherwise the next reconcile goes on with the stored status.
+func ended(app *v1alpha1.App, wanted *run, end *pods.Ending) *held {
+	r := &app.Status.BeforeRolloutRuns[0]
+	r.Phase, r.ExitCode = v1alpha1.BeforeRolloutFailed, end.ExitCode
+	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
+	if end.Succeeded {
+		r.Phase, r.Message = v1alpha1.BeforeRolloutSucceeded, ""
+	} else if r.Message = end.Message; wanted != nil && *wanted == runOf(r) {
+		return &held{summary: failure(app, *wanted)}
+	}
+	return &held{err: controller.StoreFirst(reasonRun, "The command of beforeRollout has ended.")}
+}
+
+// lostPod returns the ending of the newest run, whose Pod does not exist. The command may have run, so it does not run
+// again.
+func lostPod(app *v1alpha1.App, now time.Time) *pods.Ending {
+	message := app.Status.BeforeRolloutRuns[0].Message // if the operator has deleted the Pod
+	if message == "" {
+		message = fmt.Sprintf("Pod %s was deleted before the operator saw how its command ended.", runPodName(app))
+	}
+	return &pods.Ending{Time: now, Message: message}
+}
+
+// Reasons of conditions while the Pod template is held.
+const (
+	reasonRun        = "BeforeRolloutRunning"
+	reasonRunFailed  = "BeforeRolloutFailed"
+	reasonRunRefused = "PodRefused"
+)
+
+// running returns the message while the command runs, or is about to.
+func running(pod *corev1.Pod) string {
+	return fmt.Sprintf("Pod %s runs beforeRollout. The operator rolls out the Pod template after the command has succeeded.", pod.Name)
+}
+
+func waitFor(message string) *held {
+	return &held{summary: controller.Summary{State: controller.StateProgressing, Note: controller.Note{Reason: reasonRun, Message: message}}}
+}
+
+// runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does not
+// start, or is nil. former reports whether the run is not the wanted one.
+func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, former bool) controller.Summary {
+	if problem != nil {
+		before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
+		message := fmt.Sprintf("Pod %s, which runs beforeRollout, does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name)
+		return controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, before.Message)}}
+	}
+	message := running(pod)
+	if former {
+		message = fmt.Sprintf("Pod %s runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n %s %s`.", pod.Name, pod.Namespace, pod.Name)
+	}
+	return waitFor(message).summary
+}
+
+// failure returns the summary of an App whose wanted run has failed.
+func failure(app *v1alpha1.App, wanted run) controller.Summary {
+	cause, log, logged := strings.Cut(findRun(app, wanted).Message, " "+pods.LogWords)
+	message := "beforeRollout failed: " + cause
+	if app.Status.TemplateDigest != "" {
+		message += " The Pods of the former template stay."
+	}
+	message += fmt.Sprintf(" Correct the spec. The operator runs the command again only if the template or beforeRollout changes. See `kubectl logs -n %s %s`.",
+		app.Namespace, runPodName(app))
+	if logged {
+		message += " " + pods.LogWords + log
+	}
+	return controller.Summary{State: controller.StateStalled, Note: controller.Note{Reason: reasonRunFailed, Message: message}}
+}
