@@ -114,9 +114,7 @@ const maxReconciles = 3
 func (ref reference) compare(o outcome, p plan) []string {
 	problems := slices.Clone(o.violations)
 	ref.masked = maps.Clone(ref.masked)
-	if object, ok := ref.exemptObject(p); ok {
-		ref.masked[object] = true
-	}
+	maps.Copy(ref.masked, ref.exemptObjects(p))
 	want, got := ref.applyMask(ref.final), ref.applyMask(o.final)
 	if diff := cmp.Diff(want, got); diff != "" {
 		problems = append(problems, "the final state differs (-reference +plan):\n"+diff)

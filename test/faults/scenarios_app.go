@@ -16,12 +16,19 @@ import (
 const windlass = v1alpha1.GroupName
 
 var apps = kind[v1alpha1.AppSpec]{
-	name: "app", resource: "apps", fullSpec: world.EverythingOfApp, changes: world.ChangesOfApp, createReferences: createAppReferences,
+	name: "app", resource: "apps", fullSpec: everythingButRun, changes: world.ChangesOfApp, createReferences: createAppReferences,
 	orphaned:      []string{"deployments/shop", "services/shop", "ingresses/shop"},
 	pruningFields: []string{"ingress", "autoscaling", "config", "replicas"},
 	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
 		return &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
+}
+
+// everythingButRun returns a full spec without beforeRollout, which rolloutScenarios have.
+func everythingButRun() v1alpha1.AppSpec {
+	spec := world.EverythingOfApp()
+	spec.BeforeRollout = nil
+	return spec
 }
 
 // createAppReferences creates the objects that world.EverythingOfApp refers to.
@@ -48,7 +55,7 @@ func appScenarios() []scenario {
 	scale := func(u *user) {
 		u.patch(windlass, "apps", "shop", map[string]any{"spec": map[string]any{"replicas": 5, "autoscaling": nil}})
 	}
-	return append(apps.scenarios(), apps.driftScenario(),
+	return append(append(apps.scenarios(), rolloutScenarios()...), apps.driftScenario(),
 		scenario{name: "app-scale", setUp: []step{apps.with(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil }).create}, steps: []step{scale}},
 		scenario{name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{func(u *user) { apps.delete(u); apps.createObject(u) }}},
 		scenario{name: "app-taken", setUp: []step{func(u *user) {

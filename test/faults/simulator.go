@@ -171,18 +171,19 @@ func bindClaim(r *run, o *object) bool {
 // The command endless never ends, and the command failing fails. Every other command succeeds at once.
 const endless, failing = "endless", "failing"
 
-// runPod starts the container of a Pod, or ends the container if its command ends.
+// runPod starts the container of a Pod without a scheduling gate, or ends the container if its command ends.
 func runPod(r *run, o *object) bool {
 	var live struct {
 		Spec struct {
-			Containers []struct {
+			SchedulingGates []struct{ Name string }
+			Containers      []struct {
 				Name    string
 				Command []string
 			}
 		}
 		Status struct{ Phase string }
 	}
-	if json.Unmarshal(o.raw, &live) != nil || o.DeletionTimestamp != nil || len(live.Spec.Containers) == 0 {
+	if json.Unmarshal(o.raw, &live) != nil || o.DeletionTimestamp != nil || len(live.Spec.Containers) == 0 || len(live.Spec.SchedulingGates) > 0 {
 		return false
 	}
 	command := strings.Join(live.Spec.Containers[0].Command, " ")

@@ -42,7 +42,7 @@ func newBeforeRollout(c kinds.Cluster, r controller.Runtime, cached *podCache) *
 	return &beforeRollout{
 		client: c.Kube.CoreV1(), informer: cached.informer, cache: children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
 		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
-		clock: r.Clock, refusals: controller.NewRefusals[run](r.Clock),
+		clock:   r.Clock, refusals: controller.NewRefusals[run](r.Clock),
 	}
 }
 
@@ -60,15 +60,21 @@ func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
 	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
 }
 
-// Apply implements children.Child. It takes at most one step. It returns no error, because the other children do not
-// depend on the command: p.held says what to report.
+// Apply implements children.Child. It takes at most one step. p.held says what to report. Apply returns no error except
+// errHeld, because the other children do not depend on the command.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
 	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
 		return nil // the Pod lacks an object that it needs, or the Deployment belongs to somebody else
 	}
 	p.held = b.proceed(ctx, p)
+	if p.held != nil && !p.hasDeployment() {
+		return errHeld
+	}
 	return nil
 }
+
+// errHeld is the error of Apply for an App without a Deployment. As for an App that lacks a Secret, no child is applied.
+var errHeld = errors.New("waiting for beforeRollout")
 
 // held says why the Pod template of an App is not rolled out: an error, or a summary.
 type held struct {
@@ -107,7 +113,11 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 		if wanted == nil {
 			return nil // the Pod does not run
 		}
-		return waitFor(fmt.Sprintf("Waiting for the deletion of the former Pod %s.", pod.Name))
+		waiting := waitFor(fmt.Sprintf("Waiting for the deletion of the former Pod %s.", pod.Name))
+		if cached, _ := b.cached(p.app); cached == nil {
+			waiting.requeueAfter = deletionRecheck // no event of the deletion will come
+		}
+		return waiting
 	case stepFail:
 		return &held{summary: failure(p.app, *wanted)}
 	case stepCreate:
@@ -192,8 +202,11 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 	return p.Taken("ConfigMap", config)
 }
 
-// garbageRecheck is how often an App is reconciled that waits for the garbage collector.
-const garbageRecheck = time.Second
+// How often an App is reconciled that waits for the garbage collector, or for the deletion of a Pod that the cache lacks.
+const (
+	garbageRecheck  = time.Second
+	deletionRecheck = 5 * time.Second
+)
 
 // ownerNamed reports whether an object of the given kind and name controls child.
 func ownerNamed(child metav1.Object, kind, name string) bool {

@@ -91,7 +91,7 @@ func (f fixture) imageOf() string { return f.deployment().Spec.Template.Spec.Con
 func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	r := f.Reconcile()
-	controllertest.Equal(t, "first writes", []string{createRun, createService, updateStatus}, r.Writes)
+	controllertest.Equal(t, "first writes", []string{createRun, updateStatus}, r.Writes)
 	if !isGated(f.run()) {
 		t.Error("the Pod may run before the status names it")
 	}
@@ -104,7 +104,7 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	controllertest.Equal(t, "condition", "False BeforeRolloutRunning: "+runningMessage, f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppDeploying, f.Object().Status.Phase)
 	f.endRun(0, "")
-	controllertest.Equal(t, "writes after the command", []string{updateStatus, createDeployment, updateStatus}, f.reconcile())
+	controllertest.Equal(t, "writes after the command", []string{updateStatus, createDeployment, createService, updateStatus}, f.reconcile())
 	ran := f.Object().Status.BeforeRolloutRuns
 	controllertest.Equal(t, "runs", 1, len(ran))
 	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutSucceeded, ran[0].Phase)
@@ -116,7 +116,7 @@ func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
 	f.Change(func(app *v1alpha1.App) {
 		app.Spec.Image, app.Spec.Replicas, app.Spec.Config = "web:2", ptr.To[int32](3), map[string]string{"mode": "fast"}
 	})
-	f.reconcile() // until the ConfigMap of the former Pod is deleted
+	f.reconcile()                                                            // until the ConfigMap of the former Pod is deleted
 	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)) // as the garbage collector does
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
@@ -242,6 +242,17 @@ func TestBeforeRolloutWaitsForTheFormerCommand(t *testing.T) {
 	}
 }
 
+func TestBeforeRolloutDeletesFormerPodThatTheCacheLacks(t *testing.T) {
+	f := releasedFixture(t)
+	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Labels = nil })
+	f.Change(image("web:2"))
+	r := f.Reconcile()
+	controllertest.Equal(t, "writes", []string{createRun, deleteRun}, r.Writes[:2])
+	controllertest.Equal(t, "requeue after", deletionRecheck, r.Result.RequeueAfter)
+	f.reconcile()
+	controllertest.Equal(t, "image of the command", "web:2", f.run().Spec.Containers[0].Image)
+}
+
 func TestBeforeRolloutReplacesPodThatDoesNotStart(t *testing.T) {
 	f := releasedFixture(t)
 	f.Change(image("web:typo"))
@@ -266,7 +277,7 @@ func TestBeforeRolloutReportsRefusedPod(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	f.Journal.FailNext("create", "pods", apierrors.NewForbidden(corev1.Resource("pods"), runName, errors.New("denied")))
 	r := f.Reconcile()
-	controllertest.Equal(t, "writes", []string{createRun, createService, updateStatus}, r.Writes)
+	controllertest.Equal(t, "writes", []string{createRun, updateStatus}, r.Writes)
 	if !strings.HasPrefix(f.ready(), "False PodRefused: The API server rejected Pod web-before-rollout: ") {
 		t.Errorf("the condition is %s", f.ready())
 	}

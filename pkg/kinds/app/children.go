@@ -19,7 +19,7 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Resource:   c.ConfigMaps(),
-			Hold:       func(p *scope) bool { return p.held != nil }, // the running Pods mount it
+			Hold:       (*scope).holdsConfig,
 			When:       when(hasConfig),
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // after the Pod template no longer mounts it

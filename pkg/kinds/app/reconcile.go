@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +75,12 @@ func (p *scope) selected() *appsv1.Deployment {
 // hasDeployment reports whether the App had a Deployment before this reconcile.
 func (p *scope) hasDeployment() bool { return p.before != nil && p.Owns(p.before) }
 
+// holdsConfig reports whether the ConfigMap must keep the files of the former template, because the running Pods mount
+// it.
+func (p *scope) holdsConfig() bool {
+	return p.held != nil && p.hasDeployment() && inputsFrom(p.before.Annotations[inputsAnnotation])[ownConfig].Digest != p.inputs[ownConfig].Digest
+}
+
 // kept returns the Pod template that the operator applied last, or nil if it is not known. The Deployment keeps this
 // template while p.held is set.
 func (p *scope) kept() *corev1.PodTemplateSpec {
@@ -97,12 +104,15 @@ func (r *reconciler) finish(p *scope, err error) error {
 		r.events.Event(p.app, corev1.EventTypeWarning, reasonReverted, fmt.Sprintf(
 			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App %s.", p.app.Name, p.app.Name))
 	}
+	if err == nil && p.deployment == nil { // it was deleted during the reconcile
+		err = controller.AwaitDeletion()
+	}
+	if errors.Is(err, errHeld) {
+		return r.finishHeld(p)
+	}
 	if err != nil {
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
-	}
-	if p.deployment == nil { // because of p.held
-		return r.finishHeld(p)
 	}
 	found, requeueAfter := r.pods.problemsOf(p.app, p.deployment, r.clock.Now())
 	p.requeueAfter = requeueAfter
