@@ -25,7 +25,7 @@ func releaseOf(image, command string) step {
 
 // endRunByUser deletes the Pod of beforeRollout if its command runs. A fault may have deleted the Pod before.
 func endRunByUser(u *user) {
-	if u.run.hasObject("pods/"+runPodName) && !isRunning(u) { // with a frozen cache, the command starts only at rest
+	if !isRunning(u) { // with a frozen cache, the command starts only at rest
 		u.run.awaitRest()
 	}
 	if isRunning(u) {

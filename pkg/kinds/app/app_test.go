@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +20,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { controllertest.Main(m, Messages) }
 
 func TestReconcileCreatesChildren(t *testing.T) {
 	rollingOut := []string{"Normal RollingOut default/web: The newest Pods are being rolled out."}

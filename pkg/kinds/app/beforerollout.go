@@ -113,7 +113,7 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 		if wanted == nil {
 			return nil // the Pod does not run
 		}
-		waiting := waitFor(fmt.Sprintf("Waiting for the deletion of the former Pod %s.", pod.Name))
+		waiting := waitFor(messageRunDeletion.Note(pod.Name))
 		if cached, _ := b.cached(p.app); cached == nil {
 			waiting.requeueAfter = deletionRecheck // no event of the deletion will come
 		}
@@ -164,9 +164,9 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (*core
 func (b *beforeRollout) refused(app *v1alpha1.App, last controller.Refusal) error {
 	after, message := last.Until.Sub(b.clock.Now()), pods.RefusalMessage(runPodName(app), last.Err, "")
 	if pods.ExceedsQuota(last.Err) {
-		return controller.Warn(controller.WaitFor(reasonRunRefused, message, after))
+		return controller.Warn(messageRunRefused.Wait(after, message))
 	}
-	return controller.Stalled(controller.WithReason(reasonRunRefused, errors.New(message)), after)
+	return controller.Stalled(messageRunRefused.Error(message), after)
 }
 
 // record creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile, which
@@ -178,7 +178,7 @@ func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *
 		}
 	}
 	addRun(p.app, pod)
-	return &held{err: controller.StoreFirst(reasonRun, running(pod))}
+	return &held{err: controller.StoreFirst(reasonRun, messageRun.With(pod.Name))}
 }
 
 // ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
@@ -197,7 +197,7 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 	case metav1.IsControlledBy(config, pod):
 		return nil
 	case ownerNamed(config, "Pod", pod.Name):
-		return controller.WaitFor(reasonRun, fmt.Sprintf("Waiting for the deletion of ConfigMap %s of the former Pod.", pod.Name), garbageRecheck)
+		return messageRunGarbage.Wait(garbageRecheck, pod.Name)
 	}
 	return p.Taken("ConfigMap", config)
 }
@@ -231,12 +231,12 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 		if err := b.openGate(ctx, p.app, pod); err != nil {
 			return &held{err: err}
 		}
-		return waitFor(running(pod))
+		return waitFor(messageRun.Note(pod.Name))
 	}
 	problem, requeueAfter := pods.NotStarting(pod, runContainer, b.clock.Now())
 	former := wanted == nil || *wanted != runOf(last)
 	if former && problem != nil {
-		last.Message = fmt.Sprintf("The spec changed before the command started: %s.", problem.Message)
+		last.Message = messageRunReplaced.With(problem.Message)
 		if err := b.delete(ctx, p.app, pod); err != nil {
 			return &held{err: err}
 		}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -138,7 +137,7 @@ func ended(app *v1alpha1.App, wanted *run, end *pods.Ending) *held {
 	} else if r.Message = end.Message; wanted != nil && *wanted == runOf(r) {
 		return &held{summary: failure(app, *wanted)}
 	}
-	return &held{err: controller.StoreFirst(reasonRun, "The command of beforeRollout has ended.")}
+	return &held{err: controller.StoreFirst(reasonRun, messageRunEnded.With())}
 }
 
 // lostPod returns the ending of the newest run, whose Pod does not exist. The command may have run, so it does not run
@@ -146,25 +145,14 @@ func ended(app *v1alpha1.App, wanted *run, end *pods.Ending) *held {
 func lostPod(app *v1alpha1.App, now time.Time) *pods.Ending {
 	message := app.Status.BeforeRolloutRuns[0].Message // if the operator has deleted the Pod
 	if message == "" {
-		message = fmt.Sprintf("Pod %s was deleted before the operator saw how its command ended.", runPodName(app))
+		message = messageRunLost.With(runPodName(app))
 	}
 	return &pods.Ending{Time: now, Message: message}
 }
 
-// Reasons of conditions while the Pod template is held.
-const (
-	reasonRun        = "BeforeRolloutRunning"
-	reasonRunFailed  = "BeforeRolloutFailed"
-	reasonRunRefused = "PodRefused"
-)
-
-// running returns the message while the command runs, or is about to.
-func running(pod *corev1.Pod) string {
-	return fmt.Sprintf("Pod %s runs beforeRollout. The operator rolls out the Pod template after the command has succeeded.", pod.Name)
-}
-
-func waitFor(message string) *held {
-	return &held{summary: controller.Summary{State: controller.StateProgressing, Note: controller.Note{Reason: reasonRun, Message: message}}}
+// waitFor holds the template until something changes.
+func waitFor(note controller.Note) *held {
+	return &held{summary: controller.Summary{State: controller.StateProgressing, Note: note}}
 }
 
 // runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does not
@@ -172,27 +160,26 @@ func waitFor(message string) *held {
 func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, former bool) controller.Summary {
 	if problem != nil {
 		before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
-		message := fmt.Sprintf("Pod %s, which runs beforeRollout, does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name)
+		message := messageRunNotStarting.With(pod.Name, problem.Message, pod.Namespace)
 		return controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, before.Message)}}
 	}
-	message := running(pod)
+	note := messageRun.Note(pod.Name)
 	if former {
-		message = fmt.Sprintf("Pod %s runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n %s %s`.", pod.Name, pod.Namespace, pod.Name)
+		note = messageFormerRun.Note(pod.Name, pod.Namespace)
 	}
-	return waitFor(message).summary
+	return waitFor(note).summary
 }
 
 // failure returns the summary of an App whose wanted run has failed.
 func failure(app *v1alpha1.App, wanted run) controller.Summary {
 	cause, log, logged := strings.Cut(findRun(app, wanted).Message, " "+pods.LogWords)
-	message := "beforeRollout failed: " + cause
+	former := ""
 	if app.Status.TemplateDigest != "" {
-		message += " The Pods of the former template stay."
+		former = messageFormerStay.With()
 	}
-	message += fmt.Sprintf(" Correct the spec. The operator runs the command again only if the template or beforeRollout changes. See `kubectl logs -n %s %s`.",
-		app.Namespace, runPodName(app))
+	note := messageRunFailed.Note(cause, former, app.Namespace, runPodName(app))
 	if logged {
-		message += " " + pods.LogWords + log
+		note.Message += " " + pods.LogWords + log
 	}
-	return controller.Summary{State: controller.StateStalled, Note: controller.Note{Reason: reasonRunFailed, Message: message}}
+	return controller.Summary{State: controller.StateStalled, Note: note}
 }

@@ -103,21 +103,16 @@ func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Ve
 	case owner == nil:
 		return nil
 	case owner.Kind != named.kind || owner.Name != named.name:
-		return controller.Terminal(controller.WithReason(reasonOtherDatabase, fmt.Errorf(
-			"the Secret %s belongs to %s %s, but databaseRef names %s %s; set databaseRef.kind to %s, or delete the %s",
-			connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name, owner.Kind, owner.Kind)))
+		return controller.Terminal(messageOtherDatabase.Error(connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name))
 	}
 	db := d.get(app)
 	switch {
 	case db == nil && d.synced(named.kind):
-		return controller.Warn(controller.WaitFor(reasonMissing, fmt.Sprintf(
-			"%s %s, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create the %s again, or change databaseRef.", named.kind, named.name, named.kind), missingRecheck))
+		return controller.Warn(messageDatabaseMissing.Wait(missingRecheck, named.kind, named.name))
 	case db != nil && db.GetDeletionTimestamp() != nil:
-		return controller.Warn(controller.WaitFor(reasonDatabaseTerminating, fmt.Sprintf(
-			"%s %s, which databaseRef names, is being deleted. Change databaseRef, or delete the App.", named.kind, named.name), 0))
+		return controller.Warn(messageDatabaseTerminating.Wait(0, named.kind, named.name))
 	case !deployed && (db == nil || !conditions.IsTrue(*db.StatusConditions(), conditions.Ready)):
-		return controller.WaitFor(reasonDatabaseNotReady, fmt.Sprintf(
-			"Waiting for %s %s, which databaseRef names, to become Ready%s. Then the operator creates the Deployment.", named.kind, named.name, stateOf(db)), 0)
+		return messageDatabaseNotReady.Wait(0, named.kind, named.name, stateOf(db))
 	}
 	return nil
 }

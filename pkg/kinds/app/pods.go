@@ -189,8 +189,8 @@ func (t *podProblems) note(before *metav1.Condition) controller.Note {
 	if t.Reason == pods.ReasonCrashing {
 		hint = fmt.Sprintf("kubectl logs -n %s %s --previous", namespace, name)
 	}
-	message := fmt.Sprintf("Pod %s, created at %s: %s. %s of %s %s have a problem; %s Pods are ready. See `%s`.",
-		name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message, roundedDown(t.count), roundedDown(t.among), t.which, roundedDown(t.ready), hint)
+	message := messagePods.With(name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message,
+		roundedDown(t.count), roundedDown(t.among), t.which, roundedDown(t.ready), hint)
 	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, ptr.Deref(before, metav1.Condition{}).Message)}
 }
 

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -101,8 +100,8 @@ func (r *reconciler) finish(p *scope, err error) error {
 	}
 	// A webhook may undo the change at once: then the version of the Deployment stays.
 	if p.reverted && p.deployment != nil && p.before != nil && p.deployment.ResourceVersion != p.before.ResourceVersion {
-		r.events.Event(p.app, corev1.EventTypeWarning, reasonReverted, fmt.Sprintf(
-			"Another client changed the Pod template of Deployment %s, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App %s.", p.app.Name, p.app.Name))
+		note := messageReverted.Note(p.app.Name, p.app.Name)
+		r.events.Event(p.app, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
 	if err == nil && p.deployment == nil { // it was deleted during the reconcile
 		err = controller.AwaitDeletion()

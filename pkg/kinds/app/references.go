@@ -123,7 +123,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 		}
 	}
 	if len(missing) > 0 {
-		p.waiting = controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for %s, which the spec names, to be created.", strings.Join(missing, ", ")), missingRecheck)
+		p.waiting = messageMissing.Wait(missingRecheck, strings.Join(missing, ", "))
 	} else {
 		p.waiting = r.databases.check(p.app, present, p.hasDeployment())
 	}

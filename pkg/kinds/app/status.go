@@ -14,18 +14,6 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Reasons of conditions, in addition to the reasons in package rollout.
-const (
-	reasonMissing = "DependencyMissing"
-	// reasonOtherDatabase is the reason if databaseRef.kind is not the kind of the Secret's owner.
-	reasonOtherDatabase = "DatabaseKindMismatch"
-	// reasonDatabaseNotReady is the reason while the first Pods wait for the database.
-	reasonDatabaseNotReady    = "DatabaseNotReady"
-	reasonDatabaseTerminating = "DatabaseTerminating"
-	// reasonReverted is the reason of the Event about a template that another client has changed.
-	reasonReverted = "TemplateReverted"
-)
-
 // setAddress sets the URL and the selector of the Pods.
 func setAddress(app *v1alpha1.App) {
 	app.Status.URL = urlOf(app)

@@ -1,0 +1,54 @@
+package app
+
+import "windlass.dev/windlass/pkg/controller"
+
+// Messages declares the messages of App: see docs/messages.md.
+var Messages = controller.NewCatalog("App")
+
+// Reasons with several messages.
+const (
+	reasonMissing = "DependencyMissing"
+	// reasonRun is the reason while the Pod template is held until the command of beforeRollout has succeeded.
+	reasonRun = "BeforeRolloutRunning"
+)
+
+var (
+	messageMissing = Messages.Declare(reasonMissing, "Waiting for {objects}, which the spec names, to be created.",
+		"Create the Secret or ConfigMap, or remove its name from the spec.")
+	messageDatabaseMissing = Messages.Declare(reasonMissing,
+		"{kind} {name}, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create the {kind} again, or change databaseRef.",
+		"Create the database again, or change spec.databaseRef.")
+	messageOtherDatabase = Messages.Declare("DatabaseKindMismatch",
+		"the Secret {secret} belongs to {owner} {database}, but databaseRef names {kind} {name}; set databaseRef.kind to {owner}, or delete the {owner}",
+		"Correct spec.databaseRef.")
+	messageDatabaseTerminating = Messages.Declare("DatabaseTerminating", "{kind} {name}, which databaseRef names, is being deleted. Change databaseRef, or delete the App.",
+		"Change spec.databaseRef, or delete the App.")
+	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef names, to become Ready{reason}. Then the operator creates the Deployment.",
+		"Wait. If the database does not become Ready, read its conditions.")
+	messageReverted = Messages.Declare("TemplateReverted",
+		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",
+		"Change the App, not its Deployment.")
+	// The reason of messagePods is the reason of the problem.
+	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a problem; {ready} Pods are ready. See `{command}`.",
+		"Correct the cause, which the table about Pods lists.")
+
+	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template after the command has succeeded.",
+		"Wait. To stop the command, delete the Pod: the run then counts as failed.")
+	messageFormerRun = Messages.Declare(reasonRun,
+		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n {namespace} {pod}`.",
+		"Wait, or delete the Pod.")
+	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.", "Wait.")
+	messageRunGarbage  = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
+		"Wait for the garbage collector.")
+	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended.", "Nothing to do.")
+	// The reason of messageRunNotStarting is the reason of the problem.
+	messageRunNotStarting = Messages.Declare("", "Pod {pod}, which runs beforeRollout, does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
+		"Correct the cause, which the table about Pods lists.")
+	messageRunFailed = Messages.Declare("BeforeRolloutFailed",
+		"beforeRollout failed: {cause}{former} Correct the spec. The operator runs the command again only if the template or beforeRollout changes. See `kubectl logs -n {namespace} {pod}`.",
+		"Correct the command or the template, or apply the previous manifest. To run the same command again, change beforeRollout.args or a variable in env.")
+	messageRunRefused  = Messages.Declare("PodRefused", "{refusal}", "The message has the words of the API server, and advice.")
+	messageFormerStay  = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
+	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "Change the spec, so that the command runs again.")
+	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.", "Nothing to do.")
+)
