@@ -62,6 +62,12 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				"get configmaps " + namespace + "/settings",
 				"get secrets " + namespace + "/payment",
 				"get secrets " + namespace + "/shop-credentials",
+				"create pods " + namespace + "/shop-before-rollout",
+				"create configmaps " + namespace + "/shop-before-rollout",
+				"update apps/status " + namespace + "/shop",        // the Pod exists
+				"patch pods " + namespace + "/shop-before-rollout", // lets the Pod run
+				"update apps/status " + namespace + "/shop",        // the command has succeeded
+				"get apps " + namespace + "/shop",                  // an App with a status lacks its children
 				"create configmaps " + namespace + "/shop",
 				"create deployments " + namespace + "/shop",
 				"create services " + namespace + "/shop",

@@ -70,6 +70,7 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 				look, "create databases " + namespace + "/" + namespace + "-db", status,
 				look, "create externaldatabases " + namespace + "/" + namespace + "-outside", status,
 				look, "create apps " + namespace + "/" + namespace + "-web", status,
+				"get apps " + namespace + "/" + namespace + "-web", // after beforeRollout: see the requests of an App
 				look, "create ats " + namespace + "/" + namespace + "-task", status,
 			}
 		},
