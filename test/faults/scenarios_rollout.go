@@ -70,6 +70,9 @@ func checkRollouts(u *user) {
 		case "apps/shop":
 			app = &v1alpha1.App{}
 			_ = json.Unmarshal(e.raw, app)
+			if runs := app.Status.BeforeRolloutRuns; len(runs) > 1 && runs[1].Phase == v1alpha1.BeforeRolloutRunning {
+				u.run.addViolation("a command ran before the former command had ended")
+			}
 		case "pods/" + runPodName:
 			var pod corev1.Pod
 			_ = json.Unmarshal(e.raw, &pod)
