@@ -2,20 +2,11 @@
 package rollout
 
 import (
-	"fmt"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
-)
-
-// Reasons of conditions. A failed rollout has the reason of the Deployment's condition.
-const (
-	reasonRollingOut  = "RollingOut"
-	reasonUnavailable = "PodsUnavailable"
-	reasonAvailable   = "Available"
 )
 
 // Reasons of a Deployment's conditions (k8s.io/kubernetes, pkg/controller/deployment/util).
@@ -29,7 +20,7 @@ const (
 // once the newest Pods are rolled out and at least the given number of Pods is available, Stalled after the progress
 // deadline of the Deployment, Degraded if Pods cannot be created, and Progressing otherwise.
 func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
-	rolling := summary(controller.StateProgressing, reasonRollingOut, "The newest Pods are being rolled out.")
+	rolling := summary(controller.StateProgressing, messageRollingOut.Note())
 	if d.Status.ObservedGeneration < d.Generation {
 		return rolling
 	}
@@ -40,20 +31,20 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= available
 	switch {
 	case progressing.Status == corev1.ConditionFalse && progressing.Reason == deadlineExceeded:
-		return summary(controller.StateStalled, progressing.Reason, progressing.Message)
+		return summary(controller.StateStalled, messageDeadline.Note(progressing.Message))
 	case replaced && d.Status.AvailableReplicas >= available:
-		return summary(controller.StateReady, reasonAvailable, "The newest Pods are rolled out and available.")
+		return summary(controller.StateReady, messageAvailable.Note())
 	case failure.Status == corev1.ConditionTrue:
-		return summary(controller.StateDegraded, failure.Reason, failure.Message)
+		return summary(controller.StateDegraded, controller.Note{Reason: failure.Reason, Message: messageFailure.With(failure.Message)})
 	case replaced:
-		return summary(controller.StateProgressing, reasonUnavailable, fmt.Sprintf("Not all Pods are available; see `kubectl get pods -n %s -l %s`.", d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
+		return summary(controller.StateProgressing, messageUnready.Note(d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
 	default:
 		return rolling
 	}
 }
 
-func summary(state controller.State, reason, message string) controller.Summary {
-	return controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}
+func summary(state controller.State, note controller.Note) controller.Summary {
+	return controller.Summary{State: state, Note: note}
 }
 
 func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) appsv1.DeploymentCondition {

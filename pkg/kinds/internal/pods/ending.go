@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -34,16 +33,16 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	}
 	end.Late = failed && pod.Status.Reason == deadlineExceeded
 	if line := LastLine(terminated); failed && line != "" {
-		end.Log = " " + LogWords + line
+		end.Log = " " + messageLog.With(line)
 	}
 	switch {
 	case terminated != nil:
 		end.ExitCode = &terminated.ExitCode
-		end.Message = fmt.Sprintf("The command ended with exit code %d.", terminated.ExitCode) + end.Log
+		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
 	case pod.Status.Reason != "":
-		end.Message = fmt.Sprintf("The Pod failed before its command ended: %s: %s", oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
+		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
 	default:
-		end.Message = fmt.Sprintf("The Pod ended with phase %s.", pod.Status.Phase)
+		end.Message = messagePodEnded.With(pod.Status.Phase)
 	}
 	return end
 }

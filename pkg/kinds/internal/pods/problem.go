@@ -1,12 +1,14 @@
 package pods
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // Reasons of problems, in addition to the reasons that the kubelet reports.
@@ -51,22 +53,22 @@ func Blocked(status corev1.ContainerStatus) *Problem {
 	image, said := oneLine(status.Image), status.State.Waiting.Message
 	switch reason {
 	case ReasonImagePull:
-		return &Problem{Reason: reason, Message: fmt.Sprintf(pullFailure(strings.ReplaceAll(said, status.Image, "")), image)}
+		return &Problem{Reason: reason, Message: pullFailure(strings.ReplaceAll(said, status.Image, "")).With(image)}
 	case "InvalidImageName":
-		return &Problem{Reason: reason, Message: fmt.Sprintf("the name of the image %q is invalid", image)}
+		return &Problem{Reason: reason, Message: messageImageName.With(strconv.Quote(image))}
 	case "CreateContainerConfigError":
 		// The kubelet appends the name and UID of the Pod to some of these messages.
 		said, _, _ = strings.Cut(said, ` (pod: "`)
 		if line := oneLine(said); line != "" {
-			return &Problem{Reason: reason, Message: line}
+			return &Problem{Reason: reason, Message: messageConfig.With(line)}
 		}
 	}
-	return &Problem{Reason: reason, Message: "the container cannot be created"} // messages differ in each attempt
+	return &Problem{Reason: reason, Message: messageNotCreated.With()} // messages differ in each attempt
 }
 
-// pullFailure returns a format for the name of an image: the cause of a failure to pull the image. said is the message
-// of the kubelet, which has the words of the container runtime and of the registry.
-func pullFailure(said string) string {
+// pullFailure returns the message about a failure to pull an image. said is the message of the kubelet, which has the
+// words of the container runtime and of the registry.
+func pullFailure(said string) *controller.Message {
 	has := func(words ...string) bool {
 		for _, word := range words {
 			if strings.Contains(strings.ToLower(said), word) {
@@ -77,15 +79,15 @@ func pullFailure(said string) string {
 	}
 	switch {
 	case has("unauthorized", "denied", "forbidden", "authorization", "authentication required", "no basic auth"):
-		return "the registry does not let the node pull the image %s; check its name, and imagePullSecrets"
+		return messageImageDenied
 	case has("not found", "manifest unknown", "name unknown"):
-		return "the image %s was not found in its registry"
+		return messageImageMissing
 	case has("x509", "tls:"):
-		return "the node does not trust the certificate of the registry of the image %s"
+		return messageImageCertificate
 	case has("no such host", "refused", "timeout", "unreachable", "server misbehaving"):
-		return "the node cannot reach the registry of the image %s"
+		return messageImageUnreachable
 	default:
-		return "the image %s cannot be pulled"
+		return messageImagePull
 	}
 }
 
@@ -120,19 +122,19 @@ func crashed(status corev1.ContainerStatus) *Problem {
 	line := LastLine(ended)
 	switch {
 	case ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun":
-		return &Problem{Reason: ReasonCrashing, Message: "the container does not start: " + line}
+		return &Problem{Reason: ReasonCrashing, Message: messageNotStarted.With(line)}
 	case line == "":
 		return &Problem{Reason: ReasonCrashing, Message: endOf(ended)}
 	}
-	return &Problem{Reason: ReasonCrashing, Message: endOf(ended), Words: LogWords + line}
+	return &Problem{Reason: ReasonCrashing, Message: endOf(ended), Words: messageLog.With(line)}
 }
 
 // endOf says in a clause how a container ended.
 func endOf(ended *corev1.ContainerStateTerminated) string {
 	if ended.Reason == "OOMKilled" {
-		return "the container exceeded its memory limit and was killed"
+		return messageKilled.With()
 	}
-	return fmt.Sprintf("the container ended with exit code %d", ended.ExitCode)
+	return messageCrashed.With(ended.ExitCode)
 }
 
 // LastLine returns the last line of the termination message of a container, or "". The message has the end of the log
@@ -177,7 +179,7 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 		if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
 			return nil, requeueAfter
 		}
-		return &Problem{Reason: ReasonUnschedulable, Message: "the scheduler found no node for it", Words: "The scheduler says: " + strings.TrimRight(oneLine(c.Message), ".") + "."}, 0
+		return &Problem{Reason: ReasonUnschedulable, Message: messageUnschedulable.With(), Words: messageScheduler.With(strings.TrimRight(oneLine(c.Message), "."))}, 0
 	}
 	return nil, 0
 }

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -44,9 +43,9 @@ func RefusalMessage(pod string, err error, advice string) string {
 	switch {
 	case advice != "":
 	case ExceedsQuota(err):
-		advice = "Raise the quota, or wait until other Pods end"
+		advice = adviceForQuota.With()
 	default:
-		advice = "Ask the administrator of the namespace which Pods are allowed"
+		advice = adviceForRefusals.With()
 	}
-	return fmt.Sprintf("The API server rejected Pod %s: %s. %s. The operator retries within %v.", pod, said, advice, LongestRefusal)
+	return messageRefused.With(pod, said, advice, LongestRefusal)
 }

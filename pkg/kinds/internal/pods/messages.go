@@ -1,0 +1,46 @@
+package pods
+
+import "windlass.dev/windlass/pkg/controller"
+
+// Messages declares the messages about Pods: see docs/messages.md. Most are a clause of a message of a kind, and the
+// conditions of that kind have their reason.
+var Messages = controller.NewCatalog("Pods")
+
+// Advice for several messages.
+const (
+	checkNode     = "Check the network and the configuration of the node."
+	readLog       = "Read the log of the container. Correct the image, the command, the environment or the limits."
+	correctSpec   = "Correct the spec, or what the message names, such as a key of a Secret."
+	partOfMessage = "Nothing to do: it is part of another message."
+)
+
+// Causes of ImagePullBackOff.
+var (
+	messageImageDenied      = Messages.Declare(ReasonImagePull, "the registry does not let the node pull the image {image}; check its name, and imagePullSecrets", "Correct the image or imagePullSecrets.")
+	messageImageMissing     = Messages.Declare(ReasonImagePull, "the image {image} was not found in its registry", "Correct the image, or push it.")
+	messageImageCertificate = Messages.Declare(ReasonImagePull, "the node does not trust the certificate of the registry of the image {image}", checkNode)
+	messageImageUnreachable = Messages.Declare(ReasonImagePull, "the node cannot reach the registry of the image {image}", checkNode)
+	messageImagePull        = Messages.Declare(ReasonImagePull, "the image {image} cannot be pulled", "Correct the image or imagePullSecrets. The Events of the Pod have the error.")
+)
+
+var (
+	messageImageName     = Messages.Declare("InvalidImageName", "the name of the image {image} is invalid", "Correct the image.")
+	messageConfig        = Messages.Declare("CreateContainerConfigError", "{message}", correctSpec)
+	messageNotCreated    = Messages.Declare("CreateContainerError", "the container cannot be created", "Read the Events of the Pod.")
+	messageNotStarted    = Messages.Declare(ReasonCrashing, "the container does not start: {error}", "Correct the command.")
+	messageKilled        = Messages.Declare(ReasonCrashing, "the container exceeded its memory limit and was killed", "Raise resources.limits.memory, or correct the program.")
+	messageCrashed       = Messages.Declare(ReasonCrashing, "the container ended with exit code {code}", readLog)
+	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it", "Lower resources.requests, or add a node.")
+	messageScheduler     = Messages.Declare("", "The scheduler says: {message}.", partOfMessage)
+	messageLog           = Messages.Declare("", LogWords+"{line}", partOfMessage)
+)
+
+// How the command of a Pod ended.
+var (
+	messageEnded      = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
+	messagePodFailed  = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
+	messagePodEnded   = Messages.Declare("", "The Pod ended with phase {phase}.", "Nothing to do.")
+	messageRefused    = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
+	adviceForQuota    = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
+	adviceForRefusals = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)
+)
