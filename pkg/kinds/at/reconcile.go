@@ -80,7 +80,7 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	case now.Before(due):
 		return controller.Result{RequeueAfter: due.Sub(now)}, nil
 	case missed(at, due, now):
-		setFailed(at, reasonDeadline, fmt.Sprintf("The command was not started within %d s of its schedule.", *at.Spec.StartingDeadlineSeconds), now)
+		setFailed(at, messageMissed.Note(*at.Spec.StartingDeadlineSeconds), now)
 	default:
 		setRunning(at, now)
 		r.starts.begin(at)
@@ -115,7 +115,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 			return controller.Result{}, nil
 		case end.Late && at.Spec.ActiveDeadlineSeconds != nil: // otherwise somebody else has limited the Pod
 			at.Status.ExitCode = end.ExitCode
-			setFailed(at, reasonDeadline, deadlineMessage(at)+end.Log, end.Time)
+			setFailed(at, deadlineNote(at, end.Log), end.Time)
 			return controller.Result{}, nil
 		case !countFailure(at, pod, end):
 			return controller.Result{}, nil
@@ -142,11 +142,11 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	if err := r.deletePod(ctx, at, pod); err != nil {
 		return controller.Result{}, err
 	}
-	message := deadlineMessage(at)
+	why := ""
 	if problem != nil {
-		message += " " + startProblem(at, problem)
+		why = " " + startProblem(at, problem)
 	}
-	setFailed(at, reasonDeadline, message, now)
+	setFailed(at, deadlineNote(at, why), now)
 	return controller.Result{}, nil
 }
 
@@ -159,7 +159,7 @@ const killGrace = time.Minute
 func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *pods.Ending, counted bool) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
-		setFailed(at, reasonDeadline, deadlineMessage(at), now)
+		setFailed(at, deadlineNote(at, ""), now)
 		return controller.Result{}, nil
 	}
 	if wait := end.Time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
@@ -233,8 +233,11 @@ func (r *reconciler) deletePod(ctx context.Context, at *v1.At, pod *corev1.Pod) 
 
 func keyOf(at *v1.At) controller.Key { return controller.Key{Namespace: at.Namespace, Name: at.Name} }
 
-func deadlineMessage(at *v1.At) string {
-	return fmt.Sprintf("The command did not end within %d s.", *at.Spec.ActiveDeadlineSeconds)
+// deadlineNote returns the reason and message after activeDeadlineSeconds. more follows the message.
+func deadlineNote(at *v1.At, more string) controller.Note {
+	note := messageDeadline.Note(*at.Spec.ActiveDeadlineSeconds)
+	note.Message += more
+	return note
 }
 
 // lookAgain is how often a Pod that the cache lacks is read from the API server.

@@ -1,8 +1,6 @@
 package at
 
 import (
-	"fmt"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -17,18 +15,18 @@ func (r *reconciler) refused(at *v1.At, last controller.Refusal) error {
 		after = min(after, left)
 	}
 	message := refusalMessage(at, last.Err)
-	summarize(at, controller.StateProgressing, reasonRefused, message)
+	summarize(at, controller.StateProgressing, messageRefused.Note(message))
 	if pods.ExceedsQuota(last.Err) {
-		return controller.WaitFor(reasonRefused, message, after) // there is room when other Pods end
+		return messageRefused.Wait(after, message) // there is room when other Pods end
 	}
-	return controller.Stalled(controller.WithReason(reasonRefused, fmt.Errorf("%s", message)), after)
+	return controller.Stalled(messageRefused.Error(message), after)
 }
 
 // refusalMessage returns the message of the API server, followed by advice.
 func refusalMessage(at *v1.At, err error) string {
 	advice := ""
 	if pods.ViolatesPodSecurity(err) && !restricted(at) {
-		advice = "Delete the At, and create it again with spec.restricted set to true"
+		advice = adviceToRestrict.With()
 	}
 	return pods.RefusalMessage(podName(at), err, advice)
 }

@@ -2,6 +2,7 @@ package at
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +27,7 @@ func scheduledTime(at *v1.At) (time.Time, error) {
 		err = fmt.Errorf("the year must be from 1 to %d", lastYear)
 	}
 	if err != nil {
-		return time.Time{}, controller.Terminal(controller.WithReason(reasonInvalidSchedule,
-			fmt.Errorf("spec.schedule %q is not a time in the format of RFC 3339: %w; change it to a time such as 2026-02-10T20:30:00Z", at.Spec.Schedule, err)))
+		return time.Time{}, controller.Terminal(messageSchedule.Error(strconv.Quote(at.Spec.Schedule), err))
 	}
 	return due, nil
 }

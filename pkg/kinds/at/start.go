@@ -25,7 +25,7 @@ import (
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
-		setFailed(at, reasonDeadline, deadlineMessage(at), now)
+		setFailed(at, deadlineNote(at, ""), now)
 		return controller.Result{}, nil
 	}
 	// An At is Running before its scheduled time only if a user edited its status. The command must not run

@@ -129,7 +129,7 @@ func succeeded(at *v1.At) {
 // failed changes an At to the state after its last Pod has failed.
 func failed(at *v1.At) {
 	running(at)
-	storing(func(at *v1.At) { setFailed(at, reasonBackoffLimit, endedMessage, noon.Add(time.Minute)) })(at)
+	storing(func(at *v1.At) { setFailed(at, messageFailed.Note(endedMessage), noon.Add(time.Minute)) })(at)
 }
 
 // undeletable changes a finished At to the state after the API server has rejected its deletion.

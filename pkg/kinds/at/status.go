@@ -1,7 +1,6 @@
 package at
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,28 +11,14 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Reasons of conditions. A failed At has the reasons of a failed Job.
-const (
-	reasonScheduled       = "Scheduled"
-	reasonSuspended       = "Suspended"
-	reasonRunning         = "Running"
-	reasonRetrying        = "Retrying"
-	reasonNotStarting     = "PodNotStarting"
-	reasonRefused         = "PodRefused"
-	reasonSucceeded       = "CommandSucceeded"
-	reasonBackoffLimit    = "BackoffLimitExceeded"
-	reasonDeadline        = "DeadlineExceeded"
-	reasonInvalidSchedule = "InvalidSchedule"
-)
-
 func setPending(at *v1.At, due time.Time) {
 	at.Status.Phase = v1.AtPending
 	at.Status.ScheduledTime = stamp(due)
 	if suspended(at) {
-		summarize(at, controller.StateIdle, reasonSuspended, "Set spec.suspend to false to let the command run.")
+		summarize(at, controller.StateIdle, messageSuspended.Note())
 		return
 	}
-	summarize(at, controller.StateProgressing, reasonScheduled, fmt.Sprintf("The command runs at %s.", due.UTC().Format(time.RFC3339)))
+	summarize(at, controller.StateProgressing, messageScheduled.Note(due.UTC().Format(time.RFC3339)))
 }
 
 func setRunning(at *v1.At, now time.Time) {
@@ -42,12 +27,11 @@ func setRunning(at *v1.At, now time.Time) {
 	if at.Status.StartTime == nil {
 		at.Status.StartTime = stamp(now)
 	}
-	reason, message := reasonRunning, fmt.Sprintf("Pod %s runs the command.", podName(at))
+	note := messageRunning.Note(podName(at))
 	if at.Status.Failed > 0 {
-		reason = reasonRetrying
-		message = fmt.Sprintf("%d of %d attempts failed. The next attempt follows.", at.Status.Failed, int64(backoffLimit(at))+1)
+		note = messageRetrying.Note(at.Status.Failed, int64(backoffLimit(at))+1)
 	}
-	summarize(at, controller.StateProgressing, reason, message)
+	summarize(at, controller.StateProgressing, note)
 }
 
 // setNotStarting sets the conditions for a Pod that does not start.
@@ -56,39 +40,41 @@ func setNotStarting(at *v1.At, why *pods.Problem) {
 	if ready := conditions.Find(at.Status.Conditions, conditions.Ready); ready != nil {
 		before = ready.Message
 	}
-	message := startProblem(at, why) + fmt.Sprintf(" See `kubectl describe pod -n %s %s`.", at.Namespace, podName(at))
-	summarize(at, controller.StateDegraded, reasonNotStarting, why.WithWords(message, before))
+	note := messageNotStarting.Note(startProblem(at, why), at.Namespace, podName(at))
+	note.Message = why.WithWords(note.Message, before)
+	summarize(at, controller.StateDegraded, note)
 }
 
 func startProblem(at *v1.At, why *pods.Problem) string {
-	return fmt.Sprintf("Pod %s does not start: %s.", podName(at), why.Message)
+	return messageProblem.With(podName(at), why.Message)
 }
 
-func summarize(at *v1.At, state controller.State, reason, message string) {
-	controller.Summary{State: state, Note: controller.Note{Reason: reason, Message: message}}.SetOn(at)
+func summarize(at *v1.At, state controller.State, note controller.Note) {
+	controller.Summary{State: state, Note: note}.SetOn(at)
 }
 
 func setComplete(at *v1.At, end *pods.Ending) {
 	at.Status.Phase = v1.AtDone
 	at.Status.CompletionTime = stamp(end.Time)
 	at.Status.ExitCode = end.ExitCode
-	conditions.True(&at.Status.Conditions, v1.AtComplete, reasonSucceeded, end.Message)
+	note := messageSucceeded.Note(end.Message)
+	conditions.True(&at.Status.Conditions, v1.AtComplete, note.Reason, note.Message)
 	setDone(at)
 }
 
-func setFailed(at *v1.At, reason, message string, ended time.Time) {
+func setFailed(at *v1.At, note controller.Note, ended time.Time) {
 	at.Status.Phase = v1.AtDone
 	at.Status.CompletionTime = stamp(ended)
-	conditions.True(&at.Status.Conditions, v1.AtFailed, reason, message)
+	conditions.True(&at.Status.Conditions, v1.AtFailed, note.Reason, note.Message)
 	setDone(at)
 }
 
 // setDone sets the conditions that follow from the condition Complete or Failed of a finished At.
 func setDone(at *v1.At) {
 	if failed := conditions.Find(at.Status.Conditions, v1.AtFailed); failed != nil {
-		summarize(at, controller.StateStalled, failed.Reason, failed.Message)
+		summarize(at, controller.StateStalled, controller.Note{Reason: failed.Reason, Message: failed.Message})
 	} else if complete := conditions.Find(at.Status.Conditions, v1.AtComplete); complete != nil {
-		summarize(at, controller.StateReady, complete.Reason, complete.Message)
+		summarize(at, controller.StateReady, controller.Note{Reason: complete.Reason, Message: complete.Message})
 	}
 }
 
@@ -101,7 +87,7 @@ func countFailure(at *v1.At, pod *corev1.Pod, end *pods.Ending) (again bool) {
 	if at.Status.Failed <= backoffLimit(at) {
 		return true
 	}
-	setFailed(at, reasonBackoffLimit, end.Message, end.Time)
+	setFailed(at, messageFailed.Note(end.Message), end.Time)
 	return false
 }
 

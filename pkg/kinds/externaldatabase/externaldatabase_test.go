@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { controllertest.Main(m, Messages) }
 
 func TestReconcileExternalDatabase(t *testing.T) {
 	created, broken := createdSecret(t), errors.New("the connection was lost")
