@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -32,8 +31,7 @@ func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
 	}
-	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
-		"PostgreSQL keeps its current password, because the password in Secret %s contains a line break or another control character; change the password, or delete the Secret to generate a new one", s.Name)))
+	return controller.Terminal(messageInvalidPassword.Error(s.Name))
 }
 
 // passwordDigest returns a digest of the password, keyed with the UID of the Secret. Only users who may

@@ -1,8 +1,8 @@
 package database
 
 import (
-	"fmt"
 	"maps"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -108,9 +108,7 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 	if wanted == nil || *wanted == is {
 		return nil
 	}
-	return controller.Terminal(controller.WithReason(reasonOtherClass, fmt.Errorf(
-		"PersistentVolumeClaim %s of an earlier Database has storage class %q, not %q; delete this Database and create it again with storage class %q, or delete the claim and its data",
-		claim.Name, is, *wanted, is)))
+	return controller.Terminal(messageOtherClass.Error(claim.Name, strconv.Quote(is), strconv.Quote(*wanted)))
 }
 
 // desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet

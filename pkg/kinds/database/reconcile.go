@@ -126,8 +126,7 @@ func (r *reconciler) volume(ctx context.Context, p *scope) error {
 	}
 	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
-		p.cannotGrow = controller.Stalled(controller.WithReason(reasonCannotGrow, fmt.Errorf(
-			"the size of the volume stays %s: %w; set storage.size back to %s, or copy the data to another Database", volumeSize(claim), err, volumeSize(claim))), growthRetry)
+		p.cannotGrow = controller.Stalled(messageCannotGrow.Error(volumeSize(claim), err), growthRetry)
 		r.refusals.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
@@ -157,8 +156,7 @@ func (r *reconciler) checkVolume(p *scope) error {
 		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
 	}
 	if _, err := r.statefulSets.Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
-		return controller.Stalled(controller.WithReason(reasonVolumeDeleted, fmt.Errorf(
-			"PersistentVolumeClaim %s is being deleted: when the Pod stops, the data is lost, and an empty volume replaces it; copy the data now, with pg_dump", claim.Name)), deletionRecheck)
+		return controller.Stalled(messageVolumeDeleted.Error(claim.Name), deletionRecheck)
 	}
 	return checkClass(p.db, claim)
 }

@@ -1,7 +1,6 @@
 package database
 
 import (
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,20 +12,6 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
-)
-
-// Reasons of conditions. For a container that cannot start, the reason is the reason that the kubelet
-// reports.
-const (
-	reasonInvalidPassword = "InvalidPassword"
-	reasonCannotGrow      = "StorageCannotGrow"
-	reasonOtherClass      = "StorageClassMismatch"
-	reasonVolumeLost      = "VolumeLost"
-	reasonVolumeDeleted   = "VolumeDeleted"
-	reasonCrashing        = pods.ReasonCrashing
-	reasonStarting        = "Starting"
-	reasonGrowing         = "StorageGrowing"
-	reasonAvailable       = "Available"
 )
 
 // setBlocked sets the status after a reconcile that failed or waits.
@@ -53,61 +38,63 @@ func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, 
 
 // verdict is the phase that a Database has because of its children, with a reason and a message.
 type verdict struct {
-	phase           v1alpha1.DatabasePhase
-	reason, message string
-	requeueAfter    time.Duration // positive if time alone can change the verdict
+	phase        v1alpha1.DatabasePhase
+	note         controller.Note
+	requeueAfter time.Duration // positive if time alone can change the verdict
 }
 
 func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
-	s := controller.Summary{Note: controller.Note{Reason: v.reason, Message: v.message}}
+	s := controller.Summary{Note: v.note}
 	switch v.phase {
 	case v1alpha1.DatabaseReady:
 		s.State = controller.StateReady
 		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
-			s.Progress = &controller.Note{Reason: reasonGrowing, Message: fmt.Sprintf(
-				"The volume grows from %s to %s; see `kubectl describe pvc -n %s %s`.", has, sizeOf(claim), claim.Namespace, claim.Name)}
+			s.Progress = ptr.To(messageGrowing.Note(has, sizeOf(claim), claim.Namespace, claim.Name))
 		}
 	case v1alpha1.DatabaseFailed:
 		s.State = controller.StateDegraded
 	}
-	if v.reason == pods.ReasonUnschedulable {
+	if v.note.Reason == pods.ReasonUnschedulable {
 		s.State = controller.StateDegraded
 	}
 	return s
 }
 
 func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
-	starting := verdict{phase: v1alpha1.DatabaseDeploying, reason: reasonStarting, message: fmt.Sprintf(
-		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n %s sts/%s pod/%s-0 pvc/%s`.", db.Namespace, db.Name, db.Name, db.Name)}
-	failed := func(reason, format string, args ...any) verdict {
-		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: fmt.Sprintf(format, args...)}
-	}
+	starting := verdict{phase: v1alpha1.DatabaseDeploying, note: messageStarting.Note(db.Namespace, db.Name, db.Name+"-0")}
+	failed := func(note controller.Note) verdict { return verdict{phase: v1alpha1.DatabaseFailed, note: note} }
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return failed(reasonVolumeLost, "The volume of PersistentVolumeClaim %s is lost; see `kubectl describe pvc -n %s %s`.", claim.Name, claim.Namespace, claim.Name)
+		return failed(messageVolumeLost.Note(claim.Name, claim.Namespace))
 	case isUp(s):
-		return verdict{phase: v1alpha1.DatabaseReady, reason: reasonAvailable, message: "PostgreSQL takes connections."}
+		return verdict{phase: v1alpha1.DatabaseReady, note: messageAvailable.Note()}
 	case pod == nil:
 		return starting
 	}
 	status := pods.StatusOf(pod, containerName)
 	if blocked := pods.Blocked(status); blocked != nil {
-		return failed(blocked.Reason, "Pod %s does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, blocked.Message, pod.Namespace, pod.Name)
+		return failed(notStarting(pod, blocked))
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
-		message := ended.Message // of the start script, without secrets
-		if message == "" {
-			message = fmt.Sprintf("PostgreSQL ended with exit code %d.", ended.ExitCode)
+		cause := ended.Message // of the start script, without secrets
+		if cause == "" {
+			cause = messageEnded.With(ended.ExitCode)
 		}
-		return failed(reasonCrashing, "%s See `kubectl logs -n %s %s --previous`.", message, pod.Namespace, pod.Name)
+		return failed(messageCrashing.Note(cause, pod.Namespace, pod.Name))
 	}
 	problem, requeueAfter := pods.Unschedulable(pod, now)
 	if problem != nil {
-		return verdict{phase: v1alpha1.DatabaseDeploying, reason: problem.Reason, message: problem.WithWords(
-			fmt.Sprintf("Pod %s does not start: %s. See `kubectl describe pod -n %s %s`.", pod.Name, problem.Message, pod.Namespace, pod.Name), readyMessage(db))}
+		note := notStarting(pod, problem)
+		note.Message = problem.WithWords(note.Message, readyMessage(db))
+		return verdict{phase: v1alpha1.DatabaseDeploying, note: note}
 	}
 	starting.requeueAfter = requeueAfter
 	return starting
+}
+
+// notStarting returns the reason and message about a Pod that does not start.
+func notStarting(pod *corev1.Pod, why *pods.Problem) controller.Note {
+	return controller.Note{Reason: why.Reason, Message: messageNotStarting.With(pod.Name, why.Message, pod.Namespace)}
 }
 
 // readyMessage returns the message of the condition Ready, or "".
@@ -126,10 +113,10 @@ func isStuck(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 }
 
 // isCrashing reports whether a container crashes again and again. While it runs between two crashes, it
-// counts as crashing if the condition Ready of the Database still has reasonCrashing.
+// counts as crashing if the condition Ready of the Database still has pods.ReasonCrashing.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {
-		return waiting.Reason == reasonCrashing
+		return waiting.Reason == pods.ReasonCrashing
 	}
-	return ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{}).Reason == reasonCrashing
+	return ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{}).Reason == pods.ReasonCrashing
 }

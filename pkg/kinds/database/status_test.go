@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
@@ -41,12 +42,14 @@ func TestVerdict(t *testing.T) {
 		}}}
 	}
 	starting := verdict{
-		phase: v1alpha1.DatabaseDeploying, reason: "Starting",
-		message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop pod/shop-0 pvc/shop`.",
+		phase: v1alpha1.DatabaseDeploying, note: controller.Note{
+			Reason:  "Starting",
+			Message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop pod/shop-0 pvc/shop`.",
+		},
 	}
 	startingFor := func(again time.Duration) verdict { v := starting; v.requeueAfter = again; return v }
 	failed := func(reason, message string) verdict {
-		return verdict{phase: v1alpha1.DatabaseFailed, reason: reason, message: message}
+		return verdict{phase: v1alpha1.DatabaseFailed, note: controller.Note{Reason: reason, Message: message}}
 	}
 	for name, c := range map[string]struct {
 		set    appsv1.StatefulSetStatus
@@ -56,7 +59,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"a Database with a ready Pod of the newest template is Ready": {
 			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
-			want: verdict{phase: v1alpha1.DatabaseReady, reason: "Available", message: "PostgreSQL takes connections."},
+			want: verdict{phase: v1alpha1.DatabaseReady, note: controller.Note{Reason: "Available", Message: "PostgreSQL takes connections."}},
 		},
 		"a Database whose StatefulSet has an outdated status is Deploying": {
 			set: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting,
@@ -69,7 +72,7 @@ func TestVerdict(t *testing.T) {
 			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
 		},
 		"a Pod that is unschedulable for a minute is reported": {
-			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, reason: "Unschedulable", message: "Pod shop-0 does not start: the scheduler found no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room."},
+			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, note: controller.Note{Reason: "Unschedulable", Message: "Pod shop-0 does not start: the scheduler found no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room."}},
 		},
 		"a Database whose image cannot be pulled is Failed": {
 			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See `kubectl describe pod -n default shop-0`."),

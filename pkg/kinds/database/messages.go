@@ -1,0 +1,51 @@
+package database
+
+import (
+	"regexp"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// Messages declares the messages of Database: see docs/messages.md.
+var Messages = controller.NewCatalog("Database")
+
+var (
+	messageStarting = Messages.Declare("Starting",
+		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n {namespace} sts/{name} pod/{pod} pvc/{name}`.", "Wait.")
+	messageAvailable   = Messages.Declare("Available", "PostgreSQL takes connections.", "Nothing to do.")
+	messageGrowing     = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
+	messageNotStarting = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
+		"Correct the cause, which the table about Pods lists.")
+	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
+		"Read the log. The cause is a message of the next table, or the error of PostgreSQL.")
+	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.", "Nothing to do: it is part of another message.")
+
+	messageInvalidPassword = Messages.Declare("InvalidPassword",
+		"PostgreSQL keeps its current password, because the password in Secret {secret} contains a line break or another control character; change the password, or delete the Secret to generate a new one",
+		"Change the password in the Secret, or delete the Secret.")
+	messageCannotGrow = Messages.Declare("StorageCannotGrow",
+		"the size of the volume stays {size}: {error}; set storage.size back to {size}, or copy the data to another Database",
+		"Set spec.storage.size back, or use a storage class that allows expansion.")
+	messageOtherClass = Messages.Declare("StorageClassMismatch",
+		"PersistentVolumeClaim {claim} of an earlier Database has storage class {class}, not {wanted}; delete this Database and create it again with storage class {class}, or delete the claim and its data",
+		"Create the Database again with the storage class of the claim.")
+	messageVolumeLost    = Messages.Declare("VolumeLost", "The volume of PersistentVolumeClaim {claim} is lost; see `kubectl describe pvc -n {namespace} {claim}`.", "Restore the volume, or delete the claim to begin with an empty one.")
+	messageVolumeDeleted = Messages.Declare("VolumeDeleted",
+		"PersistentVolumeClaim {claim} is being deleted: when the Pod stops, the data is lost, and an empty volume replaces it; copy the data now, with pg_dump",
+		"Copy the data now.")
+)
+
+// StartMessages declares the messages of the start script, which become the cause in the message CrashLoopBackOff.
+var StartMessages = messagesIn(startScript)
+
+// failure matches a message of the start script.
+var failure = regexp.MustCompile(`fail "([^"]+)"`)
+
+func messagesIn(script string) *controller.Catalog {
+	catalog := controller.NewCatalog("Starting PostgreSQL")
+	for _, found := range failure.FindAllStringSubmatch(script, -1) {
+		catalog.Declare("", found[1], "Follow the message. `kubectl logs --previous` has more.")
+	}
+	return catalog
+}
