@@ -65,7 +65,7 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	}
 	read := connection{version: versionOf(secret)}
 	if read.settings, err = credentials.Parse(secret.Data); err != nil {
-		read.err = controller.Terminal(controller.WithReason(reasonInvalidSecret, fmt.Errorf("connection Secret %s is invalid: %w", key.Name, err)))
+		read.err = controller.Terminal(messageInvalidSecret.Error(key.Name, err))
 	}
 	c.keep(key, read)
 	return read.settings, read.err
@@ -138,5 +138,5 @@ func versionOf(object controller.Versioned) string {
 }
 
 func missing(name string) error {
-	return controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for Secret %s, which connectionSecretRef names, to be created.", name), missingRecheck)
+	return messageMissing.Wait(missingRecheck, name)
 }

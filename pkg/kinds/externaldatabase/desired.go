@@ -1,7 +1,6 @@
 package externaldatabase
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -60,6 +59,5 @@ func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
 		return nil
 	}
-	return controller.Terminal(controller.WithReason(reasonInvalidPassword, fmt.Errorf(
-		"the server keeps its current password, because the password in Secret %s contains a character that is not printable ASCII, such as a line break; change the password, or delete the Secret to generate a new one", s.Name)))
+	return controller.Terminal(messageInvalidPassword.Error(s.Name))
 }

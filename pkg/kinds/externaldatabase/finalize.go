@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +99,5 @@ func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDa
 	if last, ok := r.connections.last(key); ok && last.err == nil {
 		return last.settings, nil
 	}
-	return admin, controller.WaitFor(reasonMissing, fmt.Sprintf(
-		"Role %q and database %q cannot be deleted, because Secret %s, which connectionSecretRef names, was not found. Create the Secret again, or set deletionPolicy to Retain to keep the role and the database.",
-		db.Owner(), db.Spec.DatabaseName, key.Name), missingRecheck)
+	return admin, messageMissingAtDeletion.Wait(missingRecheck, strconv.Quote(db.Owner()), strconv.Quote(db.Spec.DatabaseName), key.Name)
 }

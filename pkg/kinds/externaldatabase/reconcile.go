@@ -2,7 +2,7 @@ package externaldatabase
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,7 +112,7 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	if p.db.Status.Binding == nil {
 		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
 		p.db.Status.ServerDatabase = r.serverDatabase(p)
-		return controller.StoreFirst(reasonCreating, fmt.Sprintf("The operator is about to create role %q and database %q.", p.db.Owner(), p.db.Spec.DatabaseName))
+		return controller.StoreFirst(messageCreating.Reason, messageCreating.With(strconv.Quote(p.db.Owner()), strconv.Quote(p.db.Spec.DatabaseName)))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 		return err
 	}
 	if string(secret.Data[credentials.KeyPassword]) != p.password {
-		return controller.WaitFor(reasonPasswordChanged, fmt.Sprintf("The password in Secret %s has changed. The operator is about to set it on the server.", secret.Name), creationDelay)
+		return messagePasswordChanged.Wait(creationDelay, secret.Name)
 	}
 	return nil
 }

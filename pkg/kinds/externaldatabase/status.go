@@ -2,7 +2,7 @@ package externaldatabase
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -10,26 +10,6 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/postgresql"
-)
-
-// Reasons of conditions.
-const (
-	reasonMissing         = "DependencyMissing"
-	reasonInvalidSecret   = "InvalidConnectionSecret"
-	reasonInvalidPassword = "InvalidPassword"
-	reasonPasswordChanged = "PasswordChanged"
-	reasonCreating        = "Creating"
-	reasonGone            = "DatabaseGone"
-	reasonAvailable       = "Available"
-	reasonUnreachable     = "ServerUnreachable"
-	reasonHostNotAllowed  = "HostNotAllowed"
-	reasonNotTrusted      = "ServerNotTrusted"
-	reasonLoginRefused    = "LoginRefused"
-	reasonDenied          = "PermissionDenied"
-	reasonNameConflict    = "NameConflict"
-	reasonReplaced        = "ServerReplaced"
-	reasonRejected        = "Rejected"
-	reasonServerError     = "ServerError"
 )
 
 const (
@@ -54,37 +34,37 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
 	}
-	stalled := func(reason, hint string, retry time.Duration) error {
-		return controller.Stalled(controller.WithReason(reason, fmt.Errorf("%w; %s", err, hint)), retry)
-	}
 	secret := "Secret " + db.Spec.ConnectionSecretRef.Name
+	stalled := func(m *controller.Message, values ...any) error {
+		return controller.Stalled(m.Error(append([]any{err}, values...)...), configurationRetry)
+	}
 	switch postgresql.ClassOf(err) {
 	case postgresql.Busy:
 		return controller.Postpone(postgresql.RetryAfter(err))
 	case postgresql.Silent:
-		return controller.Warn(controller.WaitFor(reasonUnreachable, fmt.Sprintf("The connection to the server in %s failed: %v. Check host, port and sslmode in the Secret, and whether the operator can reach the server. The operator retries at least every %s.", secret, err, awayRetry), r.untilRetry(db, err)))
+		return controller.Warn(messageSilent.Wait(r.untilRetry(db, err), secret, err, awayRetry))
 	case postgresql.Away:
-		return controller.Warn(controller.WaitFor(reasonUnreachable, fmt.Sprintf("The server in %s cannot process requests of the operator now: %v. The operator retries at least every %s.", secret, err, awayRetry), r.untilRetry(db, err)))
+		return controller.Warn(messageAway.Wait(r.untilRetry(db, err), secret, err, awayRetry))
 	case postgresql.Forbidden:
-		return stalled(reasonHostNotAllowed, fmt.Sprintf("ask the administrator of the operator to allow the host, or change %s", secret), configurationRetry)
+		return stalled(messageForbidden, secret)
 	case postgresql.Untrusted:
-		return stalled(reasonNotTrusted, fmt.Sprintf("in %s, set ca to the certificate of the authority that signed the certificate of the server, or sslmode to a mode that the server supports", secret), configurationRetry)
+		return stalled(messageUntrusted, secret)
 	case postgresql.Refused:
-		return stalled(reasonLoginRefused, fmt.Sprintf("check username and password in %s, and pg_hba.conf on the server", secret), configurationRetry)
+		return stalled(messageRefused, secret)
 	case postgresql.Denied:
-		return stalled(reasonDenied, fmt.Sprintf("set CREATEROLE and CREATEDB on the role in %s; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", secret), configurationRetry)
+		return stalled(messageDenied, secret)
 	case postgresql.Uninherited:
-		return stalled(reasonDenied, fmt.Sprintf("set INHERIT on the role in %s", secret), configurationRetry)
+		return stalled(messageUninherited, secret)
 	case postgresql.Unlisted:
-		return stalled(reasonDenied, "ask a superuser of the server to create the extension, or remove it from the spec", configurationRetry)
+		return stalled(messageUnlisted)
 	case postgresql.Taken:
-		return stalled(reasonNameConflict, fmt.Sprintf("create an ExternalDatabase with other names instead or, to hand over the existing role and database, ask the administrator of the server to run: %s", handOver(db)), conflictRetry)
+		return controller.Stalled(messageTaken.Error(err, handOver(db)), conflictRetry)
 	case postgresql.Replaced:
-		return stalled(reasonReplaced, fmt.Sprintf("check whether %s names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", secret), configurationRetry)
+		return stalled(messageReplaced, secret)
 	case postgresql.Rejected:
-		return stalled(reasonRejected, fmt.Sprintf("change the spec, %s, or the configuration of the server", secret), configurationRetry)
+		return stalled(messageRejected, secret)
 	}
-	return controller.WithReason(reasonServerError, fmt.Errorf("using the server in %s: %w", secret, err))
+	return messageServerError.Error(secret, err)
 }
 
 // untilRetry returns the delay before the operator retries a server after err. While the database does not exist yet,
@@ -107,11 +87,9 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID
 	if db.Annotations[recreateAnnotation] == id {
 		db.Status.ExternalID, db.Status.ServerDatabase = "", ""
-		return controller.WaitFor(reasonCreating, fmt.Sprintf("The operator is about to create a new, empty database %q, as annotation %s requests.", db.Spec.DatabaseName, recreateAnnotation), creationDelay)
+		return messageRecreating.Wait(creationDelay, strconv.Quote(db.Spec.DatabaseName), recreateAnnotation)
 	}
-	return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(
-		"database %q (%s) was not found on the server in Secret %s; restore it under its name, or delete this ExternalDatabase; to create a new, empty database, set the annotation %s=%s on this ExternalDatabase",
-		db.Spec.DatabaseName, id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation, id)), conflictRetry)
+	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
 }
 
 // handOver returns the SQL that hands an existing role and database over to db.
@@ -130,7 +108,6 @@ func setBlocked(db *v1alpha1.ExternalDatabase, err error) {
 }
 
 func setReady(db *v1alpha1.ExternalDatabase) {
-	const message = "The owner can connect to the database with what the Secret says."
 	db.Status.Phase = v1alpha1.ExternalDatabaseReady
-	controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: reasonAvailable, Message: message}}.SetOn(db)
+	controller.Summary{State: controller.StateReady, Note: messageAvailable.Note()}.SetOn(db)
 }
