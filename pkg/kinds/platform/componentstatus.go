@@ -1,7 +1,6 @@
 package platform
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,46 +23,46 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	case c.spec != nil && c.spec.ManagementState != "":
 		s.ManagementState = c.spec.ManagementState // also while the Platform is being deleted
 	}
-	say := func(phase v1alpha1.PlatformComponentPhase, reason, message string) {
-		s.Phase, s.Reason, s.Message = phase, reason, message
+	say := func(phase v1alpha1.PlatformComponentPhase, note controller.Note) {
+		s.Phase, s.Reason, s.Message = phase, note.Reason, note.Message
 	}
 	switch {
 	case c.ours && c.state == v1alpha1.Managed, c.there && c.state == v1alpha1.Unmanaged:
 		say(ofChild(c))
 	case c.state == v1alpha1.Unmanaged:
-		say(v1alpha1.ComponentAbsent, "", "")
+		say(v1alpha1.ComponentAbsent, controller.Note{})
 	case c.state == v1alpha1.Removed && (!c.there || !c.ours):
-		say(v1alpha1.ComponentRemoved, "", "")
+		say(v1alpha1.ComponentRemoved, controller.Note{})
 	}
 	switch c.step.verb {
 	case queue:
-		say(v1alpha1.ComponentWaiting, reasonWaiting, waitMessage(c.step.others, all))
+		say(v1alpha1.ComponentWaiting, messageWaiting.Note(pointingOut(v1alpha1.Removed, c.step.others, all)))
 	case succeed:
-		say(v1alpha1.ComponentWaiting, reasonReplacing, "Waiting for the deletion of this component's former child, which has another kind.")
+		say(v1alpha1.ComponentWaiting, messageSuccession.Note())
 	case announce:
-		say(v1alpha1.ComponentWaiting, reasonNew, fmt.Sprintf("The operator is about to create the %s.", c.kind.name()))
+		say(v1alpha1.ComponentWaiting, messageAnnounced.Note(c.kind.name()))
 	case crowded:
-		say(v1alpha1.ComponentWaiting, reasonReplacing, fmt.Sprintf("Waiting for the deletion of components that are no longer in the spec. More than %d of them are left.", maxLeft))
+		say(v1alpha1.ComponentWaiting, messageCrowded.Note(maxLeft))
 	case blocked:
-		say(v1alpha1.ComponentWaiting, reasonNamespace, "Waiting for the namespace.")
+		say(v1alpha1.ComponentWaiting, messageNoHome.Note())
 	case refused:
 		if s.Phase == "" && s.Reason == "" && c.state != v1alpha1.Unmanaged {
-			say(v1alpha1.ComponentWaiting, reasonInvalid, "The spec of the Platform is invalid. The condition Ready of the Platform names the error.")
+			say(v1alpha1.ComponentWaiting, messageRefusedSpec.Note())
 		}
 	case hold:
-		say(v1alpha1.ComponentWaiting, reasonHeld, holdMessage(c.step.others, all))
+		say(v1alpha1.ComponentWaiting, messageHeld.Note(pointingOut(v1alpha1.Managed, c.step.others, all)))
 	case stay:
-		s.Reason, s.Message = reasonWaiting, stayMessage(c)
+		say(s.Phase, withChild(c, messageStaying.Note(strings.Join(c.step.others, ", "), c.kind.name(), c.child.GetName())))
 	case finish:
-		s.Reason, s.Message = reasonChanged, finishMessage(c)
+		say(s.Phase, withChild(c, messageUnfinished.Note(c.child.GetName())))
 	case note, rerun:
-		say(v1alpha1.ComponentWaiting, reasonChanged, rerunMessage(c))
+		say(v1alpha1.ComponentWaiting, rerunNote(c))
 	case reclaim, remove, await:
 		switch {
 		case c.state == v1alpha1.Removed:
-			say(v1alpha1.ComponentRemoving, reasonRemoving, removalMessage(c))
+			say(v1alpha1.ComponentRemoving, removalNote(c))
 		case c.step.verb == await:
-			say(v1alpha1.ComponentWaiting, reasonChanged, rerunMessage(c))
+			say(v1alpha1.ComponentWaiting, rerunNote(c))
 		}
 	}
 	if c.err != nil {
@@ -80,62 +79,39 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 
 // ofChild returns the phase, the reason and the message of a component from its child. Until the child
 // reports a status for its newest generation, the phase is Pending.
-func ofChild(c *component) (phase v1alpha1.PlatformComponentPhase, reason, message string) {
-	phase = v1alpha1.PlatformComponentPhase(c.kind.phase(c.child))
+func ofChild(c *component) (v1alpha1.PlatformComponentPhase, controller.Note) {
 	ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready)
 	if !current(c.child) || ready == nil {
-		return "Pending", reasonNew, fmt.Sprintf("%s %s has not reported its status yet.", c.kind.name(), c.child.GetName())
+		return "Pending", messageUnobserved.Note(c.kind.name(), c.child.GetName())
 	}
 	// Readers of Platforms may not be allowed to read the logs in the namespace.
-	message, _, _ = strings.Cut(ready.Message, " "+pods.LogWords)
-	return phase, ready.Reason, message
+	message, _, _ := strings.Cut(ready.Message, " "+pods.LogWords)
+	return v1alpha1.PlatformComponentPhase(c.kind.phase(c.child)), controller.Note{Reason: ready.Reason, Message: message}
 }
 
-// removalMessage returns the message about the deletion of a child.
-func removalMessage(c *component) string {
+// removalNote says that a child is being deleted, and why that takes long.
+func removalNote(c *component) controller.Note {
 	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil && ready.Status != "True" {
-		return fmt.Sprintf("%s %s is being deleted. Its condition Ready says: %s", c.kind.name(), c.child.GetName(), ready.Message)
+		return messageRemovalSays.Note(c.kind.name(), c.child.GetName(), ready.Message)
 	}
-	return fmt.Sprintf("%s %s is being deleted.", c.kind.name(), c.child.GetName())
+	return messageRemoving.Note(c.kind.name(), c.child.GetName())
 }
 
-// stayMessage names the tasks that must succeed before a child is changed.
-func stayMessage(c *component) string {
-	message := fmt.Sprintf("Waiting for %s to succeed. Until then, %s %s stays as it is.", strings.Join(c.step.others, ", "), c.kind.name(), c.child.GetName())
-	return message + conditionOf(c)
-}
-
-// finishMessage says that the former run of a changed task has not ended, and how a user can end it.
-func finishMessage(c *component) string {
-	return fmt.Sprintf("The spec has changed, but At %s still runs with its former spec. After its command has ended, the operator creates the At again. To end the command now, delete the At.",
-		c.child.GetName()) + conditionOf(c)
-}
-
-// conditionOf quotes the condition Ready of a child that is Degraded.
-func conditionOf(c *component) string {
+// withChild quotes the condition Ready of a child that is Degraded after a message.
+func withChild(c *component, note controller.Note) controller.Note {
 	all := *c.child.StatusConditions()
 	if ready := conditions.Find(all, conditions.Ready); ready != nil && current(c.child) && conditions.IsTrue(all, conditions.Degraded) {
-		return fmt.Sprintf(" Its condition Ready says: %s", ready.Message)
+		note.Message += messageChild.With(ready.Message)
 	}
-	return ""
+	return note
 }
 
-// rerunMessage says that a changed task runs again.
-func rerunMessage(c *component) string {
+// rerunNote says that a changed task runs again.
+func rerunNote(c *component) controller.Note {
 	if c.step.verb == note {
-		return fmt.Sprintf("The spec has changed since At %s ran. The operator is about to delete the At and to create it again.", c.child.GetName())
+		return messageRerun.Note(c.child.GetName())
 	}
-	return fmt.Sprintf("The spec has changed since At %s ran. The At is being deleted, and the operator creates it again.", c.child.GetName())
-}
-
-// waitMessage names the components that must be Ready before a component is created.
-func waitMessage(names []string, all []*component) string {
-	return fmt.Sprintf("Waiting for %s to be Ready.", pointingOut(v1alpha1.Removed, names, all))
-}
-
-// holdMessage names the components that must be deleted before a component is removed.
-func holdMessage(names []string, all []*component) string {
-	return fmt.Sprintf("Waiting for the deletion of components that depend on this component: %s.", pointingOut(v1alpha1.Managed, names, all))
+	return messageRecreated.Note(c.child.GetName())
 }
 
 // pointingOut joins names of components. It adds the management state to the name of each component in this

@@ -20,14 +20,13 @@ const (
 )
 
 func namespaceGoes(name string) error {
-	return controller.Warn(controller.WaitFor(reasonTerminating, fmt.Sprintf(
-		"Namespace %s is being deleted, and the operator does not create it again. After the deletion, create it with its labels, quotas, policies and role bindings, or delete the Platform.", name), terminatingRetry))
+	return controller.Warn(messageTerminating.Wait(terminatingRetry, name))
 }
 
 // explainNamespace adds advice to the error of creating a namespace.
 func explainNamespace(name string, err error) error {
 	if apierrors.IsForbidden(err) {
-		return forbidden(fmt.Errorf("creating Namespace %s: %w; create it yourself, or allow the service account of the operator to create it", name, err))
+		return forbidden(messageNoNamespace.Error(name, err))
 	}
 	return fmt.Errorf("creating Namespace %s: %w", name, err)
 }
@@ -39,9 +38,9 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return namespaceGoes(namespace) // the cache has not observed this yet
 	case ofNamespace(err):
-		return controller.Warn(controller.WaitFor(reasonNamespace, fmt.Sprintf("Namespace %s was not found.", namespace), unconfirmedRetry))
+		return controller.Warn(messageNamespace.Wait(unconfirmedRetry, namespace))
 	case apierrors.IsForbidden(err):
-		return forbidden(fmt.Errorf("component %s: %w; ask the administrator of namespace %s to grant the operator's service account the permission, or to change the quota or the admission policy that forbids the request", c.name, err, namespace))
+		return forbidden(messageForbidden.Error(c.name, err, namespace))
 	}
 	return fmt.Errorf("component %s: %w", c.name, err)
 }
@@ -49,7 +48,7 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 // forbidden returns the error for a request that an administrator has to allow. No event reports the
 // permission, so the request is retried.
 func forbidden(err error) error {
-	return controller.Stalled(controller.WithReason(reasonForbidden, err), forbiddenRetry)
+	return controller.Stalled(err, forbiddenRetry)
 }
 
 // ofNamespace reports whether an error says that the namespace does not exist.

@@ -30,7 +30,7 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 	err = r.carryOut(ctx, p)
 	left := slices.DeleteFunc(slices.Clone(p.components), func(c *component) bool { return !c.ours || !c.bound })
 	if err == nil && len(left) > 0 {
-		err = controller.WaitFor(reasonDeleting, deletionMessage(left), deletionRecheck)
+		err = messageDeleting.Wait(deletionRecheck, len(left), openMessage(left, left))
 	}
 	if err == nil {
 		err = r.releaseUnseen(ctx, p)

@@ -27,8 +27,7 @@ func checkNamespace(name string, reserved []string) error {
 	case !slices.Contains(reserved, name):
 		return nil
 	}
-	return controller.Terminal(controller.WithReason(reasonNotAllowed, fmt.Errorf(
-		"namespace %s belongs to %s, and no Platform may use it; delete this Platform, and create one with another namespace", name, whose)))
+	return controller.Terminal(messageNotAllowed.Error(name, whose))
 }
 
 // hadNamespace reports whether the namespace of a Platform has ever existed. A status of an earlier
@@ -89,8 +88,7 @@ func (r *reconciler) namespaceGone(ctx context.Context, p *scope) error {
 	live, err := r.homes.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return controller.Stalled(controller.WithReason(reasonGone, fmt.Errorf(
-			"namespace %s was deleted with its labels, quotas, policies and role bindings, and the operator does not create it again; create it again with all of these, or delete this Platform", name)), goneRecheck)
+		return controller.Stalled(messageGone.Error(name), goneRecheck)
 	case err != nil:
 		return fmt.Errorf("reading Namespace %s: %w", name, err)
 	case live.DeletionTimestamp != nil:

@@ -31,9 +31,9 @@ func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
 	}{
 		"the first reconcile creates the namespace":                   {writes: create, reason: reasonNotReady},
 		"the namespace is created later if the first creation failed": {before: hadNamespaceOf(""), writes: create, reason: reasonNotReady},
-		"a deleted namespace is not created again":                    {before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: reasonGone},
+		"a deleted namespace is not created again":                    {before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: messageGone.Reason},
 		"a namespace is not created again after an upgrade from a version that records no namespace": {
-			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation }, writes: []string{updateStatus}, reason: reasonGone,
+			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation }, writes: []string{updateStatus}, reason: messageGone.Reason,
 		},
 		"an outdated status does not create the namespace again": {before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1")},
 		"an existing namespace that is missing from the cache is used": {
@@ -56,7 +56,7 @@ func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
 			if c.reason != "" {
 				f.checkCondition("Ready=False " + c.reason + ":")
 			}
-			if c.reason == reasonGone {
+			if c.reason == messageGone.Reason {
 				controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
 			}
 		})

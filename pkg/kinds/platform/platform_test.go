@@ -89,7 +89,7 @@ func TestReconcilePlatform(t *testing.T) {
 		"components that are no longer in the spec are deleted in the reverse order of their dependencies": {
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{"delete apps shops/shop-web", updateStatus},
-			status:   status{reported("db", "Database", v1alpha1.Removed, "Waiting", reasonHeld), reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
+			status:   status{reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason), reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
 			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 			later: []string{"delete databases shops/shop-db", updateStatus, updateStatus},
 		},
@@ -97,7 +97,7 @@ func TestReconcilePlatform(t *testing.T) {
 			spec:     spec{app("web", "db"), removed(database("db"))},
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Removed, "Waiting", reasonHeld)},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason)},
 			phase:    v1alpha1.PlatformFailed, // a user has to change the spec
 			ready:    "Ready=False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: Waiting for the deletion of components that depend on this component: web (which is Managed).",
 		},
@@ -202,7 +202,7 @@ func TestFinalizePlatform(t *testing.T) {
 			children: []child{{app("web", "db"), ready}, {database("db"), ready}, {app("old"), deleting}},
 			writes:   []string{"delete apps shops/shop-web", updateStatus},
 			status: []v1alpha1.PlatformComponentStatus{
-				reported("web", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Managed, "Waiting", reasonHeld),
+				reported("web", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Managed, "Waiting", messageHeld.Reason),
 				reported("old", "App", v1alpha1.Removed, "Removing", reasonRemoving),
 			},
 			ready: "Ready=False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,19 +134,18 @@ func (r *reconciler) check(p *scope) error {
 	}
 	for i := range p.platform.Spec.Components {
 		if spec := &p.platform.Spec.Components[i]; kindOf(spec) == "" {
-			return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q has none of the fields app, database, externalDatabase and at; set one of them", spec.Name)))
+			return controller.Terminal(messageEmpty.Error(strconv.Quote(string(spec.Name))))
 		}
 	}
 	for _, f := range p.plan.facts {
 		for _, name := range f.needs {
 			if f.listed && p.plan.listed[name] == nil {
-				return controller.Terminal(controller.WithReason(reasonInvalid, fmt.Errorf("component %q depends on unknown component %q; remove it from dependsOn", f.name, name)))
+				return controller.Terminal(messageUnknown.Error(strconv.Quote(f.name), strconv.Quote(name)))
 			}
 		}
 	}
 	if cycle := p.cycle; cycle != nil {
-		return controller.Terminal(controller.WithReason(reasonCycle, fmt.Errorf(
-			"components depend on each other in a cycle: %s; remove one of these dependencies from dependsOn", strings.Join(append(cycle, cycle[0]), " -> "))))
+		return controller.Terminal(messageCycle.Error(strings.Join(append(cycle, cycle[0]), " -> ")))
 	}
 	return nil
 }

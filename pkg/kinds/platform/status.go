@@ -1,34 +1,14 @@
 package platform
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
-)
-
-// Reasons of conditions and of components.
-const (
-	reasonReady       = "ComponentsReady"
-	reasonNotReady    = "ComponentsNotReady"
-	reasonDegraded    = "ComponentDegraded"
-	reasonDeleting    = "RemovingComponents"
-	reasonInvalid     = "InvalidSpec"
-	reasonCycle       = "DependencyCycle"
-	reasonForbidden   = "Forbidden"
-	reasonTerminating = "NamespaceTerminating"
-	reasonNamespace   = "NamespaceMissing"
-	reasonGone        = "NamespaceGone"
-	reasonNotAllowed  = "NamespaceNotAllowed"
-	reasonWaiting     = "WaitingForComponents"
-	reasonHeld        = "NeededByComponents"
-	reasonReplacing   = "ReplacingComponent"
-	reasonRemoving    = "Removing"
-	reasonNew         = "NotObserved"
-	reasonChanged     = "TaskChanged"
 )
 
 // settled reports whether a component is in its desired state.
@@ -49,17 +29,16 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 	setComponents(platform, all)
 	open := slices.DeleteFunc(slices.Clone(all), settled)
 	if len(open) == 0 && err == nil {
-		const message = "Every Managed component is Ready, and every Removed one is gone."
 		platform.Status.Phase = v1alpha1.PlatformReady
-		controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: reasonReady, Message: message}}.SetOn(platform)
+		controller.Summary{State: controller.StateReady, Note: messageReady.Note()}.SetOn(platform)
 		return false
 	}
-	message := "Not ready."
+	note := messageNotReady.Note()
 	if len(open) > 0 {
-		message = fmt.Sprintf("Not ready: %d of %d components. %s", len(open), len(all), openMessage(open, all))
+		note = messageOpen.Note(len(open), len(all), openMessage(open, all))
 	}
 	degraded, moving := judge(open, all)
-	summarize(degraded, moving, controller.Note{Reason: reasonNotReady, Message: message}).SetOn(platform)
+	summarize(degraded, moving, note).SetOn(platform)
 	switch {
 	case len(degraded) > 0 || controller.Degrades(err):
 		platform.Status.Phase = v1alpha1.PlatformFailed
@@ -77,7 +56,7 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 	if len(degraded) == 0 {
 		return s
 	}
-	s.State, s.Problem = controller.StateDegraded, &controller.Note{Reason: reasonDegraded, Message: "Look at " + strings.Join(degraded, ", ") + ". " + note.Message}
+	s.State, s.Problem = controller.StateDegraded, ptr.To(messageDegraded.Note(strings.Join(degraded, ", "), note.Message))
 	if !moving {
 		s.State = controller.StateStalled
 	}
@@ -168,7 +147,7 @@ func openMessage(open, all []*component) string {
 	}
 	message := strings.Join(said, "; ")
 	if more := len(open) - maxNamed; more > 0 {
-		message += fmt.Sprintf("; and %d more", more)
+		message += messageMore.With(more)
 	}
 	return message + "."
 }
@@ -184,9 +163,4 @@ func rank(c *component) int {
 	default:
 		return 2
 	}
-}
-
-// deletionMessage names the components that the deletion of a Platform waits for.
-func deletionMessage(left []*component) string {
-	return fmt.Sprintf("Removing components: %d left. %s", len(left), openMessage(left, left))
 }

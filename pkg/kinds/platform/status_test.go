@@ -151,3 +151,14 @@ func TestFinalizeReleasesUnmanagedChildMissingFromCache(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", "patch platforms shop"}, r.Writes)
 	controllertest.Equal(t, "owner references", nil, f.app("web").OwnerReferences)
 }
+
+func TestComponentWaitsWhileManyFormerChildrenAreLeft(t *testing.T) {
+	f := newFixture(t, example(app("web")), namespace())
+	for i := range maxLeft + 1 {
+		f.addChild(app(fmt.Sprintf("former-%d", i)), ready)
+	}
+	f.Reconcile()
+	web := f.Object().Status.Components[0]
+	controllertest.Equal(t, "reason", "ReplacingComponent", web.Reason)
+	controllertest.Equal(t, "message", "Waiting for the deletion of components that are no longer in the spec. More than 64 of them are left.", web.Message)
+}
