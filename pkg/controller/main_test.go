@@ -3,8 +3,8 @@ package controller_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestMain fails if a test leaves a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { controllertest.Main(m, controller.Messages) }

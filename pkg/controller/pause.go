@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,9 +16,6 @@ import (
 // that it owns. In its status, the operator sets only conditions: see Pipeline.pause. The operator continues when the
 // annotation is removed.
 const PausedAnnotation = AnnotationDomain + "/paused"
-
-// reasonPaused is the reason of the conditions of a paused object.
-const reasonPaused = "Paused"
 
 func isPaused(obj metav1.Object) bool { return obj.GetAnnotations()[PausedAnnotation] == "true" }
 
@@ -49,17 +45,17 @@ func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
 
 // setPaused sets the conditions of a paused object.
 func (p *Pipeline[T]) setPaused(obj T) {
-	message := fmt.Sprintf("The operator changes nothing for this object, because its annotation %s is true. To continue, remove the annotation.", PausedAnnotation)
+	message := messagePaused.With(PausedAnnotation)
 	set := func(kind string, status metav1.ConditionStatus, message string) {
 		meta.SetStatusCondition(obj.StatusConditions(), metav1.Condition{
-			Type: kind, Status: status, Reason: reasonPaused, Message: message, ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(p.Clock.Now()),
+			Type: kind, Status: status, Reason: messagePaused.Reason, Message: message, ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(p.Clock.Now()),
 		})
 	}
 	set(conditions.Paused, metav1.ConditionTrue, message)
 	ready := conditions.Find(*obj.StatusConditions(), conditions.Ready)
 	switch {
 	case obj.GetDeletionTimestamp() != nil:
-		set(conditions.Ready, metav1.ConditionFalse, "The deletion waits. "+message)
+		set(conditions.Ready, metav1.ConditionFalse, messagePausedDeletion.With(message))
 	case ready == nil:
 		set(conditions.Ready, metav1.ConditionUnknown, message)
 	}

@@ -57,7 +57,7 @@ func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 		return why
 	}
 	again := *why
-	again.Message = "The budget of the namespace has room for the object again. The operator is about to read it."
+	again.Message = messageRoomAgain.With()
 	return &again
 }
 

@@ -39,6 +39,9 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 	obj, kind, err := d.strict.Decode(left, defaults, into)
 	identity := !ok || err != nil
 	if identity {
+		if refused == nil {
+			refused = err
+		}
 		reset(into)
 		if obj, kind, err = d.strict.Decode(parts.identity(t), defaults, into); err != nil {
 			return fail(err)
@@ -104,16 +107,15 @@ func (p *parts) identity(t reflect.Type) []byte {
 	return data
 }
 
-// message returns the message for the status of the object.
+// message returns the message for the status of the object. refused is the error of the strict decoder. It may be nil
+// if p has removed a value.
 func (p *pruner) message(refused error) string {
 	switch {
 	case p.count > 1:
-		return fmt.Sprintf("%s Further invalid fields: %d. The object is not reconciled. Correct the fields, or delete the object.", p.first, p.count-1)
+		return messageFields.With(p.first, p.count-1)
 	case p.count == 1:
-		return fmt.Sprintf("%s The object is not reconciled. Correct the field, or delete the object.", p.first)
-	case refused != nil:
-		return fmt.Sprintf("The object is not reconciled, because it cannot be read: %s. Correct it, or delete it.", cut(refused.Error(), maxPath))
+		return messageField.With(p.first)
 	default:
-		return "The object is not reconciled, because it cannot be read. Correct it, or delete it."
+		return messageRefused.With(cut(refused.Error(), maxPath))
 	}
 }

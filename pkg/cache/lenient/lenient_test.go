@@ -2,6 +2,7 @@ package lenient_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,6 +105,35 @@ func TestDecodeOfInvalidSpecKeepsIdentityAndStatus(t *testing.T) {
 	if got.Name != "web" || got.Status.ObservedGeneration != 2 {
 		t.Errorf("it is %+v", got)
 	}
+}
+
+// TestDecodeMarksObjectThatOnlyTheStrictDecoderRejects uses a decoder that rejects a spec whose values all fit their types.
+func TestDecodeMarksObjectThatOnlyTheStrictDecoderRejects(t *testing.T) {
+	t.Parallel()
+	next, gv := scheme.Codecs.UniversalDeserializer(), schema.GroupVersions{v1alpha1.SchemeGroupVersion}
+	picky := lenient.Serializer(pickySerializer{scheme.Codecs.WithoutConversion()}, scheme.Scheme, false).DecoderToVersion(next, gv)
+	for name, spec := range map[string]string{"a spec that is decoded at once": ``, "a spec that may be slow to decode": `,"args":["1e12345"]`} {
+		got := decode(t, picky, app(spec))
+		if why := controller.UnreadableIn(got); why == nil || !strings.Contains(why.Message, "because it cannot be read: no image is good enough.") || got.Name != "web" {
+			t.Errorf("%s: %s is marked with %+v", name, got.Name, why)
+		}
+	}
+}
+
+// pickySerializer has decoders that reject objects with an image.
+type pickySerializer struct{ runtime.NegotiatedSerializer }
+
+func (s pickySerializer) DecoderToVersion(next runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return pickyDecoder{s.NegotiatedSerializer.DecoderToVersion(next, gv)}
+}
+
+type pickyDecoder struct{ runtime.Decoder }
+
+func (d pickyDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if strings.Contains(string(data), `"image"`) {
+		return nil, nil, errors.New("no image is good enough")
+	}
+	return d.Decoder.Decode(data, defaults, into)
 }
 
 func TestDecodeRemovesForgedMark(t *testing.T) {

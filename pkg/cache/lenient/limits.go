@@ -3,7 +3,6 @@ package lenient
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -70,15 +69,13 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 
 // tooLarge returns the mark of an object with size bytes, which exceeds budget.Object.
 func tooLarge(size int) *controller.Unreadable {
-	return &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: fmt.Sprintf(
-		"The object is not reconciled, because it has %d bytes, and at most %d are allowed. Make it smaller, or delete it.", size, budget.Object)}
+	return &controller.Unreadable{Reason: ReasonTooLarge, Identity: true, Stored: true, Message: messageTooLarge.With(size, budget.Object)}
 }
 
 // budgetExceeded returns the mark of an object with size bytes, for which the budget of its namespace has no
 // room.
 func budgetExceeded(size int) *controller.Unreadable {
-	return &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: fmt.Sprintf(
-		"The object is not reconciled, because the large objects of the namespace have more than %d bytes in total. Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes.", budget.Namespace)}
+	return &controller.Unreadable{Reason: ReasonBudgetExceeded, Identity: true, Stored: true, Size: size, Message: messageBudgetExceeded.With(budget.Namespace)}
 }
 
 // withoutSpec removes the spec of an object and marks the object as unreadable.

@@ -1,7 +1,6 @@
 package packed
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,9 +27,9 @@ type ExceededError struct {
 // Error implements error.
 func (e *ExceededError) Error() string {
 	if e.limit == nil {
-		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed; make it smaller", e.of.namespace, e.of.name, e.size, budget.Owned)
+		return messageTooLarge.With(e.of.namespace+"/"+e.of.name, e.size, budget.Owned)
 	}
-	return fmt.Sprintf("%s/%s is not cached, because the large objects of namespace %s have more than %d bytes in total; make some of them smaller, or delete some", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
+	return messageExceeded.With(e.of.namespace+"/"+e.of.name, e.of.namespace, budget.Namespace)
 }
 
 // Fits reports whether the budget has room for the object now.

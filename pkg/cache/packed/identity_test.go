@@ -16,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/packed"
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // large is a size in bytes. Eight Secrets of this size fit into the budget of a namespace, but nine do not.
@@ -67,6 +68,8 @@ func TestTransformDoesNotCacheObjectOverBudget(t *testing.T) {
 	o := pack(t, transform, secret(8))
 	if _, err := o.Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() || o.GetResourceVersion() != "7" {
 		t.Errorf("of one too many is cached %v (%v)", o, err)
+	} else {
+		controllertest.ErrorContains(t, "shop/8 is not cached, because the large objects of namespace shop have more than", err)
 	}
 	if again, err := transform(held[3].(*corev1.Secret).DeepCopy()); err != nil || again.(*corev1.Secret).Name != "3" {
 		t.Errorf("another version of one became %v (%v)", again, err)
@@ -74,6 +77,8 @@ func TestTransformDoesNotCacheObjectOverBudget(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: *secret(9).ObjectMeta.DeepCopy(), BinaryData: map[string][]byte{"key": make([]byte, budget.Owned)}}
 	if _, err := pack(t, transform, config).Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() {
 		t.Errorf("an object that is too large is cached (%v)", err)
+	} else {
+		controllertest.ErrorContains(t, "bytes, and at most 1048576 are allowed; make it smaller", err)
 	}
 	runtime.KeepAlive(held)
 }

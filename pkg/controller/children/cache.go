@@ -15,16 +15,12 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// reasonExceeded is the reason of an owner whose child is not cached because it exceeds a budget.
-// exceededRecheck is how often such an owner is reconciled.
-const (
-	reasonExceeded  = "NamespaceBudgetExceeded"
-	exceededRecheck = time.Minute
-)
+// exceededRecheck is how often an owner is reconciled whose child is not cached because it exceeds a budget.
+const exceededRecheck = time.Minute
 
 // exceededError returns the error for a child that is not cached because it exceeds a budget.
 func exceededError(err error) error {
-	return controller.Stalled(controller.WithReason(reasonExceeded, err), exceededRecheck)
+	return controller.Stalled(messageExceeded.Error(err), exceededRecheck)
 }
 
 // Cache reads the children of one type. Callers must not change a child that Get returns.

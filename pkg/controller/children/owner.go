@@ -16,12 +16,6 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Reasons of conditions.
-const (
-	reasonNameConflict = "NameConflict"
-	reasonTerminating  = "Terminating"
-)
-
 const (
 	// conflictRecheck is how often an owner is reconciled while another object has the name of a child. That
 	// object is not watched.
@@ -109,22 +103,18 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 	case live.GetDeletionTimestamp() != nil:
 		return terminating(kind, live)
 	case ref != nil && o.isNamed(ref):
-		return controller.WaitFor(reasonTerminating, fmt.Sprintf(
-			"Waiting for the deletion of %s %s, which belongs to an earlier %s of this name.", kind, live.GetName(), o.Kind.Kind), recheck)
+		return messageEarlierOwner.Wait(recheck, kind, live.GetName(), o.Kind.Kind)
 	}
 	whose := "nobody"
 	if ref != nil {
 		whose = ref.Kind + " " + ref.Name
 	}
-	return controller.Stalled(controller.WithReason(reasonNameConflict, fmt.Errorf(
-		"%s %s/%s already exists and belongs to %s; delete it, or create this %s under another name",
-		kind, live.GetNamespace(), live.GetName(), whose, o.Kind.Kind)), conflictRecheck)
+	return controller.Stalled(messageNameConflict.Error(kind, live.GetNamespace()+"/"+live.GetName(), whose, o.Kind.Kind), conflictRecheck)
 }
 
 // terminating returns the WaitFor error for an object that is being deleted and has the name of a child.
 func terminating(kind string, live metav1.Object) error {
-	return controller.WaitFor(reasonTerminating, fmt.Sprintf(
-		"%s %s is being deleted. The operator creates it again after the deletion.", kind, live.GetName()), recheck)
+	return messageTerminating.Wait(recheck, kind, live.GetName())
 }
 
 // madeForAnnotation is an annotation of children that outlive their owner. Its value is the kind and name of

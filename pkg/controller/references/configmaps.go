@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// reasonMissing is the reason in the conditions of an object that names a missing ConfigMap.
-	reasonMissing = "DependencyMissing"
 	// missingRecheck is how often an object that names a missing ConfigMap is reconciled, in case the
 	// event of the creation is lost.
 	missingRecheck = time.Minute
@@ -105,5 +103,5 @@ func (c *ConfigMaps[T, V]) Get(ctx context.Context, obj T, name string) (result 
 }
 
 func missing(name string) error {
-	return controller.WaitFor(reasonMissing, fmt.Sprintf("Waiting for ConfigMap %s, which the spec names, to be created.", name), missingRecheck)
+	return messageMissing.Wait(missingRecheck, name)
 }

@@ -162,11 +162,7 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (*core
 
 // refused returns the error of an App whose Pod the API server rejected.
 func (b *beforeRollout) refused(app *v1alpha1.App, last controller.Refusal) error {
-	after, message := last.Until.Sub(b.clock.Now()), pods.RefusalMessage(runPodName(app), last.Err, "")
-	if pods.ExceedsQuota(last.Err) {
-		return controller.Warn(messageRunRefused.Wait(after, message))
-	}
-	return controller.Stalled(messageRunRefused.Error(message), after)
+	return controller.Warn(pods.Refused(runPodName(app), last.Err, "", last.Until.Sub(b.clock.Now())))
 }
 
 // record creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile, which

@@ -47,7 +47,6 @@ var (
 	messageRunFailed = Messages.Declare("BeforeRolloutFailed",
 		"beforeRollout failed: {cause}{former} Correct the spec. The operator runs the command again only if the template or beforeRollout changes. See `kubectl logs -n {namespace} {pod}`.",
 		"Correct the command or the template, or apply the previous manifest. To run the same command again, change beforeRollout.args or a variable in env.")
-	messageRunRefused  = Messages.Declare("PodRefused", "{refusal}", "The message has the words of the API server, and advice.")
 	messageFormerStay  = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
 	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "Change the spec, so that the command runs again.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.", "Nothing to do.")

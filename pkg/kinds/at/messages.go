@@ -5,11 +5,8 @@ import "windlass.dev/windlass/pkg/controller"
 // Messages declares the messages of At: see docs/messages.md.
 var Messages = controller.NewCatalog("At")
 
-// Reasons with several messages. A failed At has the reasons of a failed Job.
-const (
-	reasonDeadline = "DeadlineExceeded"
-	reasonRefused  = "PodRefused"
-)
+// reasonDeadline is the reason of several messages. A failed At has the reasons of a failed Job.
+const reasonDeadline = "DeadlineExceeded"
 
 var (
 	messageScheduled = Messages.Declare("Scheduled", "The command runs at {time}.", "Wait.")
@@ -23,7 +20,6 @@ var (
 	messageRetrying    = Messages.Declare("Retrying", "{failed} of {attempts} attempts failed. The next attempt follows.", "Read the log of the Pod.")
 	messageNotStarting = Messages.Declare("PodNotStarting", "{problem} See `kubectl describe pod -n {namespace} {pod}`.", "Correct the cause, which the table about Pods lists.")
 	messageProblem     = Messages.Declare("", "Pod {pod} does not start: {problem}.", "Nothing to do: it is part of another message.")
-	messageRefused     = Messages.Declare(reasonRefused, "{refusal}", "The message has the words of the API server, and advice.")
 	adviceToRestrict   = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true", "Nothing to do: it is part of the message of PodRefused.")
 
 	messageSucceeded = Messages.Declare("CommandSucceeded", "{ending}", "Nothing to do.")

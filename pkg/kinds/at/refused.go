@@ -14,19 +14,15 @@ func (r *reconciler) refused(at *v1.At, last controller.Refusal) error {
 	if left, limited := remaining(at, now); limited {
 		after = min(after, left)
 	}
-	message := refusalMessage(at, last.Err)
-	summarize(at, controller.StateProgressing, messageRefused.Note(message))
-	if pods.ExceedsQuota(last.Err) {
-		return messageRefused.Wait(after, message) // there is room when other Pods end
-	}
-	return controller.Stalled(messageRefused.Error(message), after)
+	err := pods.Refused(podName(at), last.Err, refusalAdvice(at, last.Err), after)
+	summarize(at, controller.StateProgressing, controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()})
+	return err
 }
 
-// refusalMessage returns the message of the API server, followed by advice.
-func refusalMessage(at *v1.At, err error) string {
-	advice := ""
+// refusalAdvice returns what to do about a rejected Pod, or "" if only package pods knows.
+func refusalAdvice(at *v1.At, err error) string {
 	if pods.ViolatesPodSecurity(err) && !restricted(at) {
-		advice = adviceToRestrict.With()
+		return adviceToRestrict.With()
 	}
-	return pods.RefusalMessage(podName(at), err, advice)
+	return ""
 }

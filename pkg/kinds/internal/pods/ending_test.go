@@ -4,11 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -46,7 +48,7 @@ func TestEndingOf(t *testing.T) {
 	}
 }
 
-func TestRefusalMessageHasAdvice(t *testing.T) {
+func TestRefusedHasAdvice(t *testing.T) {
 	refused := func(why string) error { return apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New(why)) }
 	for name, c := range map[string]struct{ why, advice, want string }{
 		"a quota":              {"exceeded quota: small", "", ". Raise the quota, or wait until other Pods end. The operator retries within 5m0s."},
@@ -54,7 +56,9 @@ func TestRefusalMessageHasAdvice(t *testing.T) {
 		"advice from the kind": {"violates PodSecurity", "Restrict it", ". Restrict it. The operator retries within 5m0s."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			message := pods.RefusalMessage("web", refused(c.why), c.advice)
+			err := pods.Refused("web", refused(c.why), c.advice, time.Second)
+			controllertest.Equal(t, "reason", "PodRefused", controller.ReasonOf(err))
+			message := err.Error()
 			if !strings.HasPrefix(message, "The API server rejected Pod web: ") || !strings.HasSuffix(message, c.why+c.want) {
 				t.Errorf("the message is %s", message)
 			}

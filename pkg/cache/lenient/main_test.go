@@ -1,0 +1,10 @@
+package lenient_test
+
+import (
+	"testing"
+
+	"windlass.dev/windlass/pkg/cache/lenient"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+func TestMain(m *testing.M) { controllertest.Main(m, lenient.Messages) }

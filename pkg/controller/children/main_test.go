@@ -1,0 +1,10 @@
+package children_test
+
+import (
+	"testing"
+
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+func TestMain(m *testing.M) { controllertest.Main(m, children.Messages) }
