@@ -1,16 +1,35 @@
-// Command messages prints docs/messages.md: the table of the messages that users of Windlass meet.
+// Command messages prints docs/messages.md: the tables of the messages that users of Windlass meet.
 package main
 
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"windlass.dev/windlass/pkg/kinds/messages"
+	"windlass.dev/windlass/test/schema"
 )
 
 func main() {
-	if _, err := fmt.Print(messages.Markdown(messages.Catalogs())); err != nil {
+	if err := printPage(); err != nil {
 		fmt.Fprintf(os.Stderr, "messages: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+func printPage() error {
+	refusals, err := schema.Refusals()
+	if err != nil {
+		return err
+	}
+	page := messages.Markdown(messages.Catalogs())
+	page += "\n## Refusals of the API server\n\n" +
+		"The API server refuses an object with one of these messages, and stores nothing. Correct the field, which the error\n" +
+		"names. [limits.md](limits.md) lists the limits of sizes and numbers.\n\n" +
+		"| field | message |\n|---|---|\n"
+	for _, refusal := range refusals {
+		page += fmt.Sprintf("| %s | %s |\n", strings.Join(refusal.Fields, "<br>"), messages.Cell(refusal.Message))
+	}
+	_, err = fmt.Print(page)
+	return err
 }

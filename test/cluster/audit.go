@@ -16,7 +16,10 @@ type Request struct {
 	Verb           string
 	User           struct{ Username string }
 	ObjectRef      ObjectRef
-	ResponseStatus struct{ Code int }
+	ResponseStatus struct {
+		Code    int
+		Message string // only of an error
+	}
 	StageTimestamp time.Time // the time of the response
 	// RequestReceivedTimestamp is the time at which the API server received the request.
 	RequestReceivedTimestamp time.Time

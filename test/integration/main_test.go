@@ -6,6 +6,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -55,7 +56,7 @@ func withCluster(m *testing.M) (code int, err error) {
 			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.Log.String())
 		}
 	}
-	if err := checkRights(ctx); err != nil && code == 0 {
+	if err := errors.Join(checkRights(ctx), checkRefusals()); err != nil && code == 0 {
 		return 1, err
 	}
 	if code != 0 {

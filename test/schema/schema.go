@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,34 +37,46 @@ type Field struct {
 func (f Field) String() string { return f.Of.Kind + "." + f.Of.Name + ": " + strings.Join(f.Path, ".") }
 
 // Definitions returns the CustomResourceDefinitions in artifacts/crds.
-func Definitions(t *testing.T) (all []Node) {
+func Definitions(t *testing.T) []Node {
 	t.Helper()
-	root, err := cluster.Root()
+	all, err := definitions()
 	if err != nil {
 		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(root, "artifacts", "crds", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no CustomResourceDefinitions in artifacts/crds: %v", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var definition Node
-		if err := yaml.Unmarshal(text, &definition); err != nil {
-			t.Fatalf("reading %s: %v", file, err)
-		}
-		all = append(all, definition)
 	}
 	return all
 }
 
+func definitions() (all []Node, err error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(root, "artifacts", "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no CustomResourceDefinitions in artifacts/crds: %w", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var definition Node
+		if err := yaml.Unmarshal(text, &definition); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		all = append(all, definition)
+	}
+	return all, nil
+}
+
 // Versions returns all versions of all kinds.
-func Versions(t *testing.T) (all []Version) {
+func Versions(t *testing.T) []Version {
 	t.Helper()
-	for _, definition := range Definitions(t) {
+	return versions(Definitions(t))
+}
+
+func versions(definitions []Node) (all []Version) {
+	for _, definition := range definitions {
 		spec := definition["spec"].(Node)
 		names := spec["names"].(Node)
 		for _, version := range spec["versions"].([]any) {

@@ -27,7 +27,7 @@ func Markdown(catalogs []*controller.Catalog) string {
 	for _, catalog := range catalogs {
 		fmt.Fprintf(&page, "\n## %s\n\n| reason | message | what to do |\n|---|---|---|\n", catalog.Title)
 		for _, m := range catalog.Messages() {
-			fmt.Fprintf(&page, "| %s | %s | %s |\n", reason(m), cell(m.Template), cell(m.Advice))
+			fmt.Fprintf(&page, "| %s | %s | %s |\n", reason(m), Cell(m.Template), Cell(m.Advice))
 		}
 	}
 	return page.String()
@@ -40,8 +40,8 @@ func reason(m *controller.Message) string {
 	return "`" + m.Reason + "`"
 }
 
-// cell returns a text for a cell of a table.
-func cell(text string) string {
+// Cell returns a text for a cell of a table in Markdown.
+func Cell(text string) string {
 	text = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(strings.TrimSpace(text))
 	return cmp.Or(text, "–")
 }

@@ -12,6 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/at"
 	"windlass.dev/windlass/pkg/kinds/database"
 	"windlass.dev/windlass/pkg/kinds/externaldatabase"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/kinds/platform"
 )
@@ -26,6 +27,7 @@ func Catalogs() []*controller.Catalog {
 		database.Messages,
 		database.StartMessages,
 		externaldatabase.Messages,
+		credentials.Messages,
 		platform.Messages,
 		controller.Messages,
 		children.Messages,

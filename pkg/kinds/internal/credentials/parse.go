@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -41,15 +40,15 @@ func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	}
 	for key, value := range values {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return postgresql.Settings{}, fmt.Errorf("%s contains a control character, such as a line break at its end, or is not valid UTF-8", key)
+			return postgresql.Settings{}, errors.New(messageControl.With(key))
 		}
 	}
 	if values[KeyHost] == "" {
-		return postgresql.Settings{}, errors.New("neither uri nor host is set")
+		return postgresql.Settings{}, errors.New(messageNoHost.With())
 	}
 	port, err := strconv.ParseUint(values[KeyPort], 10, 16)
 	if err != nil || port == 0 {
-		return postgresql.Settings{}, errors.New("port must be a number from 1 to 65535")
+		return postgresql.Settings{}, errors.New(messagePort.With())
 	}
 	s := postgresql.Settings{
 		Host: values[KeyHost], Port: uint16(port), Username: values[KeyUsername], Password: values[KeyPassword],
@@ -61,11 +60,11 @@ func Parse(data map[string][]byte) (postgresql.Settings, error) {
 func checkSizes(data map[string][]byte) error {
 	for _, key := range []string{KeyURI, KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode} {
 		if len(data[key]) > maxSetting {
-			return fmt.Errorf("%s has more than %d bytes", key, maxSetting)
+			return errors.New(messageLong.With(key, maxSetting))
 		}
 	}
 	if len(data[KeyCA]) > maxCA {
-		return fmt.Errorf("ca has more than %d KiB: keep only the certificates of the authority that signed the certificate of the server", maxCA>>10)
+		return errors.New(messageLargeCA.With(maxCA >> 10))
 	}
 	return nil
 }
@@ -75,7 +74,7 @@ func readURI(text string, values map[string]string) error {
 	// The error of url.Parse contains the whole URI, so readURI does not return it.
 	uri, err := url.Parse(text)
 	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" || strings.Contains(text, "#") {
-		return errors.New("uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX")
+		return errors.New(messageURI.With())
 	}
 	set := func(key, value string) {
 		if value != "" {
@@ -90,7 +89,7 @@ func readURI(text string, values map[string]string) error {
 	set(KeyDatabase, strings.TrimPrefix(uri.Path, "/"))
 	parameters, err := url.ParseQuery(uri.RawQuery)
 	if err != nil {
-		return errors.New("the query parameters of uri cannot be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX")
+		return errors.New(messageQuery.With())
 	}
 	for name := range parameters {
 		switch name {
@@ -100,7 +99,7 @@ func readURI(text string, values map[string]string) error {
 		default:
 			// The error does not quote the parameter, because it can be a part of a password with a question mark
 			// that is not escaped.
-			return errors.New("uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert")
+			return errors.New(messageParameter.With())
 		}
 	}
 	return nil

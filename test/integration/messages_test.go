@@ -1,0 +1,44 @@
+//go:build integration
+
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/schema"
+)
+
+// checkRefusals returns an error unless the tests have made each refusal appear that docs/messages.md lists. It runs after
+// all tests.
+func checkRefusals() error {
+	if flag.Lookup("test.run").Value.String() != "" {
+		return nil // some tests did not run
+	}
+	wanted, err := schema.Refusals()
+	if err != nil {
+		return err
+	}
+	var seen strings.Builder
+	if _, err := shared.Requests(func(r cluster.Request) bool {
+		if r.ResponseStatus.Code == http.StatusUnprocessableEntity {
+			seen.WriteString(r.ResponseStatus.Message)
+		}
+		return false
+	}); err != nil {
+		return err
+	}
+	var missing []string
+	for _, refusal := range wanted {
+		if !strings.Contains(seen.String(), refusal.Message) {
+			missing = append(missing, fmt.Sprintf("%s (%s)", refusal.Message, strings.Join(refusal.Fields, ", ")))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no test makes these refusals of the API server appear:\n%s", strings.Join(missing, "\n"))
+	}
+	return nil
+}

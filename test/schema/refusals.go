@@ -1,0 +1,48 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// Refusal is the message of validation rules: the API server refuses an object that violates one of them.
+type Refusal struct {
+	Message string
+	// Fields has the fields that the rules check, each with its kind, as in "App: spec.ingress.host".
+	Fields []string
+}
+
+// Refusals returns the messages of the validation rules in artifacts/crds, each once, in the order of the kinds and their
+// fields.
+func Refusals() (all []Refusal, err error) {
+	definitions, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for _, v := range versions(definitions) {
+		for _, f := range append([]Field{{Of: v, Schema: v.Root}}, slices.Concat(v.Fields("spec"), v.Fields("status"))...) {
+			rules, _ := f.Schema["x-kubernetes-validations"].([]any)
+			for _, rule := range rules {
+				rule := rule.(Node)
+				message := rule["message"].(string)
+				i, known := found[message]
+				if !known {
+					i = len(all)
+					found[message], all = i, append(all, Refusal{Message: message})
+				}
+				if field := refused(f, rule); !slices.Contains(all[i].Fields, field) {
+					all[i].Fields = append(all[i].Fields, field)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// refused returns the field that a refusal by a rule of f names, with its kind.
+func refused(f Field, rule Node) string {
+	inner, _ := rule["fieldPath"].(string)
+	path := strings.NewReplacer(".[]", "[]", ".{}", "{}").Replace(strings.Join(f.Path, "."))
+	return f.Of.Kind + ": " + strings.TrimPrefix(path+inner, ".")
+}
