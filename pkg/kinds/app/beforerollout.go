@@ -23,7 +23,7 @@ import (
 
 // beforeRollout is the Child that runs spec.beforeRollout in a Pod. It sets p.held until the command has succeeded.
 //
-// The command runs at most once for each template, whenever the operator dies. The Pod is created with a scheduling
+// The command runs at most once for each run that the status still has, whenever the operator dies. The Pod is created with a scheduling
 // gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate removed. A Pod that
 // the status does not name has therefore never run, and a missing Pod that the status names may have run. All Pods of
 // an App have the same name, so that the API server rejects a second Pod.
@@ -60,8 +60,8 @@ func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
 	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
 }
 
-// Apply implements children.Child. It takes at most one step. p.held says what to report. Apply returns no error except
-// errHeld, because the other children do not depend on the command.
+// Apply implements children.Child. It takes at most one step. p.held says what to report. For an App without
+// a Deployment, Apply then returns errHeld, so that no other child is applied.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
 	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
 		return nil // the Pod lacks an object that it needs, or the Deployment belongs to somebody else
@@ -119,7 +119,7 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 		}
 		return waiting
 	case stepFail:
-		return &held{summary: failure(p.app, *wanted)}
+		return &held{summary: failure(p, *wanted)}
 	case stepCreate:
 		return &held{err: p.Taken("Pod", pod)}
 	default:
@@ -174,7 +174,7 @@ func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *
 		}
 	}
 	addRun(p.app, pod)
-	return &held{err: controller.StoreFirst(reasonRun, messageRun.With(pod.Name))}
+	return &held{err: controller.StoreFirst(reasonRun, messageRun.With(pod.Name, pod.Namespace))}
 }
 
 // ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
@@ -218,19 +218,22 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 		return &held{err: err}
 	}
 	if pod == nil {
-		return ended(p.app, wanted, lostPod(p.app, b.clock.Now()))
+		return ended(p, wanted, lostPod(p.app, b.clock.Now()))
 	}
 	if end := pods.EndingOf(pod, runContainer); end != nil {
-		return ended(p.app, wanted, end)
+		return ended(p, wanted, end)
+	}
+	former := wanted == nil || *wanted != runOf(last)
+	if isGated(pod) && former {
+		return b.abandon(ctx, p, pod)
 	}
 	if isGated(pod) && pod.DeletionTimestamp == nil {
 		if err := b.openGate(ctx, p.app, pod); err != nil {
 			return &held{err: err}
 		}
-		return waitFor(messageRun.Note(pod.Name))
+		return waitFor(messageRun.Note(pod.Name, pod.Namespace))
 	}
 	problem, requeueAfter := pods.NotStarting(pod, runContainer, b.clock.Now())
-	former := wanted == nil || *wanted != runOf(last)
 	if former && problem != nil {
 		last.Message = messageRunReplaced.With(problem.Message)
 		if err := b.delete(ctx, p.app, pod); err != nil {
@@ -241,6 +244,16 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 		requeueAfter = lookAgain
 	}
 	return &held{summary: runSummary(p.app, pod, problem, former), requeueAfter: requeueAfter}
+}
+
+// abandon deletes a Pod that has not run and that the spec no longer wants, and removes its run from the status. The
+// deletion fails if the Pod may run in the meantime.
+func (b *beforeRollout) abandon(ctx context.Context, p *scope, pod *corev1.Pod) *held {
+	if err := b.delete(ctx, p.app, pod); err != nil {
+		return &held{err: err}
+	}
+	p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
+	return &held{err: controller.StoreFirst(reasonRun, messageRunDeletion.With(pod.Name))}
 }
 
 // lookAgain is how often a Pod that the cache lacks is read from the API server.

@@ -34,7 +34,7 @@ func keyOf(app *v1alpha1.App) controller.Key {
 	return controller.Key{Namespace: app.Namespace, Name: app.Name}
 }
 
-// run identifies a run of beforeRollout. Two runs with the same values never exist.
+// run identifies a run of beforeRollout. The status has at most one run with the same values.
 type run struct {
 	template string // the digest of the Pod template
 	command  string // the digest of spec.beforeRollout
@@ -56,15 +56,13 @@ func commandDigest(app *v1alpha1.App) string {
 // ports, the probe and the name of the ConfigMap. It lacks the labels by which the Service and the Deployment select the
 // Pods of the App.
 func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
-	template := desiredDeployment(app, in).Spec.Template
+	template := desiredDeployment(app, in).Spec.Template.DeepCopy() // it may share memory with the App
 	container := &template.Spec.Containers[0]
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image = runImage(app)
-	for i := range template.Spec.Volumes {
-		if source := template.Spec.Volumes[i].ConfigMap; source != nil {
-			source.Name = runPodName(app)
-		}
+	if hasConfig(app) {
+		useRunConfig(app, &template.Spec)
 	}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
@@ -84,6 +82,30 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 	}
 	pods.CopyPlatformLabels(pod.Labels, app.Labels)
 	return pod
+}
+
+// useRunConfig replaces the ConfigMap of the App with the ConfigMap of the run, which has the new files and values.
+func useRunConfig(app *v1alpha1.App, pod *corev1.PodSpec) {
+	rename := func(ref *corev1.LocalObjectReference) {
+		if ref.Name == app.Name {
+			ref.Name = runPodName(app)
+		}
+	}
+	for i := range pod.Volumes {
+		if source := pod.Volumes[i].ConfigMap; source != nil {
+			rename(&source.LocalObjectReference)
+		}
+	}
+	for _, variable := range pod.Containers[0].Env {
+		if from := variable.ValueFrom; from != nil && from.ConfigMapKeyRef != nil {
+			rename(&from.ConfigMapKeyRef.LocalObjectReference)
+		}
+	}
+	for _, from := range pod.Containers[0].EnvFrom {
+		if from.ConfigMapRef != nil {
+			rename(&from.ConfigMapRef.LocalObjectReference)
+		}
+	}
 }
 
 // runImage returns the image that runs beforeRollout.

@@ -59,15 +59,21 @@ func (p *scope) wantedRun() *run {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
-	digest, status := digestOfTemplate(&desiredDeployment(p.app, p.inputs).Spec.Template), &p.app.Status
+	digest := digestOfTemplate(&desiredDeployment(p.app, p.inputs).Spec.Template)
+	if isReleased(p.app, digest) || p.hasDeployment() && lastDigest(p.before) == digest {
+		return nil
+	}
+	return &run{template: digest, command: commandDigest(p.app)}
+}
+
+// isReleased reports whether the status says that a template with the given digest has been rolled out, or that it may be.
+func isReleased(app *v1alpha1.App, digest string) bool {
+	status := &app.Status
 	available := status.LastAvailable != nil && status.LastAvailable.TemplateDigest == digest
 	succeeded := slices.ContainsFunc(status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
 		return r.TemplateDigest == digest && r.Phase == v1alpha1.BeforeRolloutSucceeded
 	})
-	if available || succeeded || status.TemplateDigest == digest || p.hasDeployment() && lastDigest(p.before) == digest {
-		return nil
-	}
-	return &run{template: digest, command: commandDigest(p.app)}
+	return available || succeeded || status.TemplateDigest == digest
 }
 
 // lastDigest returns the digest of the template that the operator desired last for a live Deployment, or "".
@@ -105,8 +111,7 @@ func isRecorded(app *v1alpha1.App, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool { return r.PodUID == pod.UID })
 }
 
-// maxRuns limits status.beforeRolloutRuns. It is the number of templates to which a Deployment can be rolled back. maxImage
-// limits the field image of a run, in bytes.
+// maxRuns limits status.beforeRolloutRuns. maxImage limits the field image of a run, in bytes.
 const (
 	maxRuns  = 10
 	maxImage = 256
@@ -116,26 +121,30 @@ const (
 func addRun(app *v1alpha1.App, pod *corev1.Pod) {
 	of, started := runIn(pod), pod.CreationTimestamp
 	added := v1alpha1.BeforeRolloutRun{
-		TemplateDigest: of.template, CommandDigest: of.command, PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
+		TemplateDigest: atMost(of.template, digestLength), CommandDigest: atMost(of.command, digestLength), PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
 	}
 	if app.Spec.BeforeRollout != nil {
-		image := runImage(app)
-		added.Image = strings.ToValidUTF8(image[:min(len(image), maxImage)], "")
+		added.Image = atMost(runImage(app), maxImage)
 	}
 	runs := slices.Insert(app.Status.BeforeRolloutRuns, 0, added)
 	app.Status.BeforeRolloutRuns = runs[:min(len(runs), maxRuns)]
 }
 
+// atMost returns at most size bytes of a text.
+func atMost(text string, size int) string {
+	return strings.ToValidUTF8(text[:min(len(text), size)], "")
+}
+
 // ended records in the status how the newest run has ended. If it was the wanted run and failed, nothing follows.
 // Otherwise the next reconcile goes on with the stored status.
-func ended(app *v1alpha1.App, wanted *run, end *pods.Ending) *held {
-	r := &app.Status.BeforeRolloutRuns[0]
+func ended(p *scope, wanted *run, end *pods.Ending) *held {
+	r := &p.app.Status.BeforeRolloutRuns[0]
 	r.Phase, r.ExitCode = v1alpha1.BeforeRolloutFailed, end.ExitCode
 	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
 	if end.Succeeded {
 		r.Phase, r.Message = v1alpha1.BeforeRolloutSucceeded, ""
 	} else if r.Message = end.Message; wanted != nil && *wanted == runOf(r) {
-		return &held{summary: failure(app, *wanted)}
+		return &held{summary: failure(p, *wanted)}
 	}
 	return &held{err: controller.StoreFirst(reasonRun, messageRunEnded.With())}
 }
@@ -163,7 +172,7 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, forme
 		message := messageRunNotStarting.With(pod.Name, problem.Message, pod.Namespace)
 		return controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, before.Message)}}
 	}
-	note := messageRun.Note(pod.Name)
+	note := messageRun.Note(pod.Name, pod.Namespace)
 	if former {
 		note = messageFormerRun.Note(pod.Name, pod.Namespace)
 	}
@@ -171,13 +180,13 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, forme
 }
 
 // failure returns the summary of an App whose wanted run has failed.
-func failure(app *v1alpha1.App, wanted run) controller.Summary {
-	cause, log, logged := strings.Cut(findRun(app, wanted).Message, " "+pods.LogWords)
+func failure(p *scope, wanted run) controller.Summary {
+	cause, log, logged := strings.Cut(findRun(p.app, wanted).Message, " "+pods.LogWords)
 	former := ""
-	if app.Status.TemplateDigest != "" {
+	if p.hasDeployment() {
 		former = messageFormerStay.With()
 	}
-	note := messageRunFailed.Note(cause, former, app.Namespace, runPodName(app))
+	note := messageRunFailed.Note(cause, former, p.app.Namespace, runPodName(p.app))
 	if logged {
 		note.Message += " " + pods.LogWords + log
 	}

@@ -24,7 +24,7 @@ const (
 	openRun          = "patch pods default/" + runName
 	deleteRun        = "delete pods default/" + runName
 	patchDeployment  = "patch deployments default/web"
-	runningMessage   = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the command has succeeded."
+	runningMessage   = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run then counts as failed."
 	formerRunMessage = "Pod web-before-rollout runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n default web-before-rollout`."
 )
 
@@ -136,7 +136,7 @@ func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
 	f.endRun(3, "starting\nthere is no table orders")
 	controllertest.Equal(t, "writes", []string{updateStatus}, f.reconcile())
 	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with exit code 3. The Pods of the former template stay. "+
-		"Correct the spec. The operator runs the command again only if the template or beforeRollout changes. "+
+		"Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. "+
 		"See `kubectl logs -n default web-before-rollout`. The last line of its log: there is no table orders", f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppFailed, f.Object().Status.Phase)
 	controllertest.Equal(t, "image", "web:1", f.imageOf())

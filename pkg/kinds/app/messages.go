@@ -30,24 +30,26 @@ var (
 		"Change the App, not its Deployment.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a problem; {ready} Pods are ready. See `{command}`.",
-		"Correct the cause, which the table about Pods lists.")
+		"Correct the cause, which the table [Pods](#pods) lists.")
 
-	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template after the command has succeeded.",
+	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n {namespace} {pod}`; the run then counts as failed.",
 		"Wait. To stop the command, delete the Pod: the run then counts as failed.")
 	messageFormerRun = Messages.Declare(reasonRun,
 		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n {namespace} {pod}`.",
 		"Wait, or delete the Pod.")
-	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.", "Wait.")
+	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
+		"Wait. If the deletion takes long, look at the node and the finalizers of the Pod.")
 	messageRunGarbage  = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
 		"Wait for the garbage collector.")
-	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended.", "Nothing to do.")
+	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator is about to go on.", "Wait.")
 	// The reason of messageRunNotStarting is the reason of the problem.
 	messageRunNotStarting = Messages.Declare("", "Pod {pod}, which runs beforeRollout, does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
-		"Correct the cause, which the table about Pods lists.")
+		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageRunFailed = Messages.Declare("BeforeRolloutFailed",
-		"beforeRollout failed: {cause}{former} Correct the spec. The operator runs the command again only if the template or beforeRollout changes. See `kubectl logs -n {namespace} {pod}`.",
+		"beforeRollout failed: {cause}{former} Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. See `kubectl logs -n {namespace} {pod}`.",
 		"Correct the command or the template, or apply the previous manifest. To run the same command again, change beforeRollout.args or a variable in env.")
 	messageFormerStay  = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
-	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "Change the spec, so that the command runs again.")
-	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.", "Nothing to do.")
+	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "The command may have run in part: check its effects. To run it again, change beforeRollout.args or a variable in env.")
+	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",
+		"Nothing to do, unless you apply the earlier spec again: then also change beforeRollout.args or a variable in env.")
 )

@@ -77,7 +77,8 @@ func (p *scope) hasDeployment() bool { return p.before != nil && p.Owns(p.before
 // holdsConfig reports whether the ConfigMap must keep the files of the former template, because the running Pods mount
 // it.
 func (p *scope) holdsConfig() bool {
-	return p.held != nil && p.hasDeployment() && inputsFrom(p.before.Annotations[inputsAnnotation])[ownConfig].Digest != p.inputs[ownConfig].Digest
+	held := p.held != nil || p.waiting != nil && p.app.Spec.BeforeRollout != nil
+	return held && p.hasDeployment() && inputsFrom(p.before.Annotations[inputsAnnotation])[ownConfig].Digest != p.inputs[ownConfig].Digest
 }
 
 // kept returns the Pod template that the operator applied last, or nil if it is not known. The Deployment keeps this
@@ -87,7 +88,7 @@ func (p *scope) kept() *corev1.PodTemplateSpec {
 		return nil
 	}
 	last, known := pods.LastTemplate(p.before)
-	if !known || digestOfTemplate(last) != p.app.Status.TemplateDigest {
+	if !known || !isReleased(p.app, digestOfTemplate(last)) {
 		return nil
 	}
 	return last
@@ -110,6 +111,9 @@ func (r *reconciler) finish(p *scope, err error) error {
 		return r.finishHeld(p)
 	}
 	if err != nil {
+		if p.held != nil {
+			err = controller.Worst(p.held.err, err) // the status of a run must be stored soon
+		}
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}

@@ -20,13 +20,13 @@ func setAddress(app *v1alpha1.App) {
 	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
 }
 
-// setBlocked sets the status after a reconcile that failed or waits. deployed says that the reconcile
-// failed after it applied the Deployment.
-func setBlocked(app *v1alpha1.App, deployed bool, err error) {
+// setBlocked sets the status after a reconcile that failed or waits. started says that the Deployment was applied, or that
+// its template waits for beforeRollout.
+func setBlocked(app *v1alpha1.App, started bool, err error) {
 	switch {
 	case controller.Degrades(err):
 		app.Status.Phase = v1alpha1.AppFailed
-	case deployed:
+	case started:
 		app.Status.Phase = v1alpha1.AppDeploying
 	default:
 		app.Status.Phase = v1alpha1.AppPending

@@ -48,7 +48,7 @@ var (
 var (
 	messageWaiting     = Messages.Declare(reasonWaiting, "Waiting for {components} to be Ready.", "Look at the components that the message names.")
 	messageStaying     = Messages.Declare(reasonWaiting, "Waiting for {components} to succeed. Until then, {kind} {name} stays as it is.", "Look at the tasks that the message names.")
-	messageHeld        = Messages.Declare("NeededByComponents", "Waiting for the deletion of components that depend on this component: {components}.", "Remove the components that depend on it, too.")
+	messageHeld        = Messages.Declare("NeededByComponents", "Waiting for the deletion of components that depend on this component: {components}.", "Wait. If one of these components is Managed, set it to Removed, or correct its dependsOn.")
 	messageSuccession  = Messages.Declare(reasonReplacing, "Waiting for the deletion of this component's former child, which has another kind.", "Wait.")
 	messageCrowded     = Messages.Declare(reasonReplacing, "Waiting for the deletion of components that are no longer in the spec. More than {count} of them are left.", "Wait.")
 	messageAnnounced   = Messages.Declare(reasonNew, "The operator is about to create the {kind}.", "Wait.")

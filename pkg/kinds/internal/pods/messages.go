@@ -18,7 +18,7 @@ const (
 var (
 	messageImageDenied      = Messages.Declare(ReasonImagePull, "the registry does not let the node pull the image {image}; check its name, and imagePullSecrets", "Correct the image or imagePullSecrets.")
 	messageImageMissing     = Messages.Declare(ReasonImagePull, "the image {image} was not found in its registry", "Correct the image, or push it.")
-	messageImageCertificate = Messages.Declare(ReasonImagePull, "the node does not trust the certificate of the registry of the image {image}", checkNode)
+	messageImageCertificate = Messages.Declare(ReasonImagePull, "the node does not trust the certificate of the registry of the image {image}", "Let the node trust the authority that signed the certificate.")
 	messageImageUnreachable = Messages.Declare(ReasonImagePull, "the node cannot reach the registry of the image {image}", checkNode)
 	messageImagePull        = Messages.Declare(ReasonImagePull, "the image {image} cannot be pulled", "Correct the image or imagePullSecrets. The Events of the Pod have the error.")
 )
@@ -27,7 +27,7 @@ var (
 	messageImageName     = Messages.Declare("InvalidImageName", "the name of the image {image} is invalid", "Correct the image.")
 	messageConfig        = Messages.Declare("CreateContainerConfigError", "{message}", correctSpec)
 	messageNotCreated    = Messages.Declare("CreateContainerError", "the container cannot be created", "Read the Events of the Pod.")
-	messageNotStarted    = Messages.Declare(ReasonCrashing, "the container does not start: {error}", "Correct the command.")
+	messageNotStarted    = Messages.Declare(ReasonCrashing, "the container does not start: {error}", "Correct the command, and check that the image has it.")
 	messageKilled        = Messages.Declare(ReasonCrashing, "the container exceeded its memory limit and was killed", "Raise resources.limits.memory, or correct the program.")
 	messageCrashed       = Messages.Declare(ReasonCrashing, "the container ended with exit code {code}", readLog)
 	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it", "Lower resources.requests, or add a node.")
@@ -39,7 +39,7 @@ var (
 var (
 	messageEnded      = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
 	messagePodFailed  = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
-	messagePodEnded   = Messages.Declare("", "The Pod ended with phase {phase}.", "Nothing to do.")
+	messagePodEnded   = Messages.Declare("", "The Pod ended with phase {phase}.", "If the phase is Failed, read the Events of the Pod and of its node.")
 	messageRefused    = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
 	adviceForQuota    = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
 	adviceForRefusals = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)

@@ -62,7 +62,8 @@ type AppSpecApplyConfiguration struct {
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or
 	// replaced, for example a migration of the database. If the command fails, the Pods of the former
-	// template stay until the spec changes. A change of this field alone replaces no Pods.
+	// template stay until a command succeeds, or until this field is removed. A change of this field alone replaces
+	// no Pods.
 	BeforeRollout *AppBeforeRolloutApplyConfiguration `json:"beforeRollout,omitempty"`
 }
 

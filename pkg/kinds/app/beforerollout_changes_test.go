@@ -1,0 +1,134 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+)
+
+// namedConfig names a ConfigMap or a Secret.
+func namedConfig(name string) corev1.LocalObjectReference {
+	return corev1.LocalObjectReference{Name: name}
+}
+
+func TestRunPodUsesTheConfigMapOfTheRun(t *testing.T) {
+	app := example(withMigration, func(app *v1alpha1.App) {
+		app.Spec.Config = map[string]string{"a.conf": "b"}
+		for _, name := range []string{"web", "other"} {
+			from := &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: namedConfig(name), Key: "a.conf"}}
+			app.Spec.Env = append(app.Spec.Env, corev1.EnvVar{Name: strings.ToUpper(name), ValueFrom: from})
+			app.Spec.EnvFrom = append(app.Spec.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: namedConfig(name)}})
+		}
+	})
+	container := desiredRunPod(app, nil, run{"t", "c"}).Spec.Containers[0]
+	for i, want := range []string{runName, "other"} {
+		controllertest.Equal(t, "ConfigMap of a variable", want, container.Env[i].ValueFrom.ConfigMapKeyRef.Name)
+		controllertest.Equal(t, "ConfigMap of all variables", want, container.EnvFrom[i].ConfigMapRef.Name)
+	}
+	controllertest.Equal(t, "ConfigMap in the spec of the App", "web", app.Spec.Env[0].ValueFrom.ConfigMapKeyRef.Name)
+}
+
+func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
+	files := func(text string) func(*v1alpha1.App) {
+		return func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": text} }
+	}
+	f := releasedFixture(t, files("1"))
+	f.Change(func(app *v1alpha1.App) {
+		files("2")(app)
+		app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
+	})
+	f.reconcile()
+	if !strings.HasPrefix(f.ready(), "False DependencyMissing: ") {
+		t.Errorf("the condition is %s", f.ready())
+	}
+	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web")
+	controllertest.Equal(t, "files that the Pods mount", map[string]string{"a.conf": "1"}, config.Data)
+}
+
+func TestBeforeRolloutDoesNotStartCommandOfFormerSpec(t *testing.T) {
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	controllertest.Equal(t, "writes", []string{deleteRun, updateStatus}, f.Reconcile().Writes)
+	f.Reconcile() // creates the Pod of web:2 and stores its UID
+	if !isGated(f.run()) || f.Object().Status.BeforeRolloutRuns[0].PodUID != f.run().UID {
+		t.Fatalf("the status has %+v", f.Object().Status.BeforeRolloutRuns)
+	}
+	f.Change(image("web:1"))
+	for _, write := range f.reconcile() {
+		if write == openRun {
+			t.Error("the command of the former spec runs")
+		}
+	}
+	if f.run() != nil {
+		t.Error("the Pod of the former spec exists")
+	}
+	controllertest.Equal(t, "runs", 1, len(f.Object().Status.BeforeRolloutRuns))
+	controllertest.Equal(t, "image", "web:1", f.imageOf())
+
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(0, "")
+	f.reconcile()
+	controllertest.Equal(t, "image after the spec is wanted again", "web:2", f.imageOf())
+}
+
+func TestBeforeRolloutStoresForgedPodWithinLimits(t *testing.T) {
+	app := example(withMigration)
+	forged := desiredRunPod(app, nil, run{strings.Repeat("t", 256), strings.Repeat("c", 240)})
+	forged.UID, forged.ResourceVersion, forged.Spec.SchedulingGates = "forged", "3", nil
+	f := newFixture(t, app, forged)
+	f.Reconcile()
+	stored := f.Object().Status.BeforeRolloutRuns[0]
+	controllertest.Equal(t, "digests", strings.Repeat("t", digestLength)+strings.Repeat("c", digestLength), stored.TemplateDigest+stored.CommandDigest)
+}
+
+func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(0, "")
+	f.Change(func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Host: "shop.example.com"} })
+	refused := apierrors.NewInvalid(networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind(), "web", nil)
+	f.Journal.FailNext("create", "ingresses", refused)
+	controllertest.Equal(t, "requeue after the end of the command", true, f.Reconcile().Result.RequeueAfter < missingRecheck)
+}
+
+func TestBeforeRolloutKeepsReleasedTemplateThatTheStatusDoesNotName(t *testing.T) {
+	f := releasedFixture(t)
+	released := f.Object().Status.TemplateDigest
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(0, "")
+	f.reconcile()
+	// The operator died after it had changed the Deployment, and before it stored the status.
+	kindtest.Change(f.Cluster, "default", "web", func(app *v1alpha1.App) { app.Status.TemplateDigest = released })
+	f.Change(image("web:3"))
+	f.Change(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](5) })
+	f.reconcile()
+	controllertest.Equal(t, "replicas while the command runs", ptr.To[int32](5), f.deployment().Spec.Replicas)
+	controllertest.Equal(t, "image while the command runs", "web:2", f.imageOf())
+}
+
+func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(3, "")
+	f.reconcile()
+	if err := f.Kube.AppsV1().Deployments("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if ready := f.ready(); !strings.HasPrefix(ready, "False BeforeRolloutFailed: ") || strings.Contains(ready, "former template stay") {
+		t.Errorf("the condition is %s", ready)
+	}
+}
