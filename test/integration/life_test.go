@@ -217,8 +217,11 @@ func TestAPIServerRejectsPhaseReset(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "once", "echo Hello", nil)
 	shared.InPhase(t, namespace, "once", v1.AtDone)
-	_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "at/once", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`)
-	if err == nil || !strings.Contains(err.Error(), "phase only goes forward") {
-		t.Errorf("setting the phase to Pending: got %v, want an error", err)
+	for version, phase := range map[string]string{"v1": "Pending", "v1alpha1": "PENDING"} {
+		_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "ats."+version+".cnat.programming-kubernetes.info/once", "--subresource=status", "--type=merge",
+			"-p", `{"status":{"phase":"`+phase+`"}}`)
+		if err == nil || !strings.Contains(err.Error(), "phase only goes forward: "+phase) {
+			t.Errorf("setting the phase to %s: got %v, want an error", phase, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,6 +36,23 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 		"the name of a Platform":            {windlass, "Platform", "a.b", `{"namespace":"a","components":[]}`, []string{"metadata: ", "valid beginning of the name of a Service"}},
 		"the name of a component":           {windlass, "Platform", strings.Repeat("a", 60), `{"namespace":"a","components":[{"name":"long","app":{"image":"a"}}]}`, []string{"spec.components: ", "at most 63 characters"}},
 		"the schedule of a component":       {windlass, "Platform", "bad", `{"namespace":"a","components":[{"name":"a","at":{"schedule":"8 pm","command":["true"]}}]}`, []string{"spec.components[0].at.schedule: ", badSchedule}},
+
+		"a key in a file as a variable":     {windlass, "App", "bad", `{"image":"a","env":[{"name":"A","valueFrom":{"fileKeyRef":{"path":"a","volumeName":"a","key":"a"}}}]}`, []string{"spec.env[0].valueFrom.fileKeyRef: ", "fileKeyRef cannot be used"}},
+		"a claim of a device":               {windlass, "App", "bad", `{"image":"a","resources":{"claims":[{"name":"a"}]}}`, []string{"spec.resources.claims: ", "resources.claims cannot be used"}},
+		"autoscaling without a request":     {windlass, "App", "bad", `{"image":"a","autoscaling":{"maxReplicas":3}}`, []string{"spec: ", "autoscaling needs resources.requests.cpu"}},
+		"more minReplicas than maxReplicas": {windlass, "App", "bad", `{"image":"a","resources":{"requests":{"cpu":"1"}},"autoscaling":{"minReplicas":4,"maxReplicas":3}}`, []string{"spec.autoscaling: ", "must not be greater"}},
+		"beforeRollout without a command":   {windlass, "App", "bad", `{"image":"a","beforeRollout":{}}`, []string{"spec.beforeRollout: ", "beforeRollout needs command, args or image"}},
+		"a file in another folder":          {windlass, "App", "bad", `{"image":"a","config":{"../passwd":"a"}}`, []string{"spec.config: ", "the name of a file"}},
+		"files that are too large":          {windlass, "App", "bad", `{"image":"a","config":{"a":"` + strings.Repeat("a", 1<<18) + `","b":"` + strings.Repeat("b", 1<<18+1) + `"}}`, []string{"spec.config: ", "524288 characters in total"}},
+		"imagePullSecrets without a name":   {windlass, "App", "bad", `{"image":"a","imagePullSecrets":[{}]}`, []string{"spec.imagePullSecrets: ", "needs a name"}},
+		"a path with an empty segment":      {windlass, "App", "bad", `{"image":"a","ingress":{"host":"a.example.com","path":"/a//b"}}`, []string{"spec.ingress.path: ", "empty segment"}},
+		"the database postgres":             {windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"databaseName":"postgres"}`, []string{"spec.databaseName: ", "databaseName may have"}},
+		"an owner of PostgreSQL":            {windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"owner":"pg_read_all_data"}`, []string{"spec.owner: ", "must not begin with pg_"}},
+		"a parameter in upper case":         {windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"Work_Mem":"1"}}`, []string{"spec.parameters: ", "the name of a parameter"}},
+		"a parameter of the operator":       {windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"port":"1"}}`, []string{"spec.parameters: ", "because the operator controls them"}},
+		"a volume without a size":           {windlass, "Database", "bad", `{"version":"17","storage":{"size":"0"}}`, []string{"spec.storage.size: ", "must be above 0"}},
+		"a database whose name is no role":  {windlass, "ExternalDatabase", "bad", `{"databaseName":"pg_shop","connectionSecretRef":{"name":"a"}}`, []string{"spec: ", "owner must be set"}},
+		"the namespace of Kubernetes":       {windlass, "Platform", "bad", `{"namespace":"kube-system","components":[]}`, []string{"spec.namespace: ", "must not begin with kube-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest, err := json.Marshal(map[string]any{"apiVersion": c.version, "kind": c.kind, "metadata": map[string]any{"name": c.name}, "spec": json.RawMessage(c.spec)})
@@ -50,6 +68,14 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	shared.DatabaseIn(t, namespace, "stored", v1alpha1.DatabaseReady)
 	_, err := shared.Kubectl(t.Context(), "", "patch", "database/stored", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"1"}}}`)
 	wantRefusal(t, err, "spec.storage.size: ", "cannot shrink")
+	_, err = shared.Kubectl(t.Context(), "", "patch", "database/stored", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"storageClassName":"other"}}}`)
+	wantRefusal(t, err, "spec.storage: ", "storageClassName cannot be changed")
+	external := fmt.Sprintf(`{"apiVersion":%q,"kind":"ExternalDatabase","metadata":{"name":"stored"},"spec":{"databaseName":"a","connectionSecretRef":{"name":"a"}}}`, windlass)
+	if _, err := shared.Kubectl(t.Context(), external, "create", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = shared.Kubectl(t.Context(), "", "patch", "externaldatabase/stored", "-n", namespace, "--type=merge", "-p", `{"spec":{"owner":"other"}}`)
+	wantRefusal(t, err, "spec: ", "owner cannot be changed")
 	for _, version := range []string{"v1", "v1alpha1"} {
 		_, err := shared.Kubectl(t.Context(), "", "patch", "ats."+version+".cnat.programming-kubernetes.info/stored", "-n", namespace, "--subresource=status", "--type=json", "-p", `[{"op":"remove","path":"/status"}]`)
 		wantRefusal(t, err, "status: ", "must not be removed")
