@@ -39,7 +39,7 @@ var (
 		"Wait, or delete the Pod.")
 	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
 		"Wait. If the deletion takes long, look at the node and the finalizers of the Pod.")
-	messageRunGarbage  = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
+	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
 		"Wait for the garbage collector.")
 	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator is about to go on.", "Wait.")
 	// The reason of messageRunNotStarting is the reason of the problem.
