@@ -17,6 +17,7 @@ func main() {
 	}
 }
 
+// printPage prints the page: the catalogs, and then the messages of the validation rules in the CRDs.
 func printPage() error {
 	refusals, err := schema.Refusals()
 	if err != nil {
@@ -24,8 +25,8 @@ func printPage() error {
 	}
 	page := messages.Markdown(messages.Catalogs())
 	page += "\n## Refusals of the API server\n\n" +
-		"The API server refuses an object with one of these messages, and stores nothing. Correct the field, which the error\n" +
-		"names. [limits.md](limits.md) lists the limits of sizes and numbers.\n\n" +
+		"The API server refuses an object with one of these messages, and stores nothing. Correct the field that the\n" +
+		"error names. [limits.md](limits.md) lists the limits of sizes and numbers.\n\n" +
 		"| field | message |\n|---|---|\n"
 	for _, refusal := range refusals {
 		page += fmt.Sprintf("| %s | %s |\n", strings.Join(refusal.Fields, "<br>"), messages.Cell(refusal.Message))

@@ -23,10 +23,10 @@ import (
 
 // beforeRollout is the Child that runs spec.beforeRollout in a Pod. It sets p.held until the command has succeeded.
 //
-// The command runs at most once for each run that the status still has, whenever the operator dies. The Pod is created with a scheduling
-// gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate removed. A Pod that
-// the status does not name has therefore never run, and a missing Pod that the status names may have run. All Pods of
-// an App have the same name, so that the API server rejects a second Pod.
+// While the status has a run, its command runs at most once, whenever the operator dies. The Pod is created with a
+// scheduling gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate removed. A
+// Pod that the status does not name has therefore never run, and a missing Pod that the status names may have run. All
+// Pods of an App have the same name, so that the API server rejects a second Pod.
 type beforeRollout struct {
 	client   coreclient.CoreV1Interface
 	informer cache.SharedIndexInformer
@@ -60,8 +60,8 @@ func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
 	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
 }
 
-// Apply implements children.Child. It takes at most one step. p.held says what to report. For an App without
-// a Deployment, Apply then returns errHeld, so that no other child is applied.
+// Apply implements children.Child. It takes at most one step. p.held says what to report. If the
+// template of an App without a Deployment is held, Apply returns errHeld, so that no other child is applied.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
 	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
 		return nil // the Pod lacks an object that it needs, or the Deployment belongs to somebody else
