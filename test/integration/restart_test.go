@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,8 +109,7 @@ func TestKilledControllerRunsNoCommandTwice(t *testing.T) {
 func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	c := ownPlace(t)
-	p := place.Launch(t, c.Cluster)
-	defer p.Terminate()
+	p := place.Launch(t, c.Cluster, "--leader-elect=false") // a Lease is lost if the API server takes long to start
 	populate(t, c, 0, population, 15*time.Second)
 	for _, step := range []func() error{
 		func() error { return c.Kill("kube-apiserver") },
@@ -124,4 +124,28 @@ func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 		}
 	}
 	waitAllDone(t, c)
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("the controller ended with exit code %d, want 0", code)
+	}
+}
+
+func TestControllerThatLosesItsLeaseEndsAndCanStartAgain(t *testing.T) {
+	t.Parallel()
+	c := ownPlace(t)
+	p := place.Launch(t, c.Cluster)
+	populate(t, c, 0, population, 15*time.Second)
+	if err := c.Kill("kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.Wait(); code != 1 || !strings.Contains(p.Log.String(), "the Lease was not renewed in time") {
+		t.Errorf("the controller ended with exit code %d, and its log does not say that it lost the Lease", code)
+	}
+	if err := c.StartComponent("kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	p = place.Launch(t, c.Cluster) // as the kubelet does
+	waitAllDone(t, c)
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("the controller ended with exit code %d, want 0", code)
+	}
 }

@@ -130,6 +130,13 @@ func (p *Process) Get(t *testing.T, path string) string {
 // Terminate ends the controller with SIGTERM, as the kubelet does, and returns its exit code.
 func (p *Process) Terminate() int {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
+	return p.Wait()
+}
+
+// Wait waits until the controller ends, and returns its exit code. It returns -1 if it has to kill the controller
+// after world.Patience.
+func (p *Process) Wait() int {
+	defer time.AfterFunc(world.Patience, func() { _ = p.command.Process.Kill() }).Stop()
 	_ = p.command.Wait() // the exit code says what failed
 	return p.command.ProcessState.ExitCode()
 }
@@ -166,12 +173,22 @@ func OwnAddress() string {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(9443+int(addresses.Add(1))))
 }
 
-// Launch starts a controller with additional flags in a cluster, and returns when the controller is ready.
+// lastLines is the number of lines that a failed test prints from the end of a controller's log.
+const lastLines = 20
+
+// Launch starts a controller with additional flags in a cluster, and returns when the controller is ready. If the
+// test fails, it prints the end of the controller's log.
 func Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	t.Helper()
 	p, err := StartController(t.Context(), c, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			lines := strings.Split(strings.TrimSpace(p.Log.String()), "\n")
+			t.Logf("the end of the controller's log:\n%s", strings.Join(lines[max(0, len(lines)-lastLines):], "\n"))
+		}
+	})
 	return p
 }
