@@ -58,6 +58,7 @@ func (b *beforeRollout) Last(*scope) bool { return false }
 // Inputs implements children.Child.
 func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
 	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
+	seen.Add(b.configs.Version(p.app.Namespace, runPodName(p.app)))
 }
 
 // Apply implements children.Child. It takes at most one step. p.held says what to report. If the
@@ -177,38 +178,11 @@ func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *
 	return &held{err: controller.StoreFirst(reasonRun, messageRun.With(pod.Name, pod.Namespace))}
 }
 
-// ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
-// a change would reach the running Pods.
-func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.Pod) error {
-	config, err := b.configs.Get(pod.Namespace, pod.Name)
-	if apierrors.IsNotFound(err) {
-		config, err = b.client.ConfigMaps(pod.Namespace).Create(ctx, desiredRunConfig(p.app, pod), metav1.CreateOptions{})
-	}
-	if apierrors.IsAlreadyExists(err) {
-		config, err = b.client.ConfigMaps(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	}
-	switch {
-	case err != nil:
-		return wrapped(err, "creating", "ConfigMap", pod)
-	case metav1.IsControlledBy(config, pod):
-		return nil
-	case ownerNamed(config, "Pod", pod.Name):
-		return messageRunGarbage.Wait(garbageRecheck, pod.Name)
-	}
-	return p.Taken("ConfigMap", config)
-}
-
 // How often an App is reconciled that waits for the garbage collector, or for the deletion of a Pod that the cache lacks.
 const (
 	garbageRecheck  = time.Second
 	deletionRecheck = 5 * time.Second
 )
-
-// ownerNamed reports whether an object of the given kind and name controls child.
-func ownerNamed(child metav1.Object, kind, name string) bool {
-	owner := metav1.GetControllerOfNoCopy(child)
-	return owner != nil && owner.Kind == kind && owner.Name == name
-}
 
 // watch updates the newest run in the status from its Pod. pod is the cached Pod, or nil.
 func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *corev1.Pod) *held {
@@ -234,6 +208,12 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 		return waitFor(messageRun.Note(pod.Name, pod.Namespace))
 	}
 	problem, requeueAfter := pods.NotStarting(pod, runContainer, b.clock.Now())
+	if pod.Status.Phase == corev1.PodPending && pod.Annotations[configAnnotation] == "true" {
+		if problem, err = b.keepConfig(ctx, p, pod, former, problem); err != nil {
+			return &held{err: err}
+		}
+		unwatched = true // no event of its ConfigMap will come
+	}
 	if former && problem != nil {
 		last.Message = messageRunReplaced.With(problem.Message)
 		if err := b.delete(ctx, p.app, pod); err != nil {
@@ -256,7 +236,7 @@ func (b *beforeRollout) abandon(ctx context.Context, p *scope, pod *corev1.Pod) 
 	return &held{err: controller.StoreFirst(reasonRun, messageRunDeletion.With(pod.Name))}
 }
 
-// lookAgain is how often a Pod that the cache lacks is read from the API server.
+// lookAgain is how often an App is reconciled while changes of its Pod or of the Pod's ConfigMap cause no event.
 const lookAgain = 30 * time.Second
 
 // live returns the Pod with the given UID, or nil if it does not exist. It reads the Pod from the API server if the cached

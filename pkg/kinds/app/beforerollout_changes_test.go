@@ -132,3 +132,37 @@ func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
 		t.Errorf("the condition is %s", ready)
 	}
 }
+
+func TestBeforeRolloutCreatesDeletedConfigMapOfPendingPodAgain(t *testing.T) {
+	f := pendingFixture(t)
+	controllertest.Equal(t, "writes", []string{"create configmaps default/" + runName}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes at rest", 0, len(f.Reconcile().Writes))
+	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
+	controllertest.Equal(t, "files", map[string]string{"a.conf": "2"}, config.Data)
+}
+
+func TestBeforeRolloutDeletesPendingPodOfFormerSpecWithoutConfigMap(t *testing.T) {
+	f := pendingFixture(t)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "3"} })
+	f.reconcile()
+	runs := f.Object().Status.BeforeRolloutRuns
+	controllertest.Equal(t, "runs", 3, len(runs))
+	controllertest.Equal(t, "message of the former run", "The spec changed before the command started: its ConfigMap web-before-rollout was deleted.", runs[1].Message)
+	controllertest.Equal(t, "UID in the status", f.run().UID, runs[0].PodUID)
+	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
+	controllertest.Equal(t, "files", map[string]string{"a.conf": "3"}, config.Data)
+}
+
+// pendingFixture returns a released App with another template, whose Pod for beforeRollout is pending, and whose ConfigMap
+// for that Pod somebody has deleted.
+func pendingFixture(t *testing.T) fixture {
+	t.Helper()
+	f := releasedFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })
+	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "2"} })
+	f.reconcile() // deletes the Pod of the former run
+	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))
+	f.reconcile()
+	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
+	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))
+	return f
+}

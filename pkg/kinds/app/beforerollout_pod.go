@@ -25,6 +25,8 @@ const (
 	runGate = controller.AnnotationDomain + "/before-rollout"
 	// commandAnnotation on the Pod has a digest of spec.beforeRollout.
 	commandAnnotation = controller.AnnotationDomain + "/command-digest"
+	// configAnnotation on the Pod has the value "true" if the Pod mounts a ConfigMap of its own name.
+	configAnnotation = controller.AnnotationDomain + "/mounts-config"
 )
 
 // runPodName returns the name of the Pod that runs beforeRollout, and of its ConfigMap.
@@ -61,9 +63,6 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image = runImage(app)
-	if hasConfig(app) {
-		useRunConfig(app, &template.Spec)
-	}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
 	pod := &corev1.Pod{
@@ -80,32 +79,12 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 		},
 		Spec: template.Spec,
 	}
+	if hasConfig(app) {
+		useRunConfig(app, &pod.Spec)
+		pod.Annotations[configAnnotation] = "true"
+	}
 	pods.CopyPlatformLabels(pod.Labels, app.Labels)
 	return pod
-}
-
-// useRunConfig replaces the ConfigMap of the App with the ConfigMap of the run, which has the new files and values.
-func useRunConfig(app *v1alpha1.App, pod *corev1.PodSpec) {
-	rename := func(ref *corev1.LocalObjectReference) {
-		if ref.Name == app.Name {
-			ref.Name = runPodName(app)
-		}
-	}
-	for i := range pod.Volumes {
-		if source := pod.Volumes[i].ConfigMap; source != nil {
-			rename(&source.LocalObjectReference)
-		}
-	}
-	for _, variable := range pod.Containers[0].Env {
-		if from := variable.ValueFrom; from != nil && from.ConfigMapKeyRef != nil {
-			rename(&from.ConfigMapKeyRef.LocalObjectReference)
-		}
-	}
-	for _, from := range pod.Containers[0].EnvFrom {
-		if from.ConfigMapRef != nil {
-			rename(&from.ConfigMapRef.LocalObjectReference)
-		}
-	}
 }
 
 // runImage returns the image that runs beforeRollout.
@@ -114,21 +93,6 @@ func runImage(app *v1alpha1.App) string {
 		return image
 	}
 	return app.Spec.Image
-}
-
-// desiredRunConfig returns the ConfigMap that a Pod mounts. It is garbage-collected with the Pod.
-func desiredRunConfig(app *v1alpha1.App, pod *corev1.Pod) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace,
-			Name:      pod.Name,
-			Labels:    pod.Labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true),
-			}},
-		},
-		Data: app.Spec.Config,
-	}
 }
 
 // isGated reports whether a Pod has never run, because it still has its scheduling gate.

@@ -52,4 +52,6 @@ var (
 	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "The command may have run in part: check its effects. To run it again, change beforeRollout.args or a variable in env.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",
 		"Nothing to do, unless you apply the earlier spec again: then also change beforeRollout.args or a variable in env.")
+	messageRunConfigMissing = Messages.Declare("ConfigMapMissing", "its ConfigMap {config} was deleted",
+		"Nothing to do: the operator deletes the Pod, because the spec has changed since.")
 )
