@@ -52,6 +52,7 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 	if err != nil {
 		return kind, nil, err
 	}
+	databases := c.Own.Windlass().V1alpha1().Databases().Informer()
 	read := newConnections(secrets.Get, c.Kube.CoreV1())
 	children := c.Secrets().Type(tracker)
 	children.Keep = credentials.KeepPassword
@@ -62,7 +63,8 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
 		Reconciler: &reconciler{
-			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(), claims: c.Kube.CoreV1(),
+			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
+			databases: databases.GetStore(), claims: c.Kube.CoreV1(),
 			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock,
 		},
 		Tracker:   tracker,
@@ -74,7 +76,7 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: referrers.Of})
 	}
 	kind.References = append(kind.References, controller.Reference{
-		Informer: c.Own.Windlass().V1alpha1().Databases().Informer(), Optional: true,
+		Informer: databases, Optional: true,
 		Referrers: func(db metav1.Object) []controller.Key { return usersOf(db, referrers) },
 	})
 	return kind, read.forgetful(referrers), nil

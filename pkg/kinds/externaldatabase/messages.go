@@ -18,6 +18,9 @@ var (
 	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.", "Nothing to do.")
 	messageMissing   = Messages.Declare(reasonMissing, "Waiting for Secret {secret}, which connectionSecretRef names, to be created.",
 		"Create the Secret, or correct spec.connectionSecretRef.")
+	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady",
+		"Waiting for Database {database}, whose Secret connectionSecretRef names, to become Ready. Then the operator creates the role and the database.",
+		"Wait. If the Database does not become Ready, read its conditions.")
 	messageMissingAtDeletion = Messages.Declare(reasonMissing,
 		"Role {role} and database {database} cannot be deleted, because Secret {secret}, which connectionSecretRef names, was not found. Create the Secret again, or set deletionPolicy to Retain to keep the role and the database.",
 		"Create the Secret again, or set spec.deletionPolicy to Retain.")

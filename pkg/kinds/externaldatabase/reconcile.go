@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -44,6 +45,8 @@ type reconciler struct {
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
 	live windlassclient.WindlassV1alpha1Interface
+	// databases caches the Databases.
+	databases cache.Store
 	// claims reads the volume of a Database from the API server.
 	claims coreclient.PersistentVolumeClaimsGetter
 	// refusals remembers the servers that have not been available yet, each with its connection Secret.
@@ -73,6 +76,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 	})
 	for _, step := range []func(context.Context, *scope) error{
 		r.connection,
+		r.awaitDatabase,
 		r.newPassword,
 		r.database,
 		r.credentials,
@@ -89,6 +93,20 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	p.admin, err = r.connections.get(ctx, connectionKey(p.db))
 	return err
+}
+
+// awaitDatabase waits until the Database on whose server the role and the database will be created is Ready. Until then
+// the server is silent, and after a silence package postgresql does not connect again for up to 30 s.
+func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
+	if p.db.Status.ExternalID != "" {
+		return nil // the server has the database
+	}
+	name := r.serverDatabase(p)
+	found, exists, err := r.databases.GetByKey(cache.NewObjectName(p.db.Namespace, name).String())
+	if database, ok := found.(*v1alpha1.Database); ok && exists && err == nil && !conditions.IsTrue(database.Status.Conditions, conditions.Ready) {
+		return messageDatabaseNotReady.Wait(0, name)
+	}
+	return nil
 }
 
 // newPassword reads the password from the Secret, and generates a password if there is none. It does not

@@ -13,7 +13,9 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 // onPool makes the connection Secret the Secret of Database pool.
@@ -143,4 +145,28 @@ func TestFinalizeDeletesNothingIfVolumeCannotBeRead(t *testing.T) {
 			controllertest.Equal(t, "the object has the finalizer", true, f.hasFinalizer())
 		})
 	}
+}
+
+func TestExternalDatabaseWaitsForItsDatabase(t *testing.T) {
+	pool := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"}}
+	f := newFixture(t, nil, example(onPool), poolSecret(), pool)
+	f.Reconcile()
+	controllertest.Equal(t, "reason", "DatabaseNotReady", f.ready().Reason)
+	controllertest.Equal(t, "message", "Waiting for Database pool, whose Secret connectionSecretRef names, to become Ready. Then the operator creates the role and the database.", f.ready().Message)
+	controllertest.Equal(t, "calls of the server", 0, len(f.server.calls))
+
+	setPoolReady := func(status metav1.ConditionStatus) {
+		kindtest.Change(f.Cluster, "default", "pool", func(pool *v1alpha1.Database) {
+			pool.Status.Conditions = []metav1.Condition{{Type: conditions.Ready, Status: status}}
+		})
+	}
+	setPoolReady(metav1.ConditionTrue)
+	f.Reconcile()
+	f.Reconcile()
+	controllertest.Equal(t, "externalID", "1/2", f.Object().Status.ExternalID)
+
+	calls := len(f.server.calls)
+	setPoolReady(metav1.ConditionFalse)
+	f.Reconcile()
+	controllertest.Equal(t, "whether the server is used after a restart of the Database", true, len(f.server.calls) > calls)
 }
