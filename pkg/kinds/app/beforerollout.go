@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,6 +84,13 @@ type held struct {
 	summary controller.Summary
 	// requeueAfter is positive if time alone can change the summary.
 	requeueAfter time.Duration
+	// first is true if the status must be stored before anything else happens, even an error of another child.
+	first bool
+}
+
+// storeFirst holds the template until the status is stored.
+func storeFirst(message string) *held {
+	return &held{err: controller.StoreFirst(reasonRun, message), first: true}
 }
 
 // proceed takes the next step. It returns nil if the template may be rolled out.
@@ -175,7 +183,7 @@ func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *
 		}
 	}
 	addRun(p.app, pod)
-	return &held{err: controller.StoreFirst(reasonRun, messageRun.With(pod.Name, pod.Namespace))}
+	return storeFirst(messageRun.With(pod.Name, pod.Namespace))
 }
 
 // How often an App is reconciled that waits for the garbage collector, or for the deletion of a Pod that the cache lacks.
@@ -194,12 +202,13 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	if pod == nil {
 		return ended(p, wanted, lostPod(p.app, b.clock.Now()))
 	}
-	if end := pods.EndingOf(pod, runContainer); end != nil {
+	if end := pods.EndingBeside(pod, runContainer); end != nil {
 		return ended(p, wanted, end)
 	}
 	former := wanted == nil || *wanted != runOf(last)
-	if isGated(pod) && former {
-		return b.abandon(ctx, p, pod)
+	if isGated(pod) && former { // the next reconcile deletes the Pod, unless the spec wants it again
+		p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
+		return storeFirst(messageRunDeletion.With(pod.Name))
 	}
 	if isGated(pod) && pod.DeletionTimestamp == nil {
 		if err := b.openGate(ctx, p.app, pod); err != nil {
@@ -209,9 +218,11 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	}
 	problem, requeueAfter := pods.NotStarting(pod, runContainer, b.clock.Now())
 	if pod.Status.Phase == corev1.PodPending && pod.Annotations[configAnnotation] == "true" {
-		if problem, err = b.keepConfig(ctx, p, pod, former, problem); err != nil {
+		missing, err := b.keepConfig(ctx, p, pod, former)
+		if err != nil {
 			return &held{err: err}
 		}
+		problem = cmp.Or(problem, missing)
 		unwatched = true // no event of its ConfigMap will come
 	}
 	if former && problem != nil {
@@ -226,24 +237,15 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	return &held{summary: runSummary(p.app, pod, problem, former), requeueAfter: requeueAfter}
 }
 
-// abandon deletes a Pod that has not run and that the spec no longer wants, and removes its run from the status. The
-// deletion fails if the Pod may run in the meantime.
-func (b *beforeRollout) abandon(ctx context.Context, p *scope, pod *corev1.Pod) *held {
-	if err := b.delete(ctx, p.app, pod); err != nil {
-		return &held{err: err}
-	}
-	p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
-	return &held{err: controller.StoreFirst(reasonRun, messageRunDeletion.With(pod.Name))}
-}
-
 // lookAgain is how often an App is reconciled while changes of its Pod or of the Pod's ConfigMap cause no event.
 const lookAgain = 30 * time.Second
 
 // live returns the Pod with the given UID, or nil if it does not exist. It reads the Pod from the API server if the cached
-// Pod is missing or another one: the cache may be outdated. unwatched reports whether the Pod exists, but not in the cache.
+// Pod is missing or another one: the cache may be outdated. unwatched reports whether the Pod exists, but its events do
+// not wake the App: the cache lacks the Pod, or somebody has removed its owner reference.
 func (b *beforeRollout) live(ctx context.Context, app *v1alpha1.App, uid types.UID, cached *corev1.Pod) (pod *corev1.Pod, unwatched bool, err error) {
 	if cached != nil && cached.UID == uid {
-		return cached, false, nil
+		return cached, !metav1.IsControlledBy(cached, app), nil
 	}
 	pod, err = b.client.Pods(app.Namespace).Get(ctx, runPodName(app), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && pod.UID != uid {

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
@@ -29,7 +32,9 @@ func TestRunPodUsesTheConfigMapOfTheRun(t *testing.T) {
 			app.Spec.EnvFrom = append(app.Spec.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: namedConfig(name)}})
 		}
 	})
-	container := desiredRunPod(app, nil, run{"t", "c"}).Spec.Containers[0]
+	spec := desiredRunPod(app, nil, run{"t", "c"}).Spec
+	controllertest.Equal(t, "ConfigMap of the volume", runName, spec.Volumes[0].ConfigMap.Name)
+	container := spec.Containers[0]
 	for i, want := range []string{runName, "other"} {
 		controllertest.Equal(t, "ConfigMap of a variable", want, container.Env[i].ValueFrom.ConfigMapKeyRef.Name)
 		controllertest.Equal(t, "ConfigMap of all variables", want, container.EnvFrom[i].ConfigMapRef.Name)
@@ -63,6 +68,8 @@ func TestBeforeRolloutDoesNotStartCommandOfFormerSpec(t *testing.T) {
 		t.Fatalf("the status has %+v", f.Object().Status.BeforeRolloutRuns)
 	}
 	f.Change(image("web:1"))
+	// The operator may die between two writes: a run without a Pod would count as failed.
+	controllertest.Equal(t, "first writes for the former spec", []string{updateStatus}, f.Reconcile().Writes)
 	for _, write := range f.reconcile() {
 		if write == openRun {
 			t.Error("the command of the former spec runs")
@@ -99,7 +106,7 @@ func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
 	f.Change(func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Host: "shop.example.com"} })
 	refused := apierrors.NewInvalid(networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind(), "web", nil)
 	f.Journal.FailNext("create", "ingresses", refused)
-	controllertest.Equal(t, "requeue after the end of the command", true, f.Reconcile().Result.RequeueAfter < missingRecheck)
+	controllertest.Equal(t, "reason after the end of the command", reasonRun, controller.ReasonOf(f.Reconcile().Err))
 }
 
 func TestBeforeRolloutKeepsReleasedTemplateThatTheStatusDoesNotName(t *testing.T) {
@@ -135,7 +142,9 @@ func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
 
 func TestBeforeRolloutCreatesDeletedConfigMapOfPendingPodAgain(t *testing.T) {
 	f := pendingFixture(t)
-	controllertest.Equal(t, "writes", []string{"create configmaps default/" + runName}, f.Reconcile().Writes)
+	r := f.Reconcile()
+	controllertest.Equal(t, "writes", []string{"create configmaps default/" + runName}, r.Writes)
+	controllertest.Equal(t, "requeue", lookAgain, r.Result.RequeueAfter)
 	controllertest.Equal(t, "writes at rest", 0, len(f.Reconcile().Writes))
 	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "2"}, config.Data)
@@ -151,6 +160,74 @@ func TestBeforeRolloutDeletesPendingPodOfFormerSpecWithoutConfigMap(t *testing.T
 	controllertest.Equal(t, "UID in the status", f.run().UID, runs[0].PodUID)
 	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "3"}, config.Data)
+}
+
+func TestBeforeRolloutDoesNotTouchRunningPodOfFormerSpecWithoutConfigMap(t *testing.T) {
+	f := pendingFixture(t)
+	f.Change(image("web:3"))
+	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
+	controllertest.Equal(t, "writes", []string{updateStatus}, f.reconcile())
+	controllertest.Equal(t, "whether the Pod exists", true, f.run() != nil)
+}
+
+func TestBeforeRolloutLooksForConfigMapThatTheCacheLacks(t *testing.T) {
+	f := pendingFixture(t)
+	f.Reconcile()
+	kindtest.Change(f.Cluster, "default", runName, func(config *corev1.ConfigMap) { config.Labels = nil })
+	for _, change := range []func(*v1alpha1.App){func(*v1alpha1.App) {}, image("web:3")} {
+		f.Change(change)
+		f.Reconcile()
+		r := f.Reconcile()
+		controllertest.Equal(t, "writes", 0, len(r.Writes))
+		controllertest.Equal(t, "requeue", lookAgain, r.Result.RequeueAfter)
+	}
+	controllertest.Equal(t, "whether the Pod exists", true, f.run() != nil)
+}
+
+func TestBeforeRolloutWatchesPodWithoutOwner(t *testing.T) {
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+	controllertest.Equal(t, "requeue", lookAgain, f.Reconcile().Result.RequeueAfter)
+}
+
+func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {
+	f := releasedFixture(t)
+	for _, step := range []struct {
+		spec string
+		code int32
+		want string
+	}{{"web:2", 3, "web:1"}, {"web:3", 0, "web:3"}} {
+		f.Change(image(step.spec))
+		f.reconcile()
+		f.endRun(step.code, "")
+		kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
+		f.reconcile()
+		controllertest.Equal(t, fmt.Sprintf("image after exit code %d", step.code), step.want, f.imageOf())
+	}
+}
+
+func TestCrashLoopWhileTemplateIsHeldCostsNoStatusWrites(t *testing.T) {
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(3, "")
+	f.reconcile()
+	d := f.deployment()
+	for range 3 {
+		f.Store(podOf(d, "web-1-a", container(waits("CrashLoopBackOff", ""), crashed("no database"), 2)))
+		f.setReady(0)
+		controllertest.Equal(t, "writes for a crash", 0, len(f.Reconcile().Writes))
+		f.Store(podOf(d, "web-1-a", container(f.runs(), crashed("no database"), 3)))
+		f.setReady(1)
+		controllertest.Equal(t, "writes for a start", 0, len(f.Reconcile().Writes))
+	}
+}
+
+// setReady sets the number of ready Pods in the status of the Deployment.
+func (f fixture) setReady(n int32) {
+	f.changeDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n })
 }
 
 // pendingFixture returns a released App with another template, whose Pod for beforeRollout is pending, and whose ConfigMap

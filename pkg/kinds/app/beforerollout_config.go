@@ -17,7 +17,7 @@ func desiredRunConfig(app *v1alpha1.App, pod *corev1.Pod) *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace,
 			Name:      pod.Name,
-			Labels:    pod.Labels,
+			Labels:    runLabels(app),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true),
 			}},
@@ -75,14 +75,24 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 }
 
 // keepConfig handles the deletion of the ConfigMap of a pending Pod, which cannot start without it. It creates the
-// ConfigMap again. If the Pod is of a former run, whose files are no longer known, it returns a problem instead, so that the Pod is
-// deleted. Otherwise it returns the given problem.
-func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Pod, former bool, problem *pods.Problem) (*pods.Problem, error) {
-	if !former {
-		return problem, b.ensureConfig(ctx, p, pod)
+// ConfigMap again. If the Pod is of a former run, whose files are no longer known, it returns a problem instead, so that the
+// Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label by which
+// they select objects: keepConfig reads both objects from the API server first.
+func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Pod, former bool) (*pods.Problem, error) {
+	if _, err := b.configs.Get(pod.Namespace, pod.Name); !apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if _, err := b.configs.Get(pod.Namespace, pod.Name); problem != nil || !apierrors.IsNotFound(err) {
-		return problem, nil
+	if _, err := b.client.ConfigMaps(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return nil, wrapped(err, "reading", "ConfigMap", pod)
+	}
+	live, err := b.client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != pod.ResourceVersion:
+		return nil, nil // an event of the Pod will come
+	case err != nil:
+		return nil, wrapped(err, "reading", "Pod", pod)
+	case !former:
+		return nil, b.ensureConfig(ctx, p, pod)
 	}
 	note := messageRunConfigMissing.Note(pod.Name)
 	return &pods.Problem{Reason: note.Reason, Message: note.Message}, nil

@@ -67,13 +67,9 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: app.Namespace,
-			Name:      runPodName(app),
-			Labels: map[string]string{
-				"app.kubernetes.io/name":     "before-rollout",
-				"app.kubernetes.io/instance": app.Name,
-				controller.ManagedByLabel:    controller.ManagedByWindlass,
-			},
+			Namespace:       app.Namespace,
+			Name:            runPodName(app),
+			Labels:          runLabels(app),
 			Annotations:     map[string]string{templateAnnotation: wanted.template, commandAnnotation: wanted.command},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, groupVersionKind)},
 		},
@@ -83,8 +79,18 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 		useRunConfig(app, &pod.Spec)
 		pod.Annotations[configAnnotation] = "true"
 	}
-	pods.CopyPlatformLabels(pod.Labels, app.Labels)
 	return pod
+}
+
+// runLabels returns the labels of the Pod that runs beforeRollout, and of its ConfigMap.
+func runLabels(app *v1alpha1.App) map[string]string {
+	labels := map[string]string{
+		"app.kubernetes.io/name":     "before-rollout",
+		"app.kubernetes.io/instance": app.Name,
+		controller.ManagedByLabel:    controller.ManagedByWindlass,
+	}
+	pods.CopyPlatformLabels(labels, app.Labels)
+	return labels
 }
 
 // runImage returns the image that runs beforeRollout.

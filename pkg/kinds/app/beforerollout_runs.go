@@ -146,7 +146,7 @@ func ended(p *scope, wanted *run, end *pods.Ending) *held {
 	} else if r.Message = end.Message; wanted != nil && *wanted == runOf(r) {
 		return &held{summary: failure(p, *wanted)}
 	}
-	return &held{err: controller.StoreFirst(reasonRun, messageRunEnded.With())}
+	return storeFirst(messageRunEnded.With())
 }
 
 // lostPod returns the ending of the newest run, whose Pod does not exist. The command may have run, so it does not run

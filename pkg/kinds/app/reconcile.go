@@ -111,26 +111,38 @@ func (r *reconciler) finish(p *scope, err error) error {
 		return r.finishHeld(p)
 	}
 	if err != nil {
-		if p.held != nil {
-			err = controller.Worst(p.held.err, err) // the status of a run must be stored soon
+		if p.held != nil && p.held.first {
+			err = p.held.err // the next reconcile, which follows at once, reports the other error
+		} else if p.held != nil {
+			err = controller.Worst(p.held.err, err)
 		}
 		setBlocked(p.app, p.deployment != nil, err)
 		return err
 	}
 	found, requeueAfter := r.pods.problemsOf(p.app, p.deployment, r.clock.Now())
 	p.requeueAfter = requeueAfter
+	former := p.app.Status.DeepCopy()
 	setRollout(p.app, p.before, p.deployment, found)
-	if p.waiting != nil {
-		setBlocked(p.app, false, p.waiting)
-		return p.waiting
-	}
-	if p.held != nil {
-		return r.finishHeld(p)
+	if p.waiting != nil || p.held != nil {
+		err := r.finishWaiting(p)
+		if found != nil && reasonOf(&p.app.Status) == reasonOf(former) { // a crash loop must not cause a write for each crash
+			p.app.Status.Replicas, p.app.Status.ReadyReplicas = former.Replicas, former.ReadyReplicas
+		}
+		return err
 	}
 	if p.app.Status.Phase == v1alpha1.AppReady {
 		r.noteAvailable(p)
 	}
 	return nil
+}
+
+// finishWaiting sets the status of an App whose Pod template is not rolled out, and returns the error of the reconcile.
+func (r *reconciler) finishWaiting(p *scope) error {
+	if p.waiting == nil {
+		return r.finishHeld(p)
+	}
+	setBlocked(p.app, false, p.waiting)
+	return p.waiting
 }
 
 // finishHeld sets the status of an App whose Pod template is held, and returns the error of the reconcile.

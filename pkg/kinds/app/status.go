@@ -90,3 +90,8 @@ func phaseOf(s controller.Summary) v1alpha1.AppPhase {
 		return v1alpha1.AppFailed
 	}
 }
+
+// reasonOf returns the reason of the condition Ready, or "".
+func reasonOf(status *v1alpha1.AppStatus) string {
+	return ptr.Deref(conditions.Find(status.Conditions, conditions.Ready), metav1.Condition{}).Reason
+}

@@ -95,18 +95,25 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// awaitDatabase waits until the Database on whose server the role and the database will be created is Ready. Until then
-// the server is silent, and after a silence package postgresql does not connect again for up to 30 s.
+// awaitDatabase waits while the Database starts on whose server the role and the database will be created. Until then
+// the server is silent, and after a silence package postgresql does not connect again for up to 30 s. A Database that
+// is Degraded, paused or being deleted may have a server that responds.
 func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 	if p.db.Status.ExternalID != "" {
 		return nil // the server has the database
 	}
 	name := r.serverDatabase(p)
 	found, exists, err := r.databases.GetByKey(cache.NewObjectName(p.db.Namespace, name).String())
-	if database, ok := found.(*v1alpha1.Database); ok && exists && err == nil && !conditions.IsTrue(database.Status.Conditions, conditions.Ready) {
-		return messageDatabaseNotReady.Wait(0, name)
+	database, ok := found.(*v1alpha1.Database)
+	if !ok || !exists || err != nil || database.DeletionTimestamp != nil {
+		return nil
 	}
-	return nil
+	for _, condition := range []string{conditions.Ready, conditions.Degraded, conditions.Paused} {
+		if conditions.IsTrue(database.Status.Conditions, condition) {
+			return nil
+		}
+	}
+	return messageDatabaseNotReady.Wait(awayRetry, name) // events wake only the users of a Database that is Ready
 }
 
 // newPassword reads the password from the Secret, and generates a password if there is none. It does not

@@ -3,6 +3,7 @@ package externaldatabase
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -169,4 +170,28 @@ func TestExternalDatabaseWaitsForItsDatabase(t *testing.T) {
 	setPoolReady(metav1.ConditionFalse)
 	f.Reconcile()
 	controllertest.Equal(t, "whether the server is used after a restart of the Database", true, len(f.server.calls) > calls)
+}
+
+func TestExternalDatabaseDoesNotWaitForDatabaseThatMayNotBecomeReady(t *testing.T) {
+	with := func(condition string) func(*v1alpha1.Database) {
+		return func(pool *v1alpha1.Database) {
+			pool.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue}}
+		}
+	}
+	for name, change := range map[string]func(*v1alpha1.Database){
+		"a Degraded Database, such as one whose volume cannot be expanded": with(conditions.Degraded),
+		"a paused Database": with(conditions.Paused),
+		"a Database that is being deleted": func(pool *v1alpha1.Database) {
+			pool.DeletionTimestamp, pool.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/held"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"}}
+			change(pool)
+			f := newFixture(t, nil, example(onPool), poolSecret(), pool)
+			f.Reconcile()
+			f.Reconcile()
+			controllertest.Equal(t, "externalID", "1/2", f.Object().Status.ExternalID)
+		})
+	}
 }

@@ -47,6 +47,21 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	return end
 }
 
+// EndingBeside is EndingOf, but does not wait for other containers, which an admission webhook has added to the Pod and
+// which may never end.
+func EndingBeside(pod *corev1.Pod, container string) *Ending {
+	terminated := StatusOf(pod, container).State.Terminated
+	if terminated == nil || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		return EndingOf(pod, container)
+	}
+	ended := *pod
+	ended.Status.Phase = corev1.PodSucceeded
+	if terminated.ExitCode != 0 {
+		ended.Status.Phase = corev1.PodFailed
+	}
+	return EndingOf(&ended, container)
+}
+
 // deadlineExceeded is the reason in the status of a Pod that the kubelet ended after activeDeadlineSeconds
 // (k8s.io/kubernetes, pkg/kubelet/active_deadline.go).
 const deadlineExceeded = "DeadlineExceeded"
