@@ -13,6 +13,10 @@ LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
 	-X $(version_package).gitCommit=$(shell git rev-parse --verify --quiet HEAD) \
 	-X $(version_package).buildDate=$(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 
+# IMAGE is the name of the image in its archive. PUSH is the NAME:TAG under which `make image` pushes it; empty means not
+# to push.
+IMAGE ?= windlass-controller
+PUSH ?=
 # FUZZTIME is how long each fuzz target runs. The timeouts are for one run of the tests.
 FUZZTIME ?= 30s
 # The number of unusual objects of each kind that `make fuzz` creates.
@@ -32,7 +36,7 @@ BENCH ?=
 
 STEP := hack/step.sh
 # The modules with Go code in addition to the main module.
-MODULES := examples/memcached test/bench test/kstatus
+MODULES := examples/memcached hack/release test/bench test/kstatus
 PIPE := bash -o pipefail -c
 # Filter of test output: it removes the line of each package without tests.
 hide_empty := | sed -u "/\[no test files\]/d"
@@ -49,7 +53,20 @@ help: ## List the targets.
 .PHONY: build
 build: prerequisites ## Build bin/controller, a static binary.
 	@CGO_ENABLED=0 $(STEP) "build bin/controller" \
-		go build -trimpath -ldflags '$(LDFLAGS)' -o bin/controller ./cmd/controller
+		go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/controller ./cmd/controller
+
+.PHONY: image
+image: prerequisites bin/release ## Build the image for all platforms into dist/: make image [PUSH=NAME:TAG].
+	@$(STEP) "build the image" bin/release image --version '$(VERSION)' --commit "$$(git rev-parse HEAD)" \
+		--date "$$(git log -1 --format=%cI)" --ldflags '$(LDFLAGS)' --name '$(IMAGE)' --push '$(PUSH)'
+
+.PHONY: release
+release: image ## Fill dist/ with all files of a release: make release VERSION=v0.2.0 [IMAGE=NAME].
+	@$(STEP) "release $(VERSION)" hack/release.sh '$(VERSION)' '$(IMAGE)'
+
+.PHONY: ldflags
+ldflags:
+	@echo '$(LDFLAGS)'
 
 .PHONY: example
 example: prerequisites ## Build bin/memcached-operator from examples/memcached.
@@ -61,7 +78,7 @@ generate: prerequisites ## Generate code and manifests from pkg/apis.
 
 .PHONY: clean
 clean: cluster-down ## Stop the local cluster, and remove everything that was built.
-	rm -rf bin
+	rm -rf bin dist
 
 ##@ Check
 
@@ -163,6 +180,10 @@ bin/kubernetes: $(shell find hack/cluster -type f) | prerequisites ## Build the 
 .PHONY: bin/faults.test
 bin/faults.test: prerequisites
 	@$(STEP) "build bin/faults.test" go test -race -c -tags integration -o $@ ./test/faults
+
+.PHONY: bin/release
+bin/release: prerequisites
+	@$(STEP) "build bin/release" go -C hack/release build -o $(CURDIR)/$@ .
 
 bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
 	@$(STEP) "build bin/golangci-lint" \

@@ -1,0 +1,134 @@
+// Command chart writes the templates of the Helm chart that are manifests below artifacts. The Deployment and the
+// NetworkPolicy have templates of their own, because they have values, and Helm creates the Namespace.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const (
+	source = "artifacts"
+	target = "charts/windlass/templates/generated"
+)
+
+func main() {
+	if err := write(); err != nil {
+		fmt.Fprintf(os.Stderr, "chart: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// write writes one template for each manifest file.
+func write() error {
+	var paths []string
+	for _, pattern := range []string{"crds/*.yaml", "rbac/*.yaml", "rbac/namespaced/*.yaml", "deploy/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(source, pattern))
+		if err != nil {
+			return err
+		}
+		paths = append(paths, found...)
+	}
+	if err := os.RemoveAll(target); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		made := template(string(text))
+		if made == "" {
+			continue
+		}
+		inside, err := filepath.Rel(source, path)
+		if err != nil {
+			return err
+		}
+		written := filepath.Join(target, inside)
+		if err := os.MkdirAll(filepath.Dir(written), 0o755); err != nil {
+			return err
+		}
+		header := fmt.Sprintf("# Generated from %s by hack/update-codegen.sh. DO NOT EDIT.\n", filepath.ToSlash(path))
+		if err := os.WriteFile(written, []byte(header+made), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// template returns the template of the manifests in a file, or "" if the chart has templates of its own for all of them.
+func template(text string) string {
+	var made []string
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		document = strings.TrimSpace(strings.TrimPrefix(document, "---\n")) + "\n"
+		if condition, skipped := conditionOf(document); !skipped {
+			made = append(made, conditional(condition, withValues(document)))
+		}
+	}
+	return strings.Join(made, "---\n")
+}
+
+const (
+	everywhere    = "not .Values.watchNamespace"
+	oneNamespace  = ".Values.watchNamespace"
+	ownTemplate   = "-" // the chart has a template of its own
+	severalOfThem = "gt (int .Values.replicas) 1"
+)
+
+// conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always there.
+var conditions = map[string]string{
+	"Namespace":     ownTemplate,
+	"Deployment":    ownTemplate,
+	"NetworkPolicy": ownTemplate,
+
+	"ClusterRole windlass-controller":               everywhere,
+	"ClusterRoleBinding windlass-controller":        everywhere,
+	"Role windlass-controller-cluster-lease":        everywhere,
+	"RoleBinding windlass-controller-cluster-lease": everywhere,
+	"Role windlass-controller-objects":              oneNamespace,
+	"RoleBinding windlass-controller-objects":       oneNamespace,
+	"PodDisruptionBudget windlass-controller":       severalOfThem, // with one replica, it would block drains
+}
+
+var (
+	kindLine = regexp.MustCompile(`(?m)^kind: (\S+)$`)
+	nameLine = regexp.MustCompile(`(?m)^  name: (\S+)$`)
+)
+
+// conditionOf returns the condition of a manifest, or "", and whether the chart has a template of its own for it.
+func conditionOf(document string) (condition string, skipped bool) {
+	kind, name := kindLine.FindStringSubmatch(document), nameLine.FindStringSubmatch(document)
+	if kind == nil || name == nil {
+		return "", true // only comments
+	}
+	condition, found := conditions[kind[1]+" "+name[1]]
+	if !found {
+		condition = conditions[kind[1]]
+	}
+	return condition, condition == ownTemplate
+}
+
+// withValues replaces what depends on the installation.
+func withValues(document string) string {
+	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
+	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace }}")
+	if strings.Contains(document, "name: windlass-controller-objects\n") {
+		return nameLine.ReplaceAllString(document, "  name: $1\n  namespace: {{ .Values.watchNamespace }}")
+	}
+	if strings.Contains(document, "\nkind: CustomResourceDefinition\n") { // `helm uninstall` would delete all objects
+		return strings.Replace(document, "\n  annotations:\n", "\n  annotations:\n    helm.sh/resource-policy: keep\n", 1)
+	}
+	return document
+}
+
+// conditional returns a document that is rendered if a condition holds.
+func conditional(condition, document string) string {
+	if condition == "" {
+		return document
+	}
+	return "{{- if " + condition + " }}\n" + document + "{{- end }}\n"
+}

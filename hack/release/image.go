@@ -1,0 +1,171 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// Paths in the image, and its user.
+const (
+	binaryPath       = "controller"
+	certificatesPath = "etc/ssl/certs/ca-certificates.crt"
+	user             = "65532:65532"
+)
+
+// build says what is built.
+type build struct {
+	Root    string // the directory of the main module
+	Name    string // the name of the image, without a tag
+	Version string // the version of the operator, which is the tag of the image
+	Commit  string
+	Date    string // the time of the commit, in RFC 3339
+	LDFlags string
+}
+
+// made is an image for all platforms.
+type made struct {
+	build
+	created  time.Time
+	index    v1.ImageIndex
+	binaries map[string]string // the path of the binary, by platform
+	scratch  string            // the directory of the binaries
+}
+
+// remove removes the binaries.
+func (m *made) remove() { _ = os.RemoveAll(m.scratch) }
+
+// image builds the image for all platforms. The caller must call remove.
+func (b *build) image(ctx context.Context) (*made, error) {
+	if b.Version == "" || b.Commit == "" {
+		return nil, errors.New("the flags --version and --commit are required")
+	}
+	created, err := time.Parse(time.RFC3339, b.Date)
+	if err != nil {
+		return nil, fmt.Errorf("reading the flag --date: %w", err)
+	}
+	scratch, err := os.MkdirTemp("", "windlass-image-")
+	if err != nil {
+		return nil, err
+	}
+	m := &made{build: *b, created: created.UTC(), binaries: map[string]string{}, scratch: scratch}
+	m.index = emptyIndex()
+	for _, platform := range platforms {
+		if err := m.add(ctx, platform); err != nil {
+			m.remove()
+			return nil, err
+		}
+	}
+	m.index = mutate.Annotations(m.index, m.labels()).(v1.ImageIndex)
+	return m, nil
+}
+
+// add adds the image for a platform to the index.
+func (m *made) add(ctx context.Context, platform v1.Platform) error {
+	binary, err := m.compile(ctx, platform, m.scratch)
+	if err != nil {
+		return err
+	}
+	m.binaries[platform.String()] = binary
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	for _, file := range []file{{certificatesPath, certificates(), 0o644}, {binaryPath, content, 0o755}} {
+		layer, err := file.layer(m.created)
+		if err != nil {
+			return err
+		}
+		image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{
+			Created: v1.Time{Time: m.created}, CreatedBy: "windlass release", Comment: "/" + file.path,
+		}})
+		if err != nil {
+			return fmt.Errorf("adding /%s to the image: %w", file.path, err)
+		}
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = platform.OS, platform.Architecture, v1.Time{Time: m.created}
+	config.Config = v1.Config{Entrypoint: []string{"/" + binaryPath}, User: user, WorkingDir: "/", Labels: m.labels()}
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		return fmt.Errorf("setting the configuration of the image: %w", err)
+	}
+	m.index = mutate.AppendManifests(m.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	return nil
+}
+
+// labels returns the labels and annotations of the image: see the OCI image specification,
+// https://github.com/opencontainers/image-spec/blob/main/annotations.md.
+func (m *made) labels() map[string]string {
+	const domain = "org.opencontainers.image."
+	return map[string]string{
+		domain + "title":       "Windlass",
+		domain + "description": "A Kubernetes operator for apps, PostgreSQL databases and commands",
+		domain + "url":         "https://windlass.dev",
+		domain + "licenses":    "Apache-2.0",
+		domain + "version":     m.Version,
+		domain + "revision":    m.Commit,
+		domain + "created":     m.created.Format(time.RFC3339),
+	}
+}
+
+// file is a file of the image.
+type file struct {
+	path    string
+	content []byte
+	mode    int64
+}
+
+// layer returns a layer with the file and its directories.
+func (f file) layer(modified time.Time) (v1.Layer, error) {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	var headers []*tar.Header
+	for directory := path.Dir(f.path); directory != "."; directory = path.Dir(directory) {
+		headers = append([]*tar.Header{{Typeflag: tar.TypeDir, Name: directory + "/", Mode: 0o755, ModTime: modified}}, headers...)
+	}
+	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: modified})
+	for _, header := range headers {
+		if err := w.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
+		}
+	}
+	if _, err := w.Write(f.content); err != nil {
+		return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil }
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
+}
+
+// certificates returns the root certificates of Mozilla, which the operator uses to verify PostgreSQL servers whose Secret
+// has no ca.
+func certificates() []byte {
+	var text bytes.Buffer
+	for root := range bundle.Roots() {
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer does not fail
+	}
+	return text.Bytes()
+}
+
+func emptyIndex() v1.ImageIndex { return mutate.IndexMediaType(empty.Index, types.OCIImageIndex) }
