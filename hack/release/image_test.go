@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +22,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	spdxjson "github.com/spdx/tools-golang/json"
 )
 
@@ -98,8 +103,9 @@ func images(t *testing.T, archive string) map[string]v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := outer.Manifests[0].Annotations["io.containerd.image.name"], "windlass-controller:v0.2.0-rc.1"; got != want {
-		t.Errorf("the archive names the image %s, want %s", got, want)
+	// Kubernetes adds the default registry to a name without one.
+	if got, want := outer.Manifests[0].Annotations["io.containerd.image.name"], "/library/windlass-controller:v0.2.0-rc.1"; !strings.HasSuffix(got, want) {
+		t.Errorf("the archive names the image %s, want a name that ends with %s", got, want)
 	}
 	inner, err := index.ImageIndex(outer.Manifests[0].Digest)
 	if err != nil {
@@ -278,5 +284,31 @@ func TestDockerfileGivesTheSameBinary(t *testing.T) {
 	}
 	if string(got) != string(want) {
 		t.Error("the binary of the Dockerfile differs from the binary of the image")
+	}
+}
+
+func TestImageIsPushedToRegistry(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	target := strings.TrimPrefix(server.URL, "http://") + "/windlass:v1"
+	var out strings.Builder
+	if err := publish(t.Context(), first.made, t.TempDir(), target, &out); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushed, err := remote.Index(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pushed.Digest()
+	want, err2 := first.index.Digest()
+	if err := errors.Join(err, err2); err != nil || got != want {
+		t.Errorf("the registry has digest %s, want %s (%v)", got, want, err)
+	}
+	if !strings.Contains(out.String(), "@"+want.String()) {
+		t.Errorf("the output does not name the image by its digest:\n%s", out.String())
 	}
 }

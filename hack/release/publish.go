@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -36,14 +37,14 @@ func publish(ctx context.Context, m *made, directory, push string, out io.Writer
 	if push == "" {
 		return nil
 	}
-	reference, err := name.NewTag(push, name.StrictValidation)
+	tag, err := name.NewTag(push, name.StrictValidation)
 	if err != nil {
 		return fmt.Errorf("reading the name to push to: %w", err)
 	}
-	if err := remote.WriteIndex(reference, m.index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
-		return fmt.Errorf("pushing the image to %s: %w", reference, err)
+	if err := remote.WriteIndex(tag, m.index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return fmt.Errorf("pushing the image to %s: %w", tag, err)
 	}
-	fmt.Fprintf(out, "pushed %s; to name it by its digest: %s\n", reference, reference.Context().Digest(digest.String()))
+	fmt.Fprintf(out, "pushed %s; to name it by its digest: %s\n", tag, tag.Context().Digest(digest.String()))
 	return nil
 }
 
@@ -59,10 +60,13 @@ func (m *made) archive(path string) error {
 	if err != nil {
 		return err
 	}
-	full := m.Name + ":" + m.Version
+	full, err := reference.ParseNormalizedNamed(m.Name + ":" + m.Version) // the kubelet asks containerd for this name
+	if err != nil {
+		return err
+	}
 	err = target.AppendIndex(m.index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": m.Version,
-		"io.containerd.image.name":          full,
+		"io.containerd.image.name":          full.String(),
 	}))
 	if err != nil {
 		return err
