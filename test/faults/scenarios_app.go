@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +17,7 @@ import (
 const windlass = v1alpha1.GroupName
 
 var apps = kind[v1alpha1.AppSpec]{
-	name: "app", resource: "apps", fullSpec: everythingButRun, changes: world.ChangesOfApp, createReferences: createAppReferences,
+	name: "app", resource: "apps", fullSpec: everythingButRun, changes: changesButRun(), createReferences: createAppReferences,
 	orphaned:      []string{"deployments/shop", "services/shop", "ingresses/shop"},
 	pruningFields: []string{"ingress", "autoscaling", "config", "replicas"},
 	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
@@ -29,6 +30,14 @@ func everythingButRun() v1alpha1.AppSpec {
 	spec := world.EverythingOfApp()
 	spec.BeforeRollout = nil
 	return spec
+}
+
+// changesButRun returns the changes of all fields except beforeRollout. An App that gets this field runs no command for a
+// template that is released, so that it differs from an App that was created with it.
+func changesButRun() map[string][]func(*v1alpha1.AppSpec) {
+	changes := maps.Clone(world.ChangesOfApp)
+	delete(changes, "beforeRollout")
+	return changes
 }
 
 // createAppReferences creates the objects that world.EverythingOfApp refers to.

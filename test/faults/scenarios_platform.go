@@ -14,7 +14,7 @@ import (
 var platforms = kind[v1alpha1.PlatformSpec]{
 	name: "platform", resource: "platforms", sql: true,
 	orphaned: []string{"apps/ns-web", "databases/ns-db", "externaldatabases/ns-outside", "ats/ns-task", "deployments/ns-web", "persistentvolumeclaims/ns-db", "sql/database/shop-ns"},
-	fullSpec: world.EverythingOfPlatform, changes: world.ChangesOfPlatform,
+	fullSpec: everythingButRunOfPlatform, changes: world.ChangesOfPlatform,
 	createReferences: func(u *user) { createAppReferences(u); createConnectionSecrets(u) },
 	object: func(u *user, spec v1alpha1.PlatformSpec) metav1.Object {
 		spec = *spec.DeepCopy()
@@ -26,6 +26,13 @@ var platforms = kind[v1alpha1.PlatformSpec]{
 		}
 		return &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: u.run.namespace}, Spec: spec}
 	},
+}
+
+// everythingButRunOfPlatform returns a full spec whose App has no beforeRollout: see everythingButRun.
+func everythingButRunOfPlatform() v1alpha1.PlatformSpec {
+	spec := world.EverythingOfPlatform()
+	spec.Components[world.WebComponent].App.BeforeRollout = nil
+	return spec
 }
 
 // setManagementState returns a step that sets the management state of the App component, and removes the dependency on
