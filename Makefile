@@ -13,8 +13,8 @@ LDFLAGS := -s -w -X $(version_package).gitVersion=$(VERSION) \
 	-X $(version_package).gitCommit=$(shell git rev-parse --verify --quiet HEAD) \
 	-X $(version_package).buildDate=$(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 
-# IMAGE is the name of the image in its archive. PUSH is the NAME:TAG under which `make image` pushes it; empty means not
-# to push.
+# IMAGE is the name of the image in its archive, in install.yaml and in the chart, without a tag. PUSH is the NAME:TAG
+# under which the image is pushed; empty means not to push.
 IMAGE ?= windlass-controller
 PUSH ?=
 # FUZZTIME is how long each fuzz target runs. The timeouts are for one run of the tests.
@@ -31,6 +31,8 @@ SEED ?= 1
 PLAN ?=
 # The commit or tag from which `make test-upgrade` upgrades. Empty means the last release.
 FROM ?=
+# How `make e2e` installs the operator: from artifacts or, after `make release`, from the manifests or the chart in dist.
+INSTALL ?= artifacts
 # Flags of bin/bench.
 BENCH ?=
 
@@ -61,8 +63,11 @@ image: prerequisites bin/release ## Build the image for all platforms into dist/
 		--date "$$(git log -1 --format=%cI)" --ldflags '$(LDFLAGS)' --name '$(IMAGE)' --push '$(PUSH)'
 
 .PHONY: release
-release: image ## Fill dist/ with all files of a release: make release VERSION=v0.2.0 [IMAGE=NAME].
-	@$(STEP) "release $(VERSION)" hack/release.sh '$(VERSION)' '$(IMAGE)'
+release: prerequisites bin/release ## Fill dist/ with a release: make release VERSION=v0.2.0 IMAGE=NAME [PUSH=NAME:v0.2.0].
+	@hack/release.sh check '$(VERSION)' '$(IMAGE)' '$(PUSH)'
+	@rm -rf dist
+	@$(MAKE) image
+	@$(STEP) "release $(VERSION)" hack/release.sh fill '$(VERSION)' '$(IMAGE)'
 
 .PHONY: ldflags
 ldflags:
@@ -141,10 +146,10 @@ mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in 
 	@$(STEP) "mutants" hack/mutants.sh
 
 .PHONY: e2e
-e2e: prerequisites ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE.
+e2e: prerequisites $(if $(filter helm,$(INSTALL)),bin/helm) ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE [INSTALL=artifacts|manifests|helm].
 	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "KUBECONFIG is not set: run make e2e KUBECONFIG=FILE." >&2; exit 1; fi
 	@$(STEP) "end-to-end tests" \
-		go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...
+		env E2E_INSTALL=$(INSTALL) go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...
 
 .PHONY: bench
 bench: build bin/kubernetes ## Compare with controller-runtime, and with the limit; writes docs/benchmarks.md.
@@ -188,6 +193,10 @@ bin/release: prerequisites
 bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
 	@$(STEP) "build bin/golangci-lint" \
 		go -C hack/tools/lint build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum | prerequisites
+	@$(STEP) "build bin/helm" go -C hack/tools/helm build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 	@touch $@
 
 bin/gotestsum: hack/tools/go.mod hack/tools/go.sum | prerequisites

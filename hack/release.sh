@@ -1,24 +1,53 @@
 #!/usr/bin/env bash
-# release.sh VERSION IMAGE adds to dist/, which has the image already, the other files of a release: manifests, Helm
-# chart, release notes and checksums. A version without a pre-release part, such as v0.2.0, needs a clean checkout.
+# release.sh check VERSION IMAGE PUSH checks whether a version can be released: see the README.
+# release.sh fill VERSION IMAGE adds to dist/, which has the image already, the other files of a release: manifests, Helm
+# chart, release notes and checksums.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-version="$1"
-image="$2"
+command="$1" version="$2" image="$3"
 
-if [[ ! "${version}" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
-  echo "VERSION must be a semantic version such as v0.2.0, not ${version}." >&2
+fail() {
+  echo "$1" >&2
   exit 1
-fi
-if [[ "${version}" != *-* && -n "$(git status --porcelain)" ]]; then
-  echo "The checkout has changes: commit them before you release ${version}." >&2
-  exit 1
-fi
-bin/release manifests --version "${version}" --name "${image}"
-bin/release chart --version "${version}" --name "${image}"
-bin/release notes --version "${version}" >dist/RELEASE_NOTES.md
-cd dist
-files=(install.yaml RELEASE_NOTES.md "windlass-controller-${version}".{tar,spdx.json} "windlass-${version#v}.tgz")
-sha256sum "${files[@]}" >SHA256SUMS
-cat SHA256SUMS
+}
+
+# check checks everything that could fail after the image is pushed. A pre-release, such as v0.2.0-rc.1, may be built from
+# any commit and any state of the checkout.
+check() {
+  local push="$1"
+  if [[ ! "${version}" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+    fail "VERSION must be a semantic version such as v0.2.0, not ${version}."
+  fi
+  bin/release notes --version "${version}" >/dev/null
+  if [[ -n "${push}" && "${push}" != "${image}:${version}" ]]; then
+    fail "PUSH must be ${image}:${version}, which the manifests name, not ${push}."
+  fi
+  if [[ "${version}" == *-* ]]; then
+    return
+  fi
+  if [[ "${image}" != */* ]]; then
+    fail "IMAGE must name a registry, from which nodes pull the image, such as registry.example.com/${image}."
+  fi
+  if [[ -n "$(git status --porcelain)" ]]; then
+    fail "The checkout has changes: commit them before you release ${version}."
+  fi
+  if ! git tag --points-at HEAD | grep -qxF -- "${version}"; then
+    fail "The commit has no tag ${version}: run git tag ${version}."
+  fi
+}
+
+fill() {
+  bin/release manifests --version "${version}" --name "${image}"
+  bin/release chart --version "${version}" --name "${image}"
+  bin/release notes --version "${version}" >dist/RELEASE_NOTES.md
+  cd dist
+  sha256sum -- * >../SHA256SUMS
+  mv ../SHA256SUMS .
+  cat SHA256SUMS
+}
+
+case "${command}" in
+  check) check "$4" ;;
+  fill) fill ;;
+esac

@@ -115,9 +115,9 @@ func conditionOf(document string) (condition string, skipped bool) {
 // withValues replaces what depends on the installation.
 func withValues(document string) string {
 	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
-	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace }}")
+	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace | quote }}")
 	if strings.Contains(document, "name: windlass-controller-objects\n") {
-		return nameLine.ReplaceAllString(document, "  name: $1\n  namespace: {{ .Values.watchNamespace }}")
+		return nameLine.ReplaceAllString(document, "  name: $1\n  namespace: {{ .Values.watchNamespace | quote }}")
 	}
 	if strings.Contains(document, "\nkind: CustomResourceDefinition\n") { // `helm uninstall` would delete all objects
 		return strings.Replace(document, "\n  annotations:\n", "\n  annotations:\n    helm.sh/resource-policy: keep\n", 1)

@@ -19,7 +19,10 @@ func (b *build) compile(ctx context.Context, platform v1.Platform, directory str
 	path := filepath.Join(directory, platform.Architecture)
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", b.LDFlags, "-o", path, "./cmd/controller")
 	command.Dir = b.Root
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
+	// The settings of who builds, in the environment or from `go env -w`, must not change the binary. An empty GOFLAGS
+	// would not replace that of `go env -w`.
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOWORK=off",
+		"GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the operator for %s: %w: %s", platform, err, output)
 	}

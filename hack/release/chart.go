@@ -18,7 +18,7 @@ func runChart(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("chart", flag.ContinueOnError)
 	source := flags.String("chart", "charts/windlass", "Directory of the chart.")
 	version := flags.String("version", "", "Version of the operator, such as v0.2.0. Required.")
-	image := flags.String("name", "windlass-controller", "Name of the image, without a tag.")
+	image := flags.String("name", defaultName, "Name of the image, without a tag.")
 	directory := flags.String("out", "dist", "Directory of the package.")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -31,10 +31,15 @@ func runChart(_ context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("loading the chart: %w", err)
 	}
 	chart.Metadata.Version, chart.Metadata.AppVersion = strings.TrimPrefix(*version, "v"), *version
-	for _, file := range chart.Raw { // Save writes the values as they are in this file
-		if file.Name == "values.yaml" {
-			file.Data = []byte(strings.Replace(string(file.Data), "repository: windlass-controller\n", "repository: "+*image+"\n", 1))
+	for _, file := range chart.Raw {
+		if file.Name != "values.yaml" { // Save writes the values as they are in this file
+			continue
 		}
+		changed, err := replaceOnce(string(file.Data), "repository: "+defaultName+"\n", "repository: "+*image+"\n")
+		if err != nil {
+			return fmt.Errorf("setting the image in the values of the chart: %w", err)
+		}
+		file.Data = []byte(changed)
 	}
 	if err := os.MkdirAll(*directory, 0o755); err != nil {
 		return err

@@ -4,12 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -17,14 +15,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// Paths in the image, and its user.
+// The image has one file, which user runs. The root certificates are in the binary (cmd/controller): a file with them
+// would lack the constraints of single certificates, and take precedence.
 const (
-	binaryPath       = "controller"
-	certificatesPath = "etc/ssl/certs/ca-certificates.crt"
-	user             = "65532:65532"
+	binaryPath = "controller"
+	user       = "65532:65532"
 )
 
 // build says what is built.
@@ -86,17 +83,14 @@ func (m *made) add(ctx context.Context, platform v1.Platform) error {
 		return err
 	}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	for _, file := range []file{{certificatesPath, certificates(), 0o644}, {binaryPath, content, 0o755}} {
-		layer, err := file.layer(m.created)
-		if err != nil {
-			return err
-		}
-		image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{
-			Created: v1.Time{Time: m.created}, CreatedBy: "windlass release", Comment: "/" + file.path,
-		}})
-		if err != nil {
-			return fmt.Errorf("adding /%s to the image: %w", file.path, err)
-		}
+	layer, err := layerOf(content, m.created)
+	if err != nil {
+		return fmt.Errorf("writing the layer of the image: %w", err)
+	}
+	if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{
+		Created: v1.Time{Time: m.created}, CreatedBy: "windlass release",
+	}}); err != nil {
+		return fmt.Errorf("adding the layer to the image: %w", err)
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -127,45 +121,21 @@ func (m *made) labels() map[string]string {
 	}
 }
 
-// file is a file of the image.
-type file struct {
-	path    string
-	content []byte
-	mode    int64
-}
-
-// layer returns a layer with the file and its directories.
-func (f file) layer(modified time.Time) (v1.Layer, error) {
+// layerOf returns a layer with the binary.
+func layerOf(binary []byte, modified time.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	var headers []*tar.Header
-	for directory := path.Dir(f.path); directory != "."; directory = path.Dir(directory) {
-		headers = append([]*tar.Header{{Typeflag: tar.TypeDir, Name: directory + "/", Mode: 0o755, ModTime: modified}}, headers...)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: binaryPath, Mode: 0o755, Size: int64(len(binary)), ModTime: modified}); err != nil {
+		return nil, err
 	}
-	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: modified})
-	for _, header := range headers {
-		if err := w.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
-		}
-	}
-	if _, err := w.Write(f.content); err != nil {
-		return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
+	if _, err := w.Write(binary); err != nil {
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("writing the layer of /%s: %w", f.path, err)
+		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil }
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
-}
-
-// certificates returns the root certificates of Mozilla, which the operator uses to verify PostgreSQL servers whose Secret
-// has no ca.
-func certificates() []byte {
-	var text bytes.Buffer
-	for root := range bundle.Roots() {
-		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer does not fail
-	}
-	return text.Bytes()
 }
 
 func emptyIndex() v1.ImageIndex { return mutate.IndexMediaType(empty.Index, types.OCIImageIndex) }

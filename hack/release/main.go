@@ -27,6 +27,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+
+	"github.com/google/go-containerregistry/pkg/name"
 )
 
 func main() {
@@ -37,6 +39,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// defaultName is the name of the image in artifacts and in the values of the chart.
+const defaultName = "windlass-controller"
 
 // commands are the subcommands.
 var commands = map[string]func(ctx context.Context, args []string, out io.Writer) error{
@@ -57,7 +62,7 @@ func runImage(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	b := build{}
 	flags.StringVar(&b.Root, "root", ".", "Directory of the main module.")
-	flags.StringVar(&b.Name, "name", "windlass-controller", "Name of the image in the archive, without a tag.")
+	flags.StringVar(&b.Name, "name", defaultName, "Name of the image in the archive, without a tag.")
 	flags.StringVar(&b.Version, "version", "", "Version of the operator, which is the tag of the image. Required.")
 	flags.StringVar(&b.Commit, "commit", "", "Commit that is built. Required.")
 	flags.StringVar(&b.Date, "date", "", "Time of the commit, in RFC 3339. Required.")
@@ -66,6 +71,11 @@ func runImage(ctx context.Context, args []string, out io.Writer) error {
 	push := flags.String("push", "", "Name and tag under which the image is pushed to a registry, with the credentials of `docker login`. Empty means not to push.")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *push != "" {
+		if _, err := name.NewTag(*push, name.StrictValidation); err != nil {
+			return fmt.Errorf("reading the flag --push: %w", err)
+		}
 	}
 	made, err := b.image(ctx)
 	if err != nil {

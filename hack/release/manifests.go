@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,32 +13,39 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// placeholder is the image in artifacts.
-const placeholder = "image: windlass-controller:latest\n"
-
 // runManifests writes what `kubectl kustomize artifacts` prints, with the image of a version.
 func runManifests(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifests", flag.ContinueOnError)
 	source := flags.String("artifacts", "artifacts", "Directory of the manifests.")
 	version := flags.String("version", "", "Version of the operator, which is the tag of the image. Required.")
-	image := flags.String("name", "windlass-controller", "Name of the image, without a tag.")
+	image := flags.String("name", defaultName, "Name of the image, without a tag.")
 	path := flags.String("out", "dist/install.yaml", "File that is written.")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *version == "" {
+		return errors.New("the flag --version is required")
 	}
 	text, err := manifests(*source)
 	if err != nil {
 		return err
 	}
-	if n := strings.Count(text, placeholder); n != 1 || *version == "" {
-		return fmt.Errorf("setting version %q of the image: %s names the image windlass-controller:latest %d times, want once", *version, *source, n)
+	if text, err = replaceOnce(text, "image: "+defaultName+":latest\n", fmt.Sprintf("image: %s:%s\n", *image, *version)); err != nil {
+		return fmt.Errorf("setting the image in %s, whose kustomization.yaml must not be changed: %w", *source, err)
 	}
-	text = strings.Replace(text, placeholder, fmt.Sprintf("image: %s:%s\n", *image, *version), 1)
 	if err := os.WriteFile(*path, []byte(text), 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s installs %s:%s\n", *path, *image, *version)
 	return err
+}
+
+// replaceOnce replaces a text that must occur exactly once.
+func replaceOnce(text, from, to string) (string, error) {
+	if n := strings.Count(text, from); n != 1 {
+		return "", fmt.Errorf("%q occurs %d times, want once", strings.TrimSpace(from), n)
+	}
+	return strings.Replace(text, from, to, 1), nil
 }
 
 // manifests returns what `kubectl kustomize` prints for a directory.

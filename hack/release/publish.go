@@ -26,7 +26,7 @@ func publish(ctx context.Context, m *made, directory, push string, out io.Writer
 	if err != nil {
 		return fmt.Errorf("computing the digest of the image: %w", err)
 	}
-	base := filepath.Join(directory, fmt.Sprintf("windlass-controller-%s", m.Version))
+	base := filepath.Join(directory, defaultName+"-"+m.Version)
 	if err := m.archive(base + ".tar"); err != nil {
 		return fmt.Errorf("writing the archive of the image: %w", err)
 	}
