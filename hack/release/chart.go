@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,25 +16,21 @@ import (
 func runChart(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("chart", flag.ContinueOnError)
 	source := flags.String("chart", "charts/windlass", "Directory of the chart.")
-	version := flags.String("version", "", "Version of the operator, such as v0.2.0. Required.")
-	image := flags.String("name", defaultName, "Name of the image, without a tag.")
 	directory := flags.String("out", "dist", "Directory of the package.")
-	if err := flags.Parse(args); err != nil {
+	var t target
+	if err := t.parse(flags, args); err != nil {
 		return err
-	}
-	if *version == "" {
-		return errors.New("the flag --version is required")
 	}
 	chart, err := loader.LoadDir(*source)
 	if err != nil {
 		return fmt.Errorf("loading the chart: %w", err)
 	}
-	chart.Metadata.Version, chart.Metadata.AppVersion = strings.TrimPrefix(*version, "v"), *version
+	chart.Metadata.Version, chart.Metadata.AppVersion = strings.TrimPrefix(t.version, "v"), t.version
 	for _, file := range chart.Raw {
 		if file.Name != "values.yaml" { // Save writes the values as they are in this file
 			continue
 		}
-		changed, err := replaceOnce(string(file.Data), "repository: "+defaultName+"\n", "repository: "+*image+"\n")
+		changed, err := replaceOnce(string(file.Data), "repository: "+defaultName+"\n", "repository: "+t.image+"\n")
 		if err != nil {
 			return fmt.Errorf("setting the image in the values of the chart: %w", err)
 		}
@@ -48,6 +43,6 @@ func runChart(_ context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("packaging the chart: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "%s has the chart of version %s\n", path, *version)
+	_, err = fmt.Fprintf(out, "%s has the chart of version %s\n", path, t.version)
 	return err
 }

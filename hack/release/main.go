@@ -58,6 +58,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return commands[args[0]](ctx, args[1:], out)
 }
 
+// target is the release for which a subcommand writes files.
+type target struct {
+	version string // of the operator, which is the tag of the image
+	image   string // the name of the image, without a tag
+}
+
+// parse adds the flags of a target to flags, and parses args.
+func (t *target) parse(flags *flag.FlagSet, args []string) error {
+	flags.StringVar(&t.version, "version", "", "Version of the operator, such as v0.2.0, which is the tag of the image. Required.")
+	flags.StringVar(&t.image, "name", defaultName, "Name of the image, without a tag.")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if t.version == "" {
+		return errors.New("the flag --version is required")
+	}
+	return nil
+}
+
 func runImage(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	b := build{}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,26 +16,22 @@ import (
 func runManifests(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifests", flag.ContinueOnError)
 	source := flags.String("artifacts", "artifacts", "Directory of the manifests.")
-	version := flags.String("version", "", "Version of the operator, which is the tag of the image. Required.")
-	image := flags.String("name", defaultName, "Name of the image, without a tag.")
 	path := flags.String("out", "dist/install.yaml", "File that is written.")
-	if err := flags.Parse(args); err != nil {
+	var t target
+	if err := t.parse(flags, args); err != nil {
 		return err
-	}
-	if *version == "" {
-		return errors.New("the flag --version is required")
 	}
 	text, err := manifests(*source)
 	if err != nil {
 		return err
 	}
-	if text, err = replaceOnce(text, "image: "+defaultName+":latest\n", fmt.Sprintf("image: %s:%s\n", *image, *version)); err != nil {
+	if text, err = replaceOnce(text, "image: "+defaultName+":latest\n", fmt.Sprintf("image: %s:%s\n", t.image, t.version)); err != nil {
 		return fmt.Errorf("setting the image in %s, whose kustomization.yaml must not be changed: %w", *source, err)
 	}
 	if err := os.WriteFile(*path, []byte(text), 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s installs %s:%s\n", *path, *image, *version)
+	_, err = fmt.Fprintf(out, "%s installs %s:%s\n", *path, t.image, t.version)
 	return err
 }
 

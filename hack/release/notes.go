@@ -10,6 +10,7 @@ import (
 	"strings"
 )
 
+// runNotes prints the release notes of a version.
 func runNotes(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("notes", flag.ContinueOnError)
 	changelog := flags.String("changelog", "CHANGELOG.md", "The changelog, in the format of https://keepachangelog.com.")

@@ -16,8 +16,8 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// writeSBOM writes an SPDX document with the modules of which the binaries in the image consist, as the binaries
-// themselves say.
+// writeSBOM writes an SPDX document that lists the Go modules in the image. It reads them from the build information of the
+// binaries.
 func (m *made) writeSBOM(path, digest string) error {
 	modules, err := m.modules()
 	if err != nil {
@@ -54,7 +54,8 @@ func (m *made) writeSBOM(path, digest string) error {
 	return file.Close()
 }
 
-// modules returns the modules of the binaries for all platforms, with the main module and the standard library, in order.
+// modules returns the Go modules of the binaries for all platforms, in lexical order. They include the main module and the
+// standard library.
 func (m *made) modules() ([]debug.Module, error) {
 	all := map[debug.Module]bool{}
 	for platform, binary := range m.binaries {

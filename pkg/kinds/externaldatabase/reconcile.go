@@ -45,7 +45,7 @@ type reconciler struct {
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
 	live windlassclient.WindlassV1alpha1Interface
-	// databases caches the Databases.
+	// databases is the cache of Databases.
 	databases cache.Store
 	// claims reads the volume of a Database from the API server.
 	claims coreclient.PersistentVolumeClaimsGetter
@@ -95,9 +95,9 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// awaitDatabase waits while the Database starts on whose server the role and the database will be created. Until then
-// the server is silent, and after a silence package postgresql does not connect again for up to 30 s. A Database that
-// is Degraded, paused or being deleted may have a server that responds.
+// awaitDatabase waits while the Database starts whose Secret connectionSecretRef names. A connection before the server
+// responds times out, and package postgresql then makes no further connection for up to 30 s. awaitDatabase does not wait
+// for a Database that is Degraded, paused or being deleted, because its server may respond.
 func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 	if p.db.Status.ExternalID != "" {
 		return nil // the server has the database
