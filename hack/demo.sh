@@ -33,7 +33,7 @@ start_controller() {
     while kill -0 "$(cat "${pid_file}")" 2>/dev/null; do sleep 0.1; done
   fi
   health=$(free_port 8080) webhook=$(free_port 9443)
-  set -- bin/controller --kubeconfig "${state}/kubeconfig" --bind-address "127.0.0.1:${health}" \
+  set -- bin/controller --kubeconfig "${state}/kubeconfig" --bind-address "127.0.0.1:${health}" --metrics-secure=false \
     --webhook-bind-address "127.0.0.1:${webhook}" --webhook-url "https://127.0.0.1:${webhook}/convert" \
     --webhook-namespace default --leader-election-namespace default
   echo "$*"

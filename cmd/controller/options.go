@@ -33,8 +33,10 @@ type options struct {
 	electionNamespace     string
 	clusterLeaseNamespace string
 
-	bindAddress string // or noAddress
-	pprof       bool
+	bindAddress    string // or noAddress
+	metricsAddress string // or noAddress
+	metricsSecure  bool
+	pprof          bool
 
 	webhookAddress   string
 	webhookURL       string
@@ -46,7 +48,7 @@ type options struct {
 	logging *logsapi.LoggingConfiguration
 }
 
-// noAddress is the value of --bind-address for a process without endpoints.
+// noAddress is the value of --bind-address and --metrics-bind-address for a process without these endpoints.
 const noAddress = "0"
 
 // parse parses the flags. The text of each error is one line.
@@ -81,8 +83,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. False disables both.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
 	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
-	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz, /readyz and /metrics. 0 disables these endpoints.")
-	flags.BoolVar(&o.pprof, "pprof", false, "Also serve /debug/pprof on --bind-address.")
+	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz and /readyz by HTTP. 0 disables these endpoints.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address at which the operator serves /metrics by HTTPS. A request needs the bearer token of a user who may get the non-resource URL /metrics. 0 disables this endpoint.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve /metrics at --metrics-bind-address. False serves it at --bind-address instead, by HTTP and to everyone who reaches that address, for example out of cluster.")
+	flags.BoolVar(&o.pprof, "pprof", false, "Also serve /debug/pprof wherever /metrics is served.")
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address at which the operator serves the conversion webhook.")
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "HTTPS URL at which the API server reaches the conversion webhook of an operator that runs out of cluster. Without this URL, such an operator serves only version v1 of At.")
 	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the Service and the certificate of the conversion webhook. Defaults to the namespace of the Pod or, out of cluster, of the kubeconfig.")
@@ -124,8 +128,8 @@ func (o *options) validate() error {
 	if !repository.MatchString(o.kinds.PostgreSQLImage) {
 		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not %q", o.kinds.PostgreSQLImage)
 	}
-	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--webhook-bind-address": o.webhookAddress} {
-		if flag == "--bind-address" && address == noAddress {
+	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--metrics-bind-address": o.metricsAddress, "--webhook-bind-address": o.webhookAddress} {
+		if flag != "--webhook-bind-address" && address == noAddress {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(address); err != nil {

@@ -56,10 +56,6 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	address := o.bindAddress
-	if address == noAddress {
-		address = ""
-	}
 	go checkCRDs(ctx, c)
 	return process.Run(ctx, process.Options{
 		Controllers: served.All,
@@ -68,12 +64,31 @@ func run(ctx context.Context, o *options) error {
 		Events:      events,
 		Caches:      []process.Caches{caches},
 		Leases:      leases(c.Lease, o, c.namespace, identity),
-		BindAddress: address,
-		Pprof:       o.pprof,
+		BindAddress: addressOf(o.bindAddress),
+		Metrics:     metrics(c, converter, o),
 		Ready:       conversions(converter, o),
 		Serve:       serveWebhook(converter),
 		Lead:        takeOver(converter, o),
 	})
+}
+
+// addressOf returns the address in the value of a flag, or an empty string for noAddress.
+func addressOf(value string) string {
+	if value == noAddress {
+		return ""
+	}
+	return value
+}
+
+// metrics says how the process serves its metrics. Their certificate is the certificate of the webhook, so that
+// scrapers can verify it with the CA in the webhook's Secret.
+func metrics(c *clients, converter *webhook.Server, o *options) process.Metrics {
+	m := process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Kube)
+	m.Pprof = o.pprof
+	if converter != nil {
+		m.Certificate = converter.GetCertificate
+	}
+	return m
 }
 
 // leases returns the Leases that this process must hold to reconcile, in the order in which it acquires

@@ -84,6 +84,12 @@ func (s *Server) Ready() error {
 	return s.certificates.Ready()
 }
 
+// GetCertificate returns the serving certificate, for the tls.Config of a further server of this process. It fails until
+// there is a certificate that the API server trusts.
+func (s *Server) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return s.certificates.GetCertificate(hello)
+}
+
 // Lead tells the Server that its installation leads in this cluster. From then on, the Server may take over the
 // webhook from another installation. Lead may be called before Run.
 func (s *Server) Lead() { s.certificates.Lead() }

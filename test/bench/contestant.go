@@ -36,7 +36,7 @@ func contestants(controller, self string) []contestant {
 	}
 	return []contestant{
 		{"Windlass", func(kubeconfig, address string) []string {
-			return []string{controller, "--kubeconfig=" + kubeconfig, "--bind-address=" + address, "--pprof", "--leader-elect=false", fmt.Sprintf("--workers=%d", workers)}
+			return []string{controller, "--kubeconfig=" + kubeconfig, "--bind-address=" + address, "--pprof", "--metrics-secure=false", "--leader-elect=false", fmt.Sprintf("--workers=%d", workers)}
 		}, "--v=2"},
 		peer("careful peer", "--careful"),
 		peer("default peer"),

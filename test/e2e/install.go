@@ -131,18 +131,10 @@ patches:
 
 // kubectl runs kubectl with input on its standard input, and returns its standard output.
 func kubectl(ctx context.Context, input string, args ...string) (string, error) {
-	root, err := cluster.Root()
+	command, err := kubectlCommand(ctx, args...)
 	if err != nil {
 		return "", err
 	}
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		path = filepath.Join(root, "bin", "kubectl")
-	}
-	if _, err := os.Stat(path); err != nil {
-		return "", errors.New("finding kubectl: install it, or run `make bin/kubernetes` to build bin/kubectl")
-	}
-	command := exec.CommandContext(ctx, path, args...)
 	command.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -150,4 +142,20 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
 	}
 	return stdout.String(), nil
+}
+
+// kubectlCommand returns a command that runs kubectl.
+func kubectlCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		path = filepath.Join(root, "bin", "kubectl")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, errors.New("finding kubectl: install it, or run `make bin/kubernetes` to build bin/kubectl")
+	}
+	return exec.CommandContext(ctx, path, args...), nil
 }

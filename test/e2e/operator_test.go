@@ -126,22 +126,3 @@ func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 	readers.Wait()
 	t.Logf("%d reads as v1alpha1 while both replicas were replaced, %d failed", reads.Load(), failures.Load())
 }
-
-func TestOperatorServesMetrics(t *testing.T) {
-	t.Parallel()
-	namespace := here.NewNamespace(t)
-	here.Create(t, namespace, "counted", "true", nil)
-	here.InPhase(t, namespace, "counted", v1.AtDone)
-	metrics, err := kubectl(t.Context(), "", "get", "--raw", "/api/v1/namespaces/"+operatorNamespace+"/pods/"+leader(t.Context())+":8080/proxy/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, series := range []string{
-		`controller_runtime_reconcile_total{controller="at",result="success"}`, `controller_runtime_max_concurrent_reconciles{controller="at"} 10`,
-		`workqueue_depth{name="at"`, `leader_election_master_status{name="windlass-controller"} 1`, "rest_client_requests_total{",
-	} {
-		if !strings.Contains(metrics, series) {
-			t.Errorf("the metrics have no series %s:\n%s", series, metrics)
-		}
-	}
-}

@@ -118,7 +118,7 @@ func startExample(t *testing.T, root string) *place.Log {
 		t.Fatal(err)
 	}
 	log := &place.Log{}
-	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", place.OwnAddress())
+	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", place.OwnAddress(), "--metrics-bind-address", place.OwnAddress())
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting the example (`make example` builds it): %v", err)

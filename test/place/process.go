@@ -37,6 +37,10 @@ type Process struct {
 // allowedHosts is the flag that lists the addresses that servers of ExternalDatabases may have.
 const allowedHosts = "--external-database-allowed-hosts="
 
+// plainMetrics is the flag that serves the metrics at the address of Process.Health. Former releases lack the flag, and
+// serve them there anyway.
+const plainMetrics = "--metrics-secure=false"
+
 // StartController starts a controller, and returns when the controller is ready. The flags override the default
 // flags, but flags that hold lists add up. ExternalDatabases may use servers on
 // this machine unless flags has --external-database-allowed-hosts. Two controllers in one cluster need the same
@@ -46,7 +50,7 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	return startReady(ctx, root, c, flags)
+	return startReady(ctx, root, c, append([]string{plainMetrics}, flags...))
 }
 
 // startReady starts the controller of the checkout at root, and returns when it is ready.
@@ -72,7 +76,7 @@ func Begin(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := begin(t.Context(), root, c, flags)
+	p, err := begin(t.Context(), root, c, append([]string{plainMetrics}, flags...))
 	if err != nil {
 		t.Fatal(err)
 	}

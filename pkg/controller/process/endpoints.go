@@ -2,26 +2,20 @@ package process
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"strings"
 	"time"
-
-	"k8s.io/component-base/metrics/legacyregistry"
-	// These packages register the metrics of client-go and of the version.
-	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection"
-	_ "k8s.io/component-base/metrics/prometheus/restclient"
-	_ "k8s.io/component-base/metrics/prometheus/version"
-	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Limits of the HTTP server. Anybody who reaches the port may send requests. Responses need no requests to
-// other servers.
+// Limits of the HTTP servers. Anybody who reaches their ports may send requests.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
@@ -31,9 +25,9 @@ const (
 	maxHeader       = 16 << 10 // bytes
 )
 
-// endpoints returns the handler of /healthz, /readyz and /metrics, and of /debug/pprof if withPprof is
-// true. With ?verbose, /readyz also says of each controller whether its kind is watched.
-func endpoints(healthy func(*http.Request) error, ready func() error, controllers []*controller.Controller, withPprof bool) http.Handler {
+// health returns the handler of /healthz and /readyz. With ?verbose, /readyz also says of each controller whether
+// its kind is watched.
+func health(healthy func(*http.Request) error, ready func() error, controllers []*controller.Controller) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(healthy))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -47,17 +41,6 @@ func endpoints(healthy func(*http.Request) error, ready func() error, controller
 		}
 		fmt.Fprintln(w, states+"ok")
 	})
-	metrics := legacyregistry.Handler()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		kindStates(controllers) // sets the metric of each controller
-		metrics.ServeHTTP(w, r)
-	})
-	if withPprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	}
 	return mux
 }
 
@@ -85,16 +68,21 @@ func answer(check func(*http.Request) error) http.HandlerFunc {
 	}
 }
 
-// serve listens on address at once, and serves until ctx ends. If the server fails before that, it sends
-// the error to failed. stopped is closed after the shutdown, which takes up to 5 s.
-func serve(ctx context.Context, address string, handler http.Handler, failed chan<- error) (stopped <-chan struct{}, err error) {
+// serve listens on address at once, and serves until ctx ends: by HTTPS if certificates is not nil, otherwise by HTTP.
+// If the server fails before that, it sends the error to failed. stopped is closed after the shutdown, which takes up
+// to 5 s.
+func serve(ctx context.Context, address string, handler http.Handler, certificates *tls.Config, failed chan<- error) (stopped <-chan struct{}, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", address, err)
 	}
+	if certificates != nil {
+		listener = tls.NewListener(listener, certificates)
+	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0), // for example, a client that does not trust the certificate
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

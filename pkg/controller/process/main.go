@@ -38,8 +38,10 @@ type Operator struct {
 
 // flags are the flags of every operator.
 type flags struct {
-	kubeconfig, leaseNamespace, address string
-	workers                             int
+	kubeconfig, leaseNamespace string
+	address, metricsAddress    string
+	metricsSecure              bool
+	workers                    int
 }
 
 // Main parses the flags of the command line and runs an operator until SIGTERM or SIGINT, inside or outside
@@ -49,7 +51,9 @@ func Main(o Operator) {
 	klog.InitFlags(nil)
 	flag.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "path of the kubeconfig file; empty means the service account of the Pod")
 	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults to the namespace of the Pod, or else of the kubeconfig")
-	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz, /readyz and /metrics; empty disables them")
+	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz and /readyz; empty disables them")
+	flag.StringVar(&f.metricsAddress, "metrics-bind-address", ":8443", "address that serves /metrics by HTTPS, to users who may get this path; empty disables it")
+	flag.BoolVar(&f.metricsSecure, "metrics-secure", true, "false serves /metrics at --bind-address by HTTP, to everyone, and nothing at --metrics-bind-address")
 	flag.IntVar(&f.workers, "workers", 10, "number of objects of each kind that are reconciled at the same time")
 	flag.Parse()
 	if err := o.run(klog.NewContext(Signaled(), klog.Background()), f); err != nil {
@@ -97,5 +101,6 @@ func (o Operator) run(ctx context.Context, f flags) error {
 		Caches:      append(caches, c),
 		Leases:      []Lease{{Client: kube, Namespace: cmp.Or(f.leaseNamespace, namespace), Name: o.Name, Identity: identity}},
 		BindAddress: f.address,
+		Metrics:     SecureOrPlain(f.metricsSecure, f.metricsAddress, kube),
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -34,10 +35,10 @@ type Options struct {
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
-	// BindAddress is the HOST:PORT of /healthz, /readyz and /metrics. Empty means none.
+	// BindAddress is the HOST:PORT of /healthz and /readyz, which are served by HTTP to everyone. Empty means none.
 	BindAddress string
-	// Pprof serves /debug/pprof too.
-	Pprof bool
+	// Metrics says how /metrics is served.
+	Metrics Metrics
 	// Ready, if it is set, returns an error if the process is not ready although its caches have synced.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
@@ -65,18 +66,15 @@ func Run(ctx context.Context, o Options) error {
 	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 3)}
+	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 4)}
 	warm := &warmUp{controllers: o.Warm, patience: cachesPatience}
 	if o.Warm == nil {
 		warm.controllers = o.Controllers
 	}
 	elections := newElections(o.Leases)
-	var stopped <-chan struct{}
-	if o.BindAddress != "" {
-		var err error
-		if stopped, err = serve(lasting, o.BindAddress, endpoints(watched(elections), readiness(warm, o.Ready), o.Controllers, o.Pprof), p.failed); err != nil {
-			return err
-		}
+	stopped, err := p.listen(lasting, o, health(watched(elections), readiness(warm, o.Ready), o.Controllers))
+	if err != nil {
+		return err
 	}
 	if o.Serve != nil {
 		p.serve(o.Serve)
@@ -84,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, caches := range o.Caches {
 		caches.Start(lasting.Done())
 	}
-	err := p.live(func(leading context.Context) error {
+	err = p.live(func(leading context.Context) error {
 		if !warm.wait(leading) {
 			return nil
 		}
@@ -94,8 +92,8 @@ func Run(ctx context.Context, o Options) error {
 		return err // at once: another process may lead by now
 	}
 	end()
-	if stopped != nil {
-		<-stopped
+	for _, server := range stopped {
+		<-server
 	}
 	return nil
 }
@@ -109,6 +107,29 @@ type process struct {
 	failed      chan error // errors of servers that ended before ctx
 	working     sync.WaitGroup
 	serving     sync.WaitGroup
+}
+
+// listen starts the servers of the endpoints. They run until ctx ends, and then each closes its channel.
+func (p *process) listen(ctx context.Context, o Options, endpoints *http.ServeMux) (stopped []<-chan struct{}, err error) {
+	if o.BindAddress != "" {
+		if o.Metrics.Plain {
+			o.Metrics.addTo(endpoints, unprotected, o.Controllers)
+		}
+		server, err := serve(ctx, o.BindAddress, endpoints, nil, p.failed)
+		if err != nil {
+			return nil, err
+		}
+		stopped = append(stopped, server)
+	}
+	if o.Metrics.Address == "" {
+		return stopped, nil
+	}
+	protected, certificates, err := o.Metrics.secure(o.Controllers)
+	if err != nil {
+		return nil, err
+	}
+	server, err := serve(ctx, o.Metrics.Address, protected, certificates, p.failed)
+	return append(stopped, server), err
 }
 
 // live runs elect, which starts the workers when this process leads. When the signal comes, live waits for

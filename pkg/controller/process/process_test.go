@@ -198,7 +198,8 @@ func TestEndpointsSayWhichKindIsNotWatched(t *testing.T) {
 	defer queue.ShutDown()
 	slow := controller.New("slow", queue, nil)
 	slow.Watch(informer, controller.Self(queue, controller.NewTracker()))
-	handler := endpoints(nil, func() error { return nil }, []*controller.Controller{slow}, false)
+	handler := health(nil, func() error { return nil }, []*controller.Controller{slow})
+	Metrics{Plain: true}.addTo(handler, unprotected, []*controller.Controller{slow})
 	get := func(path string) string {
 		t.Helper()
 		response := httptest.NewRecorder()
