@@ -28,6 +28,8 @@ type Controller struct {
 	watches []watch
 	// failures are the failed watches of the kind's own objects. Nil if they are not observed.
 	failures *failures
+	// objects are the metrics of the kind's own objects. Nil if they are not measured.
+	objects *objectMetrics
 
 	mu         sync.Mutex
 	unreadable sets.Set[Key]

@@ -31,6 +31,10 @@ type Kind[T Object] struct {
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
 	// find drift that causes no event. Zero means never.
 	Resync time.Duration
+	// Expected returns from when on an object is expected to become Ready, for the metrics of the time that this takes.
+	// ok is false if the object may take as long as it needs, for example because it runs a command. Nil means that
+	// every object is expected to become Ready when its spec changes.
+	Expected func(T) (from time.Time, ok bool)
 	// Owned are informers of the types that objects of a namespaced kind own in their namespace. An
 	// event of an owned object adds the key of its controlling owner to the queue.
 	Owned []cache.SharedIndexInformer
@@ -76,6 +80,14 @@ func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 	}
 }
 
+func (k Kind[T]) expected(obj Object) (from time.Time, ok bool) {
+	own, ok := obj.(T)
+	if k.Expected == nil || !ok {
+		return time.Time{}, ok
+	}
+	return k.Expected(own)
+}
+
 // cached reads an object from the cache. It returns NotFound for a missing object.
 func (k Kind[T]) cached(key Key) (object T, err error) {
 	cached, found, err := k.Informer.GetStore().GetByKey(key.String())
@@ -96,7 +108,8 @@ func (k Kind[T]) cached(key Key) (object T, err error) {
 func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
-	c.Watch(k.Informer, Self(queue, k.Tracker))
+	c.objects = newObjectMetrics(k.name(), r.Clock, k.expected)
+	c.Watch(k.Informer, bothHandlers{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
 	}

@@ -1,6 +1,11 @@
 package controller
 
-import "sync"
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
 
 // starvation is how many urgent keys in a row workers take at most while a background key waits.
 const starvation = 10
@@ -21,6 +26,9 @@ type lanes struct {
 	// working is how many workers each tenant has.
 	working map[tenant]int
 	streak  int // urgent keys taken since the last background key
+	clock   clock.PassiveClock
+	// observe is called with the time that a key has waited, and the lane in which a worker has taken it.
+	observe func(Lane, time.Duration)
 }
 
 // tenant is one of the parties that share the workers: all objects of a namespace, or one
@@ -34,12 +42,14 @@ func tenantOf(key Key) tenant {
 	return tenant{Namespace: key.Namespace}
 }
 
-func newLanes() *lanes {
+func newLanes(clk clock.PassiveClock, observe func(Lane, time.Duration)) *lanes {
 	return &lanes{
 		turns:   [2]*turns{newTurns(), newTurns()},
 		queued:  map[Key]*entry{},
 		marked:  map[Key]struct{}{},
 		working: map[tenant]int{},
+		clock:   clk,
+		observe: observe,
 	}
 }
 
@@ -57,7 +67,9 @@ func (l *lanes) Push(key Key) {
 	if _, urgent := l.marked[key]; urgent {
 		lane = Urgent
 	}
-	l.queued[key] = l.turns[lane].add(key, lane)
+	e := l.turns[lane].add(key, lane)
+	e.since = l.clock.Now()
+	l.queued[key] = e
 }
 
 // Touch is called when a queued key is added again. The key may have become urgent.
@@ -70,7 +82,9 @@ func (l *lanes) Touch(key Key) {
 		return
 	}
 	l.turns[e.lane].remove(e)
-	l.queued[key] = l.turns[Urgent].add(key, Urgent)
+	moved := l.turns[Urgent].add(key, Urgent)
+	moved.since = e.since
+	l.queued[key] = moved
 }
 
 // Len returns the number of queued keys.
@@ -86,7 +100,9 @@ func (l *lanes) Len() int {
 func (l *lanes) Pop() Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := l.turns[l.next()].take(func(t tenant) int { return l.working[t] })
+	lane := l.next()
+	key := l.turns[lane].take(func(t tenant) int { return l.working[t] })
+	l.observe(lane, l.clock.Since(l.queued[key].since))
 	delete(l.queued, key)
 	delete(l.marked, key)
 	l.working[tenantOf(key)]++

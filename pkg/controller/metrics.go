@@ -52,6 +52,28 @@ var (
 		Help:           "1 if the caches of a controller have synced, and no list or watch of its kind has failed within the last two minutes; otherwise 0. The log names the error.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
+	objects = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "windlass_objects",
+		Help:           "Number of objects by controller, state (ready, progressing, idle, degraded, stalled, paused or deleting), status.phase and reason of Ready.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller", "state", "phase", "reason"})
+	oldestUnready = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "windlass_oldest_unready_object_age_seconds",
+		Help:           "Time since the oldest object in a state (progressing, degraded or deleting) was last Ready, or was created or deleted, by controller. 0 if there is none.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller", "state"})
+	timeToReady = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           "windlass_time_to_ready_seconds",
+		Help:           "Time from the last change of a spec until the object was Ready, by controller. Ats are not measured.",
+		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller"})
+	queueWait = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           "windlass_queue_wait_seconds",
+		Help:           "Time that a key waited for a worker, by controller and lane (urgent or background).",
+		Buckets:        metrics.ExponentialBuckets(0.001, 4, 10),
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"controller", "lane"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name:           "windlass_events_dropped_total",
 		Help:           "Events that were dropped because too many were waiting, too many were about one object, or the API server rejected them.",
@@ -60,7 +82,7 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, kindWatched, eventsDropped)
+	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, kindWatched, objects, oldestUnready, timeToReady, queueWait, eventsDropped)
 }
 
 // results lists the values of the label "result".
@@ -95,5 +117,18 @@ func introduce(controller string, workers int) {
 	reconcilePanics.WithLabelValues(controller).Add(0)
 	for _, name := range []Outcome{OutcomeSuccess, OutcomeRequeueAfter, OutcomeError} {
 		reconcileTotal.WithLabelValues(controller, string(name)).Add(0)
+	}
+}
+
+// UpdateMetrics sets the metrics that change with time: whether the kind is watched, and the age of the oldest object that
+// is not Ready. It is called before the metrics are read.
+func (c *Controller) UpdateMetrics() {
+	value := 0.0
+	if c.Watched() {
+		value = 1
+	}
+	kindWatched.WithLabelValues(c.name).Set(value)
+	if c.objects != nil {
+		c.objects.report()
 	}
 }

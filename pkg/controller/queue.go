@@ -23,6 +23,14 @@ const (
 	Urgent
 )
 
+// String returns the label lane of the metric windlass_queue_wait_seconds.
+func (l Lane) String() string {
+	if l == Urgent {
+		return "urgent"
+	}
+	return "background"
+}
+
 // The first and the longest backoff of a key: backoffBase and backoffLimit after outcomes such as
 // OutcomeError, and quickBase and quickLimit after OutcomeConflict and OutcomeBehind.
 const (
@@ -46,10 +54,13 @@ type Queue struct {
 	quick   workqueue.TypedRateLimiter[Key]
 }
 
-// NewQueue returns an empty queue. name is the name label of its metrics (workqueue_*).
+// NewQueue returns an empty queue. name is the label name of its metrics workqueue_*, and the label controller of
+// windlass_queue_wait_seconds.
 func NewQueue(name string, clk clock.WithTicker) *Queue {
 	q := &Queue{
-		lanes: newLanes(),
+		lanes: newLanes(clk, func(lane Lane, waited time.Duration) {
+			queueWait.WithLabelValues(name, lane.String()).Observe(waited.Seconds())
+		}),
 		quick: workqueue.NewTypedItemExponentialFailureRateLimiter[Key](quickBase, quickLimit),
 	}
 	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: clk, Queue: q.lanes})

@@ -2,6 +2,8 @@ package controller_test
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -259,4 +261,28 @@ func TestQueueShutDown(t *testing.T) {
 			t.Error("Get does not say that the queue is shut down")
 		}
 	})
+}
+
+func TestWaitsAreMeasuredByLaneOfTakenKey(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	name := uniqueName()
+	q := controller.NewQueue(name, clk)
+	defer q.ShutDown()
+	q.Add(keyOf("calm"), controller.Background)
+	q.Add(keyOf("hurried"), controller.Background)
+	clk.Step(2 * time.Second)
+	q.Add(keyOf("hurried"), controller.Urgent) // the wait began 2 s ago
+	clk.Step(time.Second)
+	q.Get()
+	clk.Step(7 * time.Second)
+	q.Get()
+	label := `controller="` + name + `",lane=`
+	want := []string{
+		`windlass_queue_wait_seconds_count{` + label + `"background"} 1`, `windlass_queue_wait_seconds_count{` + label + `"urgent"} 1`,
+		`windlass_queue_wait_seconds_sum{` + label + `"background"} 10`, `windlass_queue_wait_seconds_sum{` + label + `"urgent"} 3`,
+	}
+	got := slices.DeleteFunc(samples(label), func(s string) bool { return strings.Contains(s, "_bucket{") })
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
 }

@@ -1,6 +1,9 @@
 package controller
 
-import "container/list"
+import (
+	"container/list"
+	"time"
+)
 
 // turns is one lane of a Queue. Tenants take turns, and the keys of each tenant are in the order of
 // their arrival. A tenant that adds thousands of keys does not delay the keys of others.
@@ -21,6 +24,7 @@ type entry struct {
 	lane    Lane
 	line    *line
 	element *list.Element
+	since   time.Time // when the key was queued
 }
 
 func newTurns() *turns { return &turns{lines: map[tenant]*line{}} }
@@ -36,7 +40,7 @@ func (t *turns) add(key Key, lane Lane) *entry {
 		l.turn = t.order.PushBack(l)
 		t.lines[whose] = l
 	}
-	return &entry{lane, l, l.keys.PushBack(key)}
+	return &entry{lane: lane, line: l, element: l.keys.PushBack(key)}
 }
 
 // remove removes a key from its line.

@@ -68,13 +68,7 @@ func (f *failures) recent() bool {
 }
 
 // Watched reports whether the caches of the controller have synced, and no list or watch of its kind has failed
-// within the last two minutes. It also sets the metric windlass_kind_watched.
+// within the last two minutes.
 func (c *Controller) Watched() bool {
-	watched := c.HasSynced() && (c.failures == nil || !c.failures.recent())
-	value := 0.0
-	if watched {
-		value = 1
-	}
-	kindWatched.WithLabelValues(c.name).Set(value)
-	return watched
+	return c.HasSynced() && (c.failures == nil || !c.failures.recent())
 }

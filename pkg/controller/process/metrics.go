@@ -53,7 +53,9 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers []*controller.Controller) {
 	metrics := legacyregistry.Handler()
 	mux.Handle("GET /metrics", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kindStates(controllers) // sets the metric of each controller
+		for _, c := range controllers {
+			c.UpdateMetrics()
+		}
 		metrics.ServeHTTP(w, r)
 	})))
 	if !m.Pprof {

@@ -53,7 +53,8 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 			starts:   newStarts(),
 			refusals: controller.NewRefusals[int64](r.Clock),
 		},
-		Tracker: tracker,
-		Owned:   []cache.SharedIndexInformer{watched.Informer()},
+		Tracker:  tracker,
+		Expected: expected,
+		Owned:    []cache.SharedIndexInformer{watched.Informer()},
 	}, nil
 }

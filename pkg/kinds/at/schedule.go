@@ -32,6 +32,13 @@ func scheduledTime(at *v1.At) (time.Time, error) {
 	return due, nil
 }
 
+// expected implements Kind.Expected: an At that has not started is expected to start at its time. Its command may take
+// as long as it needs.
+func expected(at *v1.At) (from time.Time, ok bool) {
+	from, err := scheduledTime(at)
+	return from, err == nil && at.Status.Phase != v1.AtRunning && at.Status.Phase != v1.AtDone
+}
+
 // missed reports whether startingDeadlineSeconds have passed since the scheduled time.
 func missed(at *v1.At, due, now time.Time) bool {
 	return at.Spec.StartingDeadlineSeconds != nil && now.After(due.Add(seconds(*at.Spec.StartingDeadlineSeconds)))

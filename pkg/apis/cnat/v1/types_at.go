@@ -257,6 +257,9 @@ type At struct {
 	Status AtStatus `json:"status,omitempty,omitzero"`
 }
 
+// StatusPhase returns status.phase.
+func (a *At) StatusPhase() string { return string(a.Status.Phase) }
+
 // StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (a *At) StatusConditions() *[]metav1.Condition { return &a.Status.Conditions }
 

@@ -229,6 +229,9 @@ type App struct {
 	Status AppStatus `json:"status,omitempty,omitzero"`
 }
 
+// StatusPhase returns status.phase.
+func (a *App) StatusPhase() string { return string(a.Status.Phase) }
+
 // StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (a *App) StatusConditions() *[]metav1.Condition { return &a.Status.Conditions }
 

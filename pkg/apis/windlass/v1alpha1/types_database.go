@@ -219,6 +219,9 @@ type Database struct {
 	Status DatabaseStatus `json:"status,omitempty,omitzero"`
 }
 
+// StatusPhase returns status.phase.
+func (d *Database) StatusPhase() string { return string(d.Status.Phase) }
+
 // StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (d *Database) StatusConditions() *[]metav1.Condition { return &d.Status.Conditions }
 

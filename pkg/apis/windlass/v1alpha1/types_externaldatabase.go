@@ -148,6 +148,9 @@ func (d *ExternalDatabase) Owner() string {
 	return d.Spec.Owner
 }
 
+// StatusPhase returns status.phase.
+func (d *ExternalDatabase) StatusPhase() string { return string(d.Status.Phase) }
+
 // StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (d *ExternalDatabase) StatusConditions() *[]metav1.Condition { return &d.Status.Conditions }
 

@@ -199,6 +199,9 @@ type Platform struct {
 	Status PlatformStatus `json:"status,omitempty,omitzero"`
 }
 
+// StatusPhase returns status.phase.
+func (p *Platform) StatusPhase() string { return string(p.Status.Phase) }
+
 // StatusConditions returns a pointer to status.conditions, which the engine sets.
 func (p *Platform) StatusConditions() *[]metav1.Condition { return &p.Status.Conditions }
 

@@ -1,0 +1,215 @@
+package controller
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
+
+// Phased is implemented by objects with a status.phase, for the label phase of the metric windlass_objects.
+type Phased interface {
+	StatusPhase() string
+}
+
+// The values of the label state: the states of an object as docs/status.md has them, and two more.
+const (
+	stateReady       = "ready"
+	stateProgressing = "progressing"
+	stateIdle        = "idle"
+	stateDegraded    = "degraded"
+	stateStalled     = "stalled"
+	statePaused      = "paused"
+	stateDeleting    = "deleting"
+)
+
+// unfinished are the states that end without a user's action, so that a long time in one of them is suspicious.
+var unfinished = []string{stateProgressing, stateDegraded, stateDeleting}
+
+const (
+	// maxSeries limits the series of windlass_objects of a kind. Phases and reasons are identifiers of the operator, but
+	// a client with the right to write a status could write any others.
+	maxSeries = 64
+	// other is the phase and the reason in all further series.
+	other = "Other"
+)
+
+// objectLabels are labels of windlass_objects. reason is the reason of Ready.
+type objectLabels struct{ state, phase, reason string }
+
+// objectMetrics counts the objects of a kind by their labels, and measures how long they take to become Ready. It is the
+// handler of the informer of the kind. It remembers only the objects in unfinished states.
+type objectMetrics struct {
+	kind  string // the label controller
+	clock clock.PassiveClock
+	// expected is Kind.Expected.
+	expected func(Object) (from time.Time, ok bool)
+
+	mu      sync.Mutex
+	counts  map[objectLabels]int
+	unready map[Key]unready
+}
+
+// unready is an object in one of the unfinished states.
+type unready struct {
+	state string
+	// since is when the object entered this state. changed is when its spec changed, or zero if this process does
+	// not know.
+	since, changed time.Time
+}
+
+func newObjectMetrics(kind string, clk clock.PassiveClock, expected func(Object) (time.Time, bool)) *objectMetrics {
+	return &objectMetrics{kind: kind, clock: clk, expected: expected, counts: map[objectLabels]int{}, unready: map[Key]unready{}}
+}
+
+// stateOf returns the state that the conditions of an object say. The conditions of a former generation say nothing.
+func stateOf(obj Object) string {
+	is := func(kind string) bool { return conditions.IsTrue(*obj.StatusConditions(), kind) }
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		return stateDeleting
+	case isPaused(obj):
+		return statePaused
+	case *obj.StatusObservedGeneration() != obj.GetGeneration():
+		return stateProgressing
+	case is(conditions.Ready):
+		return stateReady
+	case is(conditions.Stalled):
+		return stateStalled
+	case is(conditions.Degraded):
+		return stateDegraded
+	case conditions.Find(*obj.StatusConditions(), conditions.Progressing) != nil && !is(conditions.Progressing):
+		return stateIdle
+	}
+	return stateProgressing
+}
+
+func labelsOf(obj Object) objectLabels {
+	s := objectLabels{state: stateOf(obj)}
+	if phased, ok := obj.(Phased); ok {
+		s.phase = phased.StatusPhase()
+	}
+	if ready := conditions.Find(*obj.StatusConditions(), conditions.Ready); ready != nil {
+		s.reason = ready.Reason
+	}
+	return s
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (m *objectMetrics) OnAdd(obj any, isInInitialList bool) {
+	object, ok := obj.(Object)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(objectLabels{}, labelsOf(object))
+	changed := time.Time{}
+	switch {
+	case !isInInitialList:
+		changed = m.clock.Now()
+	case object.GetGeneration() == 1:
+		changed = object.GetCreationTimestamp().Time // the spec has not changed since
+	}
+	m.remember(object, changed)
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (m *objectMetrics) OnUpdate(oldObj, newObj any) {
+	before, ok1 := oldObj.(Object)
+	after, ok2 := newObj.(Object)
+	if !ok1 || !ok2 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(labelsOf(before), labelsOf(after))
+	was := m.unready[cache.MetaObjectToName(after)]
+	if before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
+		was.changed = m.clock.Now()
+	} else if from, ok := m.expected(after); ok && stateOf(after) == stateReady && !was.changed.IsZero() {
+		timeToReady.WithLabelValues(m.kind).Observe(max(0, m.clock.Since(latest(was.changed, from))).Seconds())
+	}
+	m.remember(after, was.changed)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (m *objectMetrics) OnDelete(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(Object)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(labelsOf(object), objectLabels{})
+	delete(m.unready, cache.MetaObjectToName(object))
+}
+
+// move counts that an object has other labels. The zero value is for an object that does not exist.
+func (m *objectMetrics) move(from, to objectLabels) {
+	if from == to {
+		return
+	}
+	for s, by := range map[objectLabels]int{from: -1, to: 1} {
+		if s == (objectLabels{}) {
+			continue
+		}
+		if _, known := m.counts[s]; !known && len(m.counts) >= maxSeries {
+			s = objectLabels{s.state, other, other}
+		}
+		m.counts[s] += by
+		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Set(float64(m.counts[s]))
+	}
+}
+
+// remember remembers an object while it is in an unfinished state. changed is when its spec has changed, or zero.
+func (m *objectMetrics) remember(obj Object, changed time.Time) {
+	key, state := cache.MetaObjectToName(obj), stateOf(obj)
+	from, due := m.expected(obj)
+	if followed := state == stateDeleting || due && slices.Contains(unfinished, state); !followed {
+		delete(m.unready, key)
+		return
+	}
+	was, known := m.unready[key]
+	ready := conditions.Find(*obj.StatusConditions(), conditions.Ready)
+	since := m.clock.Now()
+	switch {
+	case state == stateDeleting:
+		since = obj.GetDeletionTimestamp().Time
+	case ready == nil:
+		since = obj.GetCreationTimestamp().Time
+	case ready.Status != metav1.ConditionTrue:
+		since = ready.LastTransitionTime.Time
+	case known && was.state == state: // Ready is about a former spec
+		since = was.since
+	}
+	m.unready[key] = unready{state: state, since: latest(since, from), changed: changed}
+}
+
+// report sets the metric of the age of the oldest unfinished object, by state.
+func (m *objectMetrics) report() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ages := map[string]time.Duration{}
+	for _, u := range m.unready {
+		ages[u.state] = max(ages[u.state], m.clock.Since(u.since))
+	}
+	for _, state := range unfinished {
+		oldestUnready.WithLabelValues(m.kind, state).Set(ages[state].Seconds())
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
