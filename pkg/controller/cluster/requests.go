@@ -23,7 +23,7 @@ var errUnanswered = fmt.Errorf("the API server did not send a complete response 
 
 // WithTimeout returns a copy of config whose requests fail after 70 s without a complete response. Without
 // the timeout they could block a worker forever. A watch that has started has no timeout, unlike with the
-// Timeout of a rest.Config.
+// Timeout of a rest.Config. The requests are counted in the metric windlass_api_requests_total.
 func WithTimeout(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return giveUp{next} })
@@ -39,7 +39,7 @@ func WithProtobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-// giveUp is a transport that makes requests fail after requestTimeout.
+// giveUp is a transport that makes requests fail after requestTimeout, and counts them.
 type giveUp struct {
 	next http.RoundTripper
 }
@@ -53,6 +53,7 @@ func (g giveUp) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 	}
 	response, err := g.next.RoundTrip(r.WithContext(ctx))
+	countRequest(r, response)
 	if err != nil {
 		err = explain(ctx, err)
 		done()
