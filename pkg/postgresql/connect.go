@@ -84,12 +84,14 @@ type attempt struct {
 	mu      sync.Mutex
 	verdict verdict  // the lowest verdict on a dialed address; before the first dial, the verdict on the name
 	dialed  bool     // whether an address was dialed
+	server  string   // the label of the server in metrics
 	conn    *limited // the last connection
 }
 
-func (a *attempt) dials(decided verdict) {
+func (a *attempt) dials(decided verdict, server string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.server = server
 	if !a.dialed || decided < a.verdict {
 		a.dialed, a.verdict = true, decided
 	}
@@ -101,17 +103,17 @@ func (a *attempt) reaches(conn *limited) {
 	a.conn = conn
 }
 
-func (a *attempt) result() (told bool, conn *limited) {
+func (a *attempt) result() (told bool, conn *limited, server string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.verdict == listed, a.conn
+	return a.verdict == listed, a.conn, a.server
 }
 
-// connect logs in. Errors have a Class, and their messages do not contain the hidden words.
-func (c *Connector) connect(ctx context.Context, s Settings, hidden []string) (*session, error) {
+// connect logs in as role, and counts the login. Errors have a Class, and their messages do not contain the hidden words.
+func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden []string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	try := &attempt{verdict: unlisted}
+	began, try := time.Now(), &attempt{verdict: unlisted, server: c.options.Allowed.entry(s.Host, netip.Addr{})}
 	if named, _ := c.options.Allowed.name(s.Host); named {
 		try.verdict = listed
 	}
@@ -120,13 +122,17 @@ func (c *Connector) connect(ctx context.Context, s Settings, hidden []string) (*
 		return nil, err
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
-	told, by := try.result()
+	told, by, server := try.result()
 	hears := hearing{hidden: hidden, told: told}
 	if err != nil {
-		return nil, hears.login(ctx, err, by)
+		err = hears.login(ctx, err, by)
+	}
+	countLogin(server, role, began, err)
+	if err != nil {
+		return nil, err
 	}
 	by.left.Store(maxAnswer)
-	return &session{conn: conn, hears: hears}, nil
+	return &session{conn: conn, hears: hears, server: server}, nil
 }
 
 // config returns a complete configuration, so that pgconn reads nothing from the environment or from files.
@@ -173,7 +179,7 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 		if decided == forbidden {
 			return nil, errForbidden
 		}
-		try.dials(decided)
+		try.dials(decided, c.options.Allowed.entry(host, at.Addr()))
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
@@ -212,12 +218,14 @@ func (l *limited) Read(into []byte) (int, error) {
 
 // session is a connection after the login.
 type session struct {
-	conn  *pgconn.PgConn
-	hears hearing
+	conn   *pgconn.PgConn
+	hears  hearing
+	server string // its label in metrics
 }
 
 // exec executes a statement, or several in one transaction.
 func (s *session) exec(ctx context.Context, sql string) error {
+	defer s.observe(time.Now())
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql).ReadAll(); err != nil {

@@ -210,7 +210,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 }
 
 // connect logs in if the gate admits the visit, and reports the result to the gate.
-func (s *Server) connect(ctx context.Context, as Settings, who string) (*session, error) {
+func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*session, error) {
 	if s.visit == nil {
 		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
 		if err != nil {
@@ -220,7 +220,7 @@ func (s *Server) connect(ctx context.Context, as Settings, who string) (*session
 	}
 	ctx, cancel := s.visit.within(ctx)
 	defer cancel()
-	open, err := s.connector.connect(ctx, as, []string{s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password})
+	open, err := s.connector.connect(ctx, as, role, []string{s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password})
 	s.visit.asked(err)
 	if err != nil && !isSilent(err) {
 		err = fmt.Errorf("logging in as %s: %w", who, err)
@@ -249,7 +249,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if s.owner == nil {
 		as := s.admin
 		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
-		owner, err := s.connect(ctx, as, fmt.Sprintf("the owner %q", w.Owner))
+		owner, err := s.connect(ctx, as, roleOwner, fmt.Sprintf("the owner %q", w.Owner))
 		if err != nil {
 			return sight{}, err
 		}
@@ -283,7 +283,7 @@ func (s *Server) administrator(ctx context.Context, database string) (*session, 
 	}
 	as := s.admin
 	as.Database = database
-	open, err := s.connect(ctx, as, "the administrator")
+	open, err := s.connect(ctx, as, roleAdministrator, "the administrator")
 	if err == nil {
 		s.admins[database] = open
 	}

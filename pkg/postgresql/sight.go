@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // sight is the observed state. It is the result of sightQuery. Both the owner and the administrator can
@@ -72,6 +73,7 @@ const sightQuery = `select json_build_object(
 
 // look queries the state.
 func (s *session) look(ctx context.Context, w Want) (sight, error) {
+	defer s.observe(time.Now())
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
