@@ -86,7 +86,7 @@ func metrics(c *clients, converter *webhook.Server, o *options) process.Metrics 
 	m := process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Kube)
 	m.Pprof = o.pprof
 	if converter != nil {
-		m.Certificate = converter.GetCertificate
+		m.Certificate, m.Update = converter.GetCertificate, converter.UpdateMetrics
 	}
 	return m
 }

@@ -60,6 +60,8 @@ type Options struct {
 	// Workers is the number of Servers that callers use at the same time. At most half of the Servers, but at
 	// least one, may visit PostgreSQL servers that are not known to respond fast. Zero means DefaultWorkers.
 	Workers int
+	// Observe, if it is set, is called after each request to a server. It is called concurrently.
+	Observe func(Request)
 }
 
 // DefaultWorkers is the default of Options.Workers.
@@ -84,7 +86,7 @@ type attempt struct {
 	mu      sync.Mutex
 	verdict verdict  // the lowest verdict on a dialed address; before the first dial, the verdict on the name
 	dialed  bool     // whether an address was dialed
-	server  string   // the label of the server in metrics
+	server  string   // Request.Server
 	conn    *limited // the last connection
 }
 
@@ -127,12 +129,12 @@ func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden
 	if err != nil {
 		err = hears.login(ctx, err, by)
 	}
-	countLogin(server, role, began, err)
+	c.options.observe(server, role, began, err)
 	if err != nil {
 		return nil, err
 	}
 	by.left.Store(maxAnswer)
-	return &session{conn: conn, hears: hears, server: server}, nil
+	return &session{conn: conn, hears: hears, observe: func(began time.Time, err error) { c.options.observe(server, "", began, err) }}, nil
 }
 
 // config returns a complete configuration, so that pgconn reads nothing from the environment or from files.
@@ -218,20 +220,23 @@ func (l *limited) Read(into []byte) (int, error) {
 
 // session is a connection after the login.
 type session struct {
-	conn   *pgconn.PgConn
-	hears  hearing
-	server string // its label in metrics
+	conn  *pgconn.PgConn
+	hears hearing
+	// observe reports a statement that began at began.
+	observe func(began time.Time, err error)
 }
 
 // exec executes a statement, or several in one transaction.
 func (s *session) exec(ctx context.Context, sql string) error {
-	defer s.observe(time.Now())
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql).ReadAll(); err != nil {
-		return s.hears.answer(ctx, err, changeTimeout)
+	began := time.Now()
+	_, err := s.conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		err = s.hears.answer(ctx, err, changeTimeout)
 	}
-	return nil
+	s.observe(began, err)
+	return err
 }
 
 // close closes the connection without waiting for the server.

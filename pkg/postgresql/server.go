@@ -249,7 +249,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if s.owner == nil {
 		as := s.admin
 		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
-		owner, err := s.connect(ctx, as, roleOwner, fmt.Sprintf("the owner %q", w.Owner))
+		owner, err := s.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", w.Owner))
 		if err != nil {
 			return sight{}, err
 		}
@@ -283,7 +283,7 @@ func (s *Server) administrator(ctx context.Context, database string) (*session, 
 	}
 	as := s.admin
 	as.Database = database
-	open, err := s.connect(ctx, as, roleAdministrator, "the administrator")
+	open, err := s.connect(ctx, as, LoginAdministrator, "the administrator")
 	if err == nil {
 		s.admins[database] = open
 	}

@@ -73,12 +73,16 @@ const sightQuery = `select json_build_object(
 
 // look queries the state.
 func (s *session) look(ctx context.Context, w Want) (sight, error) {
-	defer s.observe(time.Now())
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	began := time.Now()
 	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database)}, nil, nil, nil).Read()
 	if answer.Err != nil {
-		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, s.hears.answer(ctx, answer.Err, lookTimeout))
+		answer.Err = s.hears.answer(ctx, answer.Err, lookTimeout)
+	}
+	s.observe(began, answer.Err)
+	if answer.Err != nil {
+		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, answer.Err)
 	}
 	var seen sight
 	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {

@@ -41,6 +41,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	logger := klog.FromContext(r.Context())
 	review, refused := h.read(r)
 	if refused != nil {
+		conversions.WithLabelValues(resultRefused).Inc()
 		logger.V(2).Info("Refused a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
 		if refused.code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", retryAfter)
@@ -48,9 +49,12 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, refused.Error(), refused.code)
 		return
 	}
+	result := resultSuccess
 	if review.failure != nil {
+		result = resultFailed
 		logger.V(2).Info("Refused a conversion", "desired", review.desired, "err", review.failure)
 	}
+	conversions.WithLabelValues(result).Inc()
 	w.Header().Set("Content-Type", "application/json")
 	if err := review.write(w); err != nil {
 		logger.V(2).Info("Sending the response to a ConversionReview failed", "err", err)

@@ -30,7 +30,9 @@ type Options struct {
 	AtImage string
 	// PostgreSQLImage is the image, without the tag, of a Database without spec.image. Empty means
 	// database.DefaultImage.
-	PostgreSQLImage   string
+	PostgreSQLImage string
+	// ObjectNameMetrics serves metrics whose labels have the names of objects.
+	ObjectNameMetrics bool
 	ExternalDatabases postgresql.Options
 	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
@@ -62,10 +64,11 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of App: %w", err)
 	}
-	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage})
+	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage, VolumeMetrics: o.ObjectNameMetrics})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of Database: %w", err)
 	}
+	o.ExternalDatabases.Observe = externaldatabase.Observe
 	connector, err := postgresql.NewConnector(o.ExternalDatabases)
 	if err != nil {
 		return Controllers{}, err

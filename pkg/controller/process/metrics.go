@@ -36,6 +36,8 @@ type Metrics struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Plain serves /metrics at Options.BindAddress too, by HTTP and to everyone who reaches that address.
 	Plain bool
+	// Update, if it is set, is called before the metrics are read, to set metrics that change with time.
+	Update func()
 	// Pprof serves /debug/pprof wherever /metrics is served.
 	Pprof bool
 }
@@ -55,6 +57,9 @@ func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handl
 	mux.Handle("GET /metrics", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range controllers {
 			c.UpdateMetrics()
+		}
+		if m.Update != nil {
+			m.Update()
 		}
 		metrics.ServeHTTP(w, r)
 	})))

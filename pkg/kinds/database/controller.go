@@ -27,6 +27,8 @@ const (
 type Options struct {
 	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
 	Image string
+	// VolumeMetrics serves the metric windlass_database_volume_info, whose labels have the names of objects.
+	VolumeMetrics bool
 }
 
 // New returns the controller of Database.
@@ -35,7 +37,16 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	if err != nil {
 		return nil, err
 	}
-	return kind.Controller(r), nil
+	made := kind.Controller(r)
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return nil, err
+	}
+	made.Watch(watched.Informer(), restartCounter())
+	if o.VolumeMetrics {
+		made.Watch(kind.Informer, newVolumeLister())
+	}
+	return made, nil
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")

@@ -1,0 +1,59 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
+	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.0/20"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		mu   sync.Mutex
+		seen []string
+	)
+	options := postgresql.Options{Allowed: allowed, Observe: func(r postgresql.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if what := fmt.Sprintf("%s %s %v", r.Server, r.Login, postgresql.ClassOf(r.Err)); r.Err == nil {
+			seen = append(seen, strings.TrimSuffix(what, "Other")+"succeeds")
+		} else {
+			seen = append(seen, what)
+		}
+	}}
+	as, want := settings(shared), newWant()
+	if _, err := openWith(t, as, options).Create(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	wrong := as
+	wrong.Password = "wrong"
+	if _, err := openWith(t, wrong, options).Create(t.Context(), newWant()); postgresql.ClassOf(err) != postgresql.Refused {
+		t.Fatalf("a wrong password: %v", err)
+	}
+	nobody := as
+	nobody.Port = 1
+	if _, err := openWith(t, nobody, options).Create(t.Context(), newWant()); postgresql.ClassOf(err) != postgresql.Silent {
+		t.Fatalf("a port without a server: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	logins := slices.DeleteFunc(slices.Clone(seen), func(what string) bool { return what == "127.0.0.0/20  succeeds" })
+	wanted := []string{
+		"127.0.0.0/20 administrator succeeds", "127.0.0.0/20 owner succeeds", "127.0.0.0/20 administrator Refused", "127.0.0.0/20 administrator Silent",
+	}
+	if !slices.Equal(logins, wanted) {
+		t.Errorf("the logins are %q\nwant %q", logins, wanted)
+	}
+	if statements := len(seen) - len(logins); statements < 5 { // a look before each of three changes, the changes, and a look as the owner
+		t.Errorf("%d statements were observed", statements)
+	}
+}
