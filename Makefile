@@ -120,10 +120,10 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 	done
 
 .PHONY: test-integration
-test-integration: postgresql build example bin/kubernetes bin/gotestsum ## Run the tests on a real API server, started from bin/kubernetes.
+test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/postgres ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
@@ -197,6 +197,12 @@ bin/golangci-lint: hack/tools/lint/go.mod hack/tools/lint/go.sum | prerequisites
 
 bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum | prerequisites
 	@$(STEP) "build bin/helm" go -C hack/tools/helm build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
+	@touch $@
+
+# The build tag leaves out the clients of all clouds, with which Prometheus discovers targets.
+bin/prometheus: hack/tools/prometheus/go.mod hack/tools/prometheus/go.sum | prerequisites
+	@$(STEP) "build bin/prometheus and bin/promtool" go -C hack/tools/prometheus build -tags remove_all_sd -ldflags '-s -w' \
+		-o $(CURDIR)/bin/ github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
 	@touch $@
 
 bin/gotestsum: hack/tools/go.mod hack/tools/go.sum | prerequisites
