@@ -13,6 +13,8 @@ import (
 const (
 	source = "artifacts"
 	target = "charts/windlass/templates/generated"
+	// dashboard is a copy of the dashboard, which a template reads.
+	dashboard = "charts/windlass/files/dashboard.json"
 )
 
 func main() {
@@ -25,7 +27,7 @@ func main() {
 // write writes one template for each manifest file.
 func write() error {
 	var paths []string
-	for _, pattern := range []string{"crds/*.yaml", "rbac/*.yaml", "rbac/namespaced/*.yaml", "deploy/*.yaml"} {
+	for _, pattern := range []string{"crds/*.yaml", "rbac/*.yaml", "rbac/namespaced/*.yaml", "deploy/*.yaml", "monitoring/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(source, pattern))
 		if err != nil {
 			return err
@@ -33,6 +35,13 @@ func write() error {
 		paths = append(paths, found...)
 	}
 	if err := os.RemoveAll(target); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(source, "monitoring", "dashboard.json"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(dashboard, text, 0o644); err != nil {
 		return err
 	}
 	for _, path := range paths {
@@ -77,6 +86,7 @@ const (
 	oneNamespace  = ".Values.watchNamespace"
 	ownTemplate   = "-" // the chart has a template of its own
 	severalOfThem = "gt (int .Values.replicas) 1"
+	monitored     = ".Values.monitoring.enabled"
 )
 
 // conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always there.
@@ -92,6 +102,12 @@ var conditions = map[string]string{
 	"Role windlass-controller-objects":              oneNamespace,
 	"RoleBinding windlass-controller-objects":       oneNamespace,
 	"PodDisruptionBudget windlass-controller":       severalOfThem, // with one replica, it would block drains
+
+	"PodMonitor":     monitored,
+	"PrometheusRule": monitored,
+	"ServiceAccount windlass-metrics-scraper":     monitored,
+	"Secret windlass-metrics-scraper":             monitored,
+	"ClusterRoleBinding windlass-metrics-scraper": monitored,
 }
 
 var (
@@ -103,7 +119,7 @@ var (
 func conditionOf(document string) (condition string, skipped bool) {
 	kind, name := kindLine.FindStringSubmatch(document), nameLine.FindStringSubmatch(document)
 	if kind == nil || name == nil {
-		return "", true // only comments
+		return "", true // only comments, or a kustomization
 	}
 	condition, found := conditions[kind[1]+" "+name[1]]
 	if !found {
@@ -112,10 +128,19 @@ func conditionOf(document string) (condition string, skipped bool) {
 	return condition, condition == ownTemplate
 }
 
+// monitoringKind matches the manifests to which monitoring.labels are added. ownLabels are their other labels.
+var monitoringKind = regexp.MustCompile(`(?m)^kind: (PodMonitor|PrometheusRule)$`)
+
+const ownLabels = "labels: {app.kubernetes.io/name: windlass}"
+
 // withValues replaces what depends on the installation.
 func withValues(document string) string {
 	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
 	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace | quote }}")
+	document = strings.ReplaceAll(document, "windlass-webhook.windlass-system.svc", "windlass-webhook.{{ .Release.Namespace }}.svc")
+	if monitoringKind.MatchString(document) {
+		return strings.Replace(document, ownLabels, `labels: {{ merge (dict "app.kubernetes.io/name" "windlass") .Values.monitoring.labels | toJson }}`, 1)
+	}
 	if strings.Contains(document, "name: windlass-controller-objects\n") {
 		return nameLine.ReplaceAllString(document, "  name: $1\n  namespace: {{ .Values.watchNamespace | quote }}")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -90,10 +91,23 @@ func renderIn(t *testing.T, path, namespace string, values map[string]any) (obje
 	return rendered, nil
 }
 
-// kustomized returns what `kubectl kustomize artifacts` prints.
-func kustomized(t *testing.T) objects {
+// kustomized returns what `kubectl kustomize artifacts` prints with components.
+func kustomized(t *testing.T, components ...string) objects {
 	t.Helper()
-	text, err := manifests("../../artifacts")
+	dir := t.TempDir()
+	artifacts, err1 := filepath.Abs("../../artifacts")
+	relative, err2 := filepath.Rel(dir, artifacts)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	kustomization := fmt.Sprintf("resources: [%s]\ncomponents:\n", relative)
+	for _, component := range components {
+		kustomization += fmt.Sprintf("- %s/%s\n", relative, component)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := manifests(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +116,32 @@ func kustomized(t *testing.T) objects {
 	return all
 }
 
-func TestChartWithDefaultsEqualsArtifacts(t *testing.T) {
-	want := kustomized(t)
-	delete(want, "Namespace  windlass-system") // `helm install --create-namespace` creates it
-	got, err := render(t, nil)
-	if err != nil {
-		t.Fatal(err)
+func TestChartEqualsArtifacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		values     map[string]any
+		components []string
+	}{
+		"with its defaults": {},
+		"with monitoring and limits of egress": {
+			map[string]any{"monitoring": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"egress": map[string]any{"enabled": true}}},
+			[]string{"monitoring", "egress"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := render(t, c.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := kustomized(t, c.components...)
+			delete(want, "Namespace  windlass-system") // `helm install --create-namespace` creates it
+			equal(t, want, got)
+		})
 	}
+}
+
+// equal compares the objects of artifacts and of the chart, which keeps the CRDs.
+func equal(t *testing.T, want, got objects) {
+	t.Helper()
 	for name, object := range got {
 		if object["kind"] != "CustomResourceDefinition" {
 			continue
