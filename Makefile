@@ -128,7 +128,7 @@ test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prom
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
 	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
-		go test -race -count=1 -tags integration -run '^TestUpgradeRestartsNothing$$' ./test/integration
+		go test -race -count=1 -tags integration -run '^TestUpgradeAndRollbackRestartNothing$$' ./test/integration
 
 # A tenth of the plans takes some minutes. The tests have no timeout, because the duration of a plan is not a failure.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0

@@ -4,7 +4,9 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/cluster"
@@ -23,67 +26,208 @@ import (
 // tag.
 const formerRelease = "f720da2"
 
-// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes. None of these writes restarts a Pod.
-var writesOfAnUpgrade = []string{
-	"patch persistentvolumeclaims by-database/shop",           // removes the labels by which GitOps tools select objects to prune
-	"patch persistentvolumeclaims by-platform/by-platform-db", // removes the same labels
-	"update platforms/status /by-platform",                    // records the UID of the Platform's namespace
-}
+// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback those of the way
+// back.
+var (
+	writesOfAnUpgrade = []string{
+		"patch persistentvolumeclaims by-database/shop",           // removes the labels by which GitOps tools select objects to prune
+		"patch persistentvolumeclaims by-platform/by-platform-db", // removes the same labels
+		"update platforms/status /by-platform",                    // records the UID of the Platform's namespace
+	}
+	writesOfARollback = []string{
+		"patch persistentvolumeclaims by-database/shop",           // adds the labels again
+		"patch persistentvolumeclaims by-platform/by-platform-db", // adds the same labels
+		// The App that the new version created gets the Pod template and the Service of the former version.
+		"patch deployments default/upgraded", "patch services default/upgraded", "update apps/status default/upgraded", "update apps/status default/upgraded",
+	}
+)
 
-// TestUpgradeRestartsNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
-// specs set every field, an At that is Done, and an At that is Pending.
-func TestUpgradeRestartsNothing(t *testing.T) {
+// TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
+// specs set every field, an At that is Done, and an At that is Pending. It then goes back to the former release.
+func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
 	if from == "" {
 		from = formerRelease
 	}
 	release := place.Build(t, from)
-	p := release.Own(t)
-	former := release.Launch(t, p.Cluster)
-	for _, o := range owners {
-		namespace := "by-" + o.name
-		if _, err := p.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
-			t.Fatal(err)
-		}
-		createEverything(t, o, p, namespace)
-	}
-	p.Create(t, "default", "done", "true", nil)
-	p.InPhase(t, "default", "done", v1.AtDone)
-	p.Create(t, "default", "pending", "true", func(at *v1.At) { at.Spec.Schedule = "2100-01-01T00:00:00Z" })
-	p.InPhase(t, "default", "pending", v1.AtPending)
+	u := &upgrade{Place: release.Own(t)}
+	former := release.Launch(t, u.Cluster)
+	u.populate(t)
 	former.Terminate()
-	writes := func() []string {
-		return controllerRequests(t, p.Cluster, func(r cluster.Request) bool {
-			ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
-			reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
-			return ofObjects && !reads && r.ObjectRef.Resource != "events"
-		})
-	}
-	before := writes()
+	u.seen = len(u.writes(t))
+	workloads, states := u.workloads(t), u.states(t)
+	changelog := newestSection(t)
 
 	root, err := cluster.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Install(t.Context(), root); err != nil {
+	if err := u.Install(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	next := place.Launch(t, p.Cluster)
-	for _, name := range []string{"app", "database", "externaldatabase", "platform", "at"} {
-		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + name + `",result="(requeue_after|success)"\} [1-9]`)
-		world.Eventually(t, name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
+	u.run(t, place.Launch(t, u.Cluster), "upgraded", writesOfAnUpgrade)
+	workloads = u.checkRestarts(t, workloads, namedRestarts(changelog, "Restarts"))
+	if err := release.Install(t.Context(), u.Place); err != nil {
+		t.Fatal(err)
+	}
+	u.run(t, release.Launch(t, u.Cluster), "rolled-back", writesOfARollback)
+	u.checkRestarts(t, workloads, namedRestarts(changelog, "Restarts after a rollback"))
+	if diff := cmp.Diff(states, u.states(t)); diff != "" {
+		t.Errorf("Ready has changed for a while (-before +after):\n%s", diff)
+	}
+}
+
+// upgrade is a place in which an operator is replaced.
+type upgrade struct {
+	*place.Place
+	seen int // the number of writes so far
+}
+
+// populate creates the objects, and returns when they are Ready.
+func (u *upgrade) populate(t *testing.T) {
+	t.Helper()
+	for _, o := range owners {
+		namespace := "by-" + o.name
+		if _, err := u.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
+			t.Fatal(err)
+		}
+		createEverything(t, o, u.Place, namespace)
+	}
+	u.Create(t, "default", "done", "true", nil)
+	u.InPhase(t, "default", "done", v1.AtDone)
+	u.Create(t, "default", "pending", "true", func(at *v1.At) { at.Spec.Schedule = "2100-01-01T00:00:00Z" })
+	u.InPhase(t, "default", "pending", v1.AtPending)
+}
+
+// run waits until the next version has reconciled every object, checks conversions and writes, and ends it.
+func (u *upgrade) run(t *testing.T, next *place.Process, name string, writes []string) {
+	t.Helper()
+	for _, kind := range []string{"app", "database", "externaldatabase", "platform", "at"} {
+		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + kind + `",result="(requeue_after|success)"\} [1-9]`)
+		world.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
 	}
 	// Wait for a new App, so that the workers have time to reconcile the existing objects too.
-	p.CreateApp(t, "default", "last", smallest())
-	p.AppIn(t, "default", "last", "Ready")
+	u.CreateApp(t, "default", name, smallest())
+	u.AppIn(t, "default", name, "Ready")
 	for _, o := range owners {
-		o.ready(t, p, "by-"+o.name)
+		o.ready(t, u.Place, "by-"+o.name)
+	}
+	for _, version := range []string{"v1", "v1alpha1"} {
+		names, err := u.Kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n", "default", "-o", "name")
+		if err != nil || strings.Count(names, "\n") != 2 {
+			t.Errorf("%s: listing Ats as %s: %q, %v", name, version, names, err)
+		}
 	}
 	next.Terminate()
-	made := slices.DeleteFunc(writes()[len(before):], func(write string) bool { return strings.HasSuffix(write, " default/last") })
+	made := slices.DeleteFunc(u.writes(t)[u.seen:], func(write string) bool { return strings.HasSuffix(write, " default/"+name) })
+	u.seen = len(u.writes(t))
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-	if diff := cmp.Diff(writesOfAnUpgrade, made, inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("writes of an upgrade from %s (-want +got):\n%s", from, diff)
+	if diff := cmp.Diff(writes, made, inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("writes of the version that was %s (-want +got):\n%s", name, diff)
+	}
+}
+
+// writes returns all writes of operators that concern the objects, but Events.
+func (u *upgrade) writes(t *testing.T) []string {
+	t.Helper()
+	return controllerRequests(t, u.Cluster, func(r cluster.Request) bool {
+		ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
+		reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+		return ofObjects && !reads && r.ObjectRef.Resource != "events"
+	})
+}
+
+// workloads returns the generation of each Deployment and StatefulSet, which grows when its Pods are replaced.
+func (u *upgrade) workloads(t *testing.T) map[string]int64 {
+	t.Helper()
+	found := map[string]int64{}
+	deployments, err := u.Kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		found[fmt.Sprintf("Deployment %s/%s of App", d.Namespace, d.Name)] = d.Generation
+	}
+	sets, err := u.Kube.AppsV1().StatefulSets("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sets.Items {
+		found[fmt.Sprintf("StatefulSet %s/%s of Database", s.Namespace, s.Name)] = s.Generation
+	}
+	return found
+}
+
+// checkRestarts compares the workloads with those before, and returns them. A kind whose Pods were replaced must be named.
+func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map[string]bool) map[string]int64 {
+	t.Helper()
+	now, restarted := u.workloads(t), map[string]bool{}
+	for workload, generation := range before {
+		if now[workload] == generation {
+			continue
+		}
+		_, kind, _ := strings.Cut(workload, " of ")
+		restarted[kind] = true
+		if !named[kind] {
+			t.Errorf("the Pods of %s were replaced: CHANGELOG.md must name the kind, and say why", workload)
+		}
+	}
+	for kind := range named {
+		if !restarted[kind] {
+			t.Errorf("CHANGELOG.md says that Pods of %s are replaced, but none was", kind)
+		}
+	}
+	return now
+}
+
+// states returns the status of Ready of each object, and since when it has it.
+func (u *upgrade) states(t *testing.T) string {
+	t.Helper()
+	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=rolled-back",
+		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].lastTransitionTime}{"\n"}{end}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+// restartLine is a line of CHANGELOG.md that names a kind whose Pods an upgrade replaces.
+var restartLine = regexp.MustCompile(`(?m)^\* \*\*(\w+)\*\*:`)
+
+// newestSection returns the newest section of CHANGELOG.md.
+func newestSection(t *testing.T) string {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, _ := strings.Cut(string(changelog), "\n## ")
+	newest, _, _ = strings.Cut(newest, "\n## ")
+	return newest
+}
+
+// namedRestarts returns the kinds that a section of a changelog lists below a heading.
+func namedRestarts(newest, heading string) map[string]bool {
+	_, section, _ := strings.Cut(newest, "\n### "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	named := map[string]bool{}
+	for _, found := range restartLine.FindAllStringSubmatch(section, -1) {
+		named[found[1]] = true
+	}
+	return named
+}
+
+func TestRestartsAreReadBelowTheirHeading(t *testing.T) {
+	t.Parallel()
+	const newest = "[0.3.0]\n\n### Restarts\n\n* **Database**: for another image.\n\n### Restarts after a rollback\n\n* **App**: for a token.\n\n### Added\n\n* **At**: not here\n"
+	for heading, want := range map[string]map[string]bool{"Restarts": {"Database": true}, "Restarts after a rollback": {"App": true}, "Fixed": {}} {
+		if diff := cmp.Diff(want, namedRestarts(newest, heading)); diff != "" {
+			t.Errorf("below %s (-want +got):\n%s", heading, diff)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,9 @@ func (r Release) Own(t *testing.T) *Place {
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
+
+// Install applies the manifests of the release in a cluster.
+func (r Release) Install(ctx context.Context, p *Place) error { return p.Install(ctx, r.root) }
 
 // Launch starts the release's controller in a cluster with additional flags, and returns when the controller is ready.
 func (r Release) Launch(t *testing.T, c *cluster.Cluster, flags ...string) *Process {
