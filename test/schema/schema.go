@@ -75,6 +75,20 @@ func Versions(t *testing.T) []Version {
 	return versions(Definitions(t))
 }
 
+// VersionsIn returns all versions in the YAML texts of CustomResourceDefinitions.
+func VersionsIn(t *testing.T, texts []string) []Version {
+	t.Helper()
+	var all []Node
+	for _, text := range texts {
+		var definition Node
+		if err := yaml.Unmarshal([]byte(text), &definition); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, definition)
+	}
+	return versions(all)
+}
+
 func versions(definitions []Node) (all []Version) {
 	for _, definition := range definitions {
 		spec := definition["spec"].(Node)

@@ -1,0 +1,50 @@
+//go:build integration
+
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/schema"
+)
+
+// limitsOfThisRelease are the keywords that may narrow a field in the release after formerRelease, which gives every field a
+// limit: see "Before you upgrade" in CHANGELOG.md and docs/limits.md. An object that is stored beyond a limit can still be
+// changed. Empty this list when formerRelease changes.
+var limitsOfThisRelease = []string{"maxLength", "maxItems", "maxProperties", "maximum", "minLength", "minimum", "pattern"}
+
+func TestNoFieldIsRemovedOrNarrowedWithoutNewVersion(t *testing.T) {
+	t.Parallel()
+	from := os.Getenv("UPGRADE_FROM")
+	if from == "" {
+		from = formerRelease
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := func(args ...string) string {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("git %s: %v", strings.Join(args, " "), err)
+		}
+		return string(out)
+	}
+	var texts []string
+	for _, file := range strings.Fields(git("ls-tree", "--name-only", from, "artifacts/crds/")) {
+		texts = append(texts, git("show", from+":"+file))
+	}
+	if len(texts) != 5 {
+		t.Fatalf("%s has %d CustomResourceDefinitions, want 5", from, len(texts))
+	}
+	for _, n := range schema.Narrowings(schema.VersionsIn(t, texts), schema.Versions(t)) {
+		if !slices.Contains(limitsOfThisRelease, n.Keyword) {
+			t.Errorf("since %s, %s: this needs a new version of the kind", from, n)
+		}
+	}
+}
