@@ -22,6 +22,10 @@ type installation interface {
 	install(ctx context.Context) error
 	// uninstall removes the operator, and waits until its Pods are gone. CRDs with objects may stay.
 	uninstall(ctx context.Context) error
+	// former returns how the release in a directory is installed over this one. An empty directory means this version.
+	former(dir string) (installation, error)
+	// forward upgrades from what former has installed to this version.
+	forward(ctx context.Context) error
 }
 
 // newInstallation returns the way that E2E_INSTALL names, and a function that removes its files.
@@ -37,11 +41,8 @@ func newInstallation() (installation, func(), error) {
 	case "manifests":
 		return manifests{"-f", filepath.Join(root, "dist", "install.yaml")}, func() {}, nil
 	case "helm":
-		packages, err := filepath.Glob(filepath.Join(root, "dist", "windlass-*.tgz"))
-		if err == nil && len(packages) != 1 {
-			err = fmt.Errorf("dist/ has %d charts, want one: run `make release`", len(packages))
-		}
-		return chart{root, strings.Join(packages, " ")}, func() {}, err
+		path, err := packageIn(filepath.Join(root, "dist"))
+		return chart{root, path}, func() {}, err
 	default:
 		return nil, nil, fmt.Errorf("E2E_INSTALL is %q, and must be artifacts, manifests or helm", way)
 	}
@@ -72,6 +73,15 @@ func (m manifests) uninstall(ctx context.Context) error {
 	return err
 }
 
+func (m manifests) former(dir string) (installation, error) {
+	if dir == "" {
+		return m, nil
+	}
+	return manifests{"-f", filepath.Join(dir, "install.yaml")}, nil
+}
+
+func (m manifests) forward(ctx context.Context) error { return m.install(ctx) }
+
 // chart is a packaged Helm chart.
 type chart struct{ root, path string }
 
@@ -84,6 +94,31 @@ func (c chart) install(ctx context.Context) error {
 
 func (c chart) uninstall(ctx context.Context) error {
 	return c.helm(ctx, "uninstall", "windlass", "--ignore-not-found", "--wait")
+}
+
+func (c chart) former(dir string) (installation, error) {
+	if dir == "" {
+		return c, nil
+	}
+	path, err := packageIn(dir)
+	return chart{c.root, path}, err
+}
+
+// forward goes back to the release before the last one.
+func (c chart) forward(ctx context.Context) error {
+	if err := c.helm(ctx, "rollback", "windlass", "--wait"); err != nil {
+		return err
+	}
+	return awaitOperator(ctx)
+}
+
+// packageIn returns the path of the packaged chart in a directory.
+func packageIn(dir string) (string, error) {
+	packages, err := filepath.Glob(filepath.Join(dir, "windlass-*.tgz"))
+	if err == nil && len(packages) != 1 {
+		err = fmt.Errorf("%s has %d charts, want one: run `make release`", dir, len(packages))
+	}
+	return strings.Join(packages, " "), err
 }
 
 // helm runs bin/helm in the namespace of the operator.

@@ -5,6 +5,8 @@
 //
 //	E2E_INSTALL           how the operator is installed: artifacts, which is the default; or, from the
 //	                      files of a release in dist/, manifests or helm
+//	E2E_FROM              a directory with the files of a release, to which the operator is rolled back
+//	                      and from which it is upgraded; this version
 //	E2E_CONTROLLER_IMAGE  the operator's image for artifacts; windlass-controller:latest
 //	E2E_IMAGE             an image with a shell, for Ats; the operator's default
 //	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and
