@@ -11,7 +11,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/pkg/apis/cnat/v1"
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 

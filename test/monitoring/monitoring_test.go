@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/pkg/apis/cnat/v1"
+	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/place"
