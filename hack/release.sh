@@ -39,6 +39,7 @@ check() {
 
 fill() {
   bin/release manifests --version "${version}" --name "${image}"
+  bin/release manifests --version "${version}" --name "${image}" --components monitoring --out dist/install-with-monitoring.yaml
   bin/release chart --version "${version}" --name "${image}"
   bin/release notes --version "${version}" >dist/RELEASE_NOTES.md
   cd dist

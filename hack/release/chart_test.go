@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -94,20 +93,7 @@ func renderIn(t *testing.T, path, namespace string, values map[string]any) (obje
 // kustomized returns what `kubectl kustomize artifacts` prints with components.
 func kustomized(t *testing.T, components ...string) objects {
 	t.Helper()
-	dir := t.TempDir()
-	artifacts, err1 := filepath.Abs("../../artifacts")
-	relative, err2 := filepath.Rel(dir, artifacts)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	kustomization := fmt.Sprintf("resources: [%s]\ncomponents:\n", relative)
-	for _, component := range components {
-		kustomization += fmt.Sprintf("- %s/%s\n", relative, component)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text, err := manifests(dir)
+	text, err := manifests("../../artifacts", components...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,24 +323,31 @@ func TestPackagedChartInstallsTheRelease(t *testing.T) {
 }
 
 func TestManifestsInstallTheRelease(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "install.yaml")
-	args := []string{"manifests", "--artifacts", "../../artifacts", "--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", path}
-	if err := run(t.Context(), args, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, want := objects{}, kustomized(t)
-	got.read(t, string(text))
-	operator := &unstructured.Unstructured{Object: want["Deployment windlass-system windlass-controller"]}
-	containers, _, _ := unstructured.NestedSlice(operator.Object, "spec", "template", "spec", "containers")
-	containers[0].(map[string]any)["image"] = "registry.example.com/windlass:v0.2.0"
-	if err := unstructured.SetNestedSlice(operator.Object, containers, "spec", "template", "spec", "containers"); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("objects (-artifacts +install.yaml):\n%s", diff)
+	for name, components := range map[string][]string{
+		"without components": nil,
+		"with components":    {"monitoring", "egress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "install.yaml")
+			args := []string{"manifests", "--artifacts", "../../artifacts", "--components", strings.Join(components, ","), "--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", path}
+			if err := run(t.Context(), args, io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := objects{}, kustomized(t, components...)
+			got.read(t, string(text))
+			operator := &unstructured.Unstructured{Object: want["Deployment windlass-system windlass-controller"]}
+			containers, _, _ := unstructured.NestedSlice(operator.Object, "spec", "template", "spec", "containers")
+			containers[0].(map[string]any)["image"] = "registry.example.com/windlass:v0.2.0"
+			if err := unstructured.SetNestedSlice(operator.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("objects (-artifacts +install.yaml):\n%s", diff)
+			}
+		})
 	}
 }

@@ -2,26 +2,32 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
-// runManifests writes what `kubectl kustomize artifacts` prints, with the image of a version.
+// runManifests writes what `kubectl kustomize` prints for artifacts and its components, with the image of a version.
 func runManifests(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifests", flag.ContinueOnError)
 	source := flags.String("artifacts", "artifacts", "Directory of the manifests.")
+	components := flags.String("components", "", "Components in the directory, such as monitoring,egress.")
 	path := flags.String("out", "dist/install.yaml", "File that is written.")
 	var t target
 	if err := t.parse(flags, args); err != nil {
 		return err
 	}
-	text, err := manifests(*source)
+	text, err := manifests(*source, strings.FieldsFunc(*components, func(r rune) bool { return r == ',' })...)
 	if err != nil {
 		return err
 	}
@@ -43,12 +49,33 @@ func replaceOnce(text, from, to string) (string, error) {
 	return strings.Replace(text, from, to, 1), nil
 }
 
-// manifests returns what `kubectl kustomize` prints for a directory.
-func manifests(directory string) (string, error) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
+// manifests returns what `kubectl kustomize` prints for a directory, with components of it, such as monitoring.
+func manifests(directory string, components ...string) (string, error) {
+	overlay, err := os.MkdirTemp("", "manifests")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(overlay)
+	base, err1 := filepath.Abs(directory)
+	relative, err2 := filepath.Rel(overlay, base) // the only form that kustomize accepts
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	kustomization := types.Kustomization{Resources: []string{relative}}
+	for _, component := range components {
+		kustomization.Components = append(kustomization.Components, filepath.Join(relative, component))
+	}
+	text, err := yaml.Marshal(kustomization)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(overlay, konfig.DefaultKustomizationFileName()), text, 0o600); err != nil {
+		return "", err
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), overlay)
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w", directory, err)
 	}
-	text, err := built.AsYaml()
+	text, err = built.AsYaml()
 	return string(text), err
 }

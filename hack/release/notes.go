@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -26,9 +27,12 @@ func runNotes(_ context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", *changelog, err)
 	}
-	_, err = io.WriteString(out, section)
+	_, err = io.WriteString(out, relativeLink.ReplaceAllString(section, "$1"))
 	return err
 }
+
+// relativeLink matches a link to a file of the repository. The notes are read elsewhere, and have the text of the link.
+var relativeLink = regexp.MustCompile(`\[([^\]]+)\]\([^):]+\)`)
 
 // sectionOf returns the text of a version in a changelog, without its heading. A pre-release has the section Unreleased.
 func sectionOf(changelog, version string) (string, error) {
