@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Generates code and manifests from pkg/apis, in this module and in the modules below examples: deepcopy and register
-# functions next to the types, clients in pkg/generated, and CRDs in artifacts/crds; docs/messages.md
-# from the messages that the kinds declare; and templates of the Helm chart from artifacts.
+# functions next to the types, clients in pkg/generated, and CRDs in artifacts/crds; docs/messages.md from the messages
+# that the kinds declare, and docs/flags.md from the flags of the controller; and templates of the Helm chart from
+# artifacts.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
@@ -33,6 +34,7 @@ generate() { # generate MODULE-DIRECTORY [OPTION OF gen_client...]
 
 generate . --with-applyconfig
 go -C "${root}" run ./hack/messages >"${root}/docs/messages.md"
+(cd "${root}" && env -u KUBECONFIG go run ./cmd/controller --help | go run ./hack/flags) >"${root}/docs/flags.md"
 (cd "${root}" && go run ./hack/chart)
 for module in "${root}"/examples/*/go.mod; do
   if [[ -e "${module}" ]]; then generate "examples/$(basename "$(dirname "${module}")")"; fi
