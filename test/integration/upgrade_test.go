@@ -37,13 +37,15 @@ var (
 	writesOfARollback = []string{
 		"patch persistentvolumeclaims by-database/shop",           // adds the labels again
 		"patch persistentvolumeclaims by-platform/by-platform-db", // adds the same labels
-		// The App that the new version created gets the Pod template and the Service of the former version.
+		// The Apps that the new version created get the Pod template and the Service of the former version.
 		"patch deployments default/upgraded", "patch services default/upgraded", "update apps/status default/upgraded", "update apps/status default/upgraded",
+		"patch deployments default/recovered", "patch services default/recovered", "update apps/status default/recovered", "update apps/status default/recovered",
 	}
 )
 
 // TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
-// specs set every field, an At that is Done, and an At that is Pending. It then goes back to the former release.
+// specs set every field, an At that is Done, and an At that is Pending. The new version loses all objects of its own, and
+// is installed again. The test then goes back to the former release.
 func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
@@ -68,6 +70,9 @@ func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	}
 	u.run(t, place.Launch(t, u.Cluster), "upgraded", writesOfAnUpgrade)
 	workloads = u.checkRestarts(t, workloads, namedRestarts(changelog, "Restarts"))
+	u.loseOperator(t, root)
+	u.run(t, place.Launch(t, u.Cluster), "recovered", nil)
+	workloads = u.checkRestarts(t, workloads, nil)
 	if err := release.Install(t.Context(), u.Place); err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +103,19 @@ func (u *upgrade) populate(t *testing.T) {
 	u.InPhase(t, "default", "done", v1.AtDone)
 	u.Create(t, "default", "pending", "true", func(at *v1.At) { at.Spec.Schedule = "2100-01-01T00:00:00Z" })
 	u.InPhase(t, "default", "pending", v1.AtPending)
+}
+
+// loseOperator deletes the namespace of the operator and its Lease of the cluster, and applies the manifests in root again.
+func (u *upgrade) loseOperator(t *testing.T, root string) {
+	t.Helper()
+	for _, lost := range [][]string{{"namespace", "windlass-system"}, {"--namespace", "kube-system", "lease", "windlass-controller"}} {
+		if _, err := u.Kubectl(t.Context(), "", append([]string{"delete"}, lost...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Install(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // run waits until the next version has reconciled every object, checks conversions and writes, and ends it.
@@ -184,7 +202,7 @@ func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map
 // states returns the status of Ready of each object, and since when it has it.
 func (u *upgrade) states(t *testing.T) string {
 	t.Helper()
-	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=rolled-back",
+	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back",
 		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].lastTransitionTime}{"\n"}{end}`)
 	if err != nil {
 		t.Fatal(err)
