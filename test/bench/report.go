@@ -41,6 +41,7 @@ func (r *results) report(docs string) error {
 		"Machine": r.Machine, "Runs": r.runs(), "Stolen": r.mostStolen(), "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
+		"Sizing": r.sizingTable(), "Objects": objectsPerApp,
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
 		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),

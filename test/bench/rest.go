@@ -18,6 +18,8 @@ type size struct {
 	// Heap is the live heap when everything is at rest, Steady the resident memory then, and Peak the
 	// peak of the resident memory, in bytes.
 	Heap, Steady, Peak float64
+	// CPU is the CPU time from the start of the process until everything is at rest.
+	CPU time.Duration
 	// Requests are all requests of the process until its end, because the API server counts a watch only
 	// when the watch ends.
 	Requests requests
@@ -55,6 +57,9 @@ func (l *lab) atRest(ctx context.Context, dir string, c contestant, apps int, ku
 	defer r.stop()
 	if err := r.idle(ctx); err != nil {
 		return s, fmt.Errorf("%s: %w", c.name, err)
+	}
+	if s.CPU, err = r.cpu(); err != nil {
+		return s, err
 	}
 	if s.Heap, s.Peak, err = r.heap(ctx); err != nil {
 		return s, err

@@ -144,3 +144,16 @@ func TestStolenSinceReturnsShareOfTime(t *testing.T) {
 		t.Errorf("times of this machine are %v (%v)", now, err)
 	}
 }
+
+func TestSizingProjectsFromTheSlopes(t *testing.T) {
+	r := newResults()
+	for _, apps := range []int{1000, 2000} {
+		cost := float64(apps) * 5 * kibibyte
+		r.Sizes[names[0]] = append(r.Sizes[names[0]], size{Apps: apps, Heap: cost, Steady: 2 * cost, Peak: 3*cost + 2*mebibyte, CPU: time.Duration(apps) * time.Millisecond})
+	}
+	want := "| Apps | objects | live heap (MiB) | memory at rest (MiB) | peak of the memory (MiB) | CPU time of the start (s) |\n|---|---|---|---|---|---|\n" +
+		"| 1000 | 5000 | 5 | 10 | 17 | 1.0 |\n| 2000 | 10000 | 10 | 20 | 31 | 2.0 |\n| 100000, projected | 500000 | 488 | 977 | 1467 | 100.0 |\n"
+	if diff := cmp.Diff(want, r.sizingTable()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
