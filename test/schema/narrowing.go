@@ -16,10 +16,12 @@ type Narrowing struct {
 
 func (n Narrowing) String() string { return n.Field + ": " + n.Keyword }
 
-// Keywords that accept fewer values if their number becomes lower, or higher, or if they are new.
+// Keywords that accept fewer values if their number becomes lower, or higher, or if they are new, and keywords that accept
+// fewer values if they are no longer true.
 var (
 	upperLimits = []string{"maxLength", "maxItems", "maxProperties", "maximum"}
 	lowerLimits = []string{"minLength", "minItems", "minProperties", "minimum"}
+	freedoms    = []string{"nullable", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"}
 )
 
 // Narrowings returns the changes from older to newer versions that need a new version, sorted. It does not judge rules
@@ -32,6 +34,9 @@ func Narrowings(older, newer []Version) (found []Narrowing) {
 		if at < 0 {
 			found = append(found, Narrowing{before.Kind + "." + before.Name, "removed"})
 			continue
+		}
+		if before.Namespaced != newer[at].Namespaced {
+			found = append(found, Narrowing{before.Kind + "." + before.Name, "scope"})
 		}
 		after := map[string]Field{}
 		for _, part := range []string{"spec", "status"} {
@@ -73,6 +78,11 @@ func (f Field) narrowings(newer Field) (found []Narrowing) {
 	}
 	for _, keyword := range lowerLimits {
 		if was, is := number(f.Schema[keyword]), number(newer.Schema[keyword]); is != nil && (was == nil || *is > *was) {
+			note(keyword)
+		}
+	}
+	for _, keyword := range freedoms {
+		if f.Schema[keyword] == true && newer.Schema[keyword] != true {
 			note(keyword)
 		}
 	}

@@ -47,6 +47,8 @@ func TestNarrowingsOfASchema(t *testing.T) {
 		"a value more":                  {"a: {type: string, enum: [x]}", "a: {type: string, enum: [x, y]}", nil},
 		"a new list of values":          {"a: {type: string}", "a: {type: string, enum: [x]}", []string{"spec.a: enum"}},
 		"any value":                     {"a: {type: string, enum: [x]}", "a: {type: string}", nil},
+		"null no longer accepted":       {"a: {type: string, nullable: true}", "a: {type: string}", []string{"spec.a: nullable"}},
+		"unknown fields dropped":        {"a: {type: object, x-kubernetes-preserve-unknown-fields: true}", "a: {type: object}", []string{"spec.a: x-kubernetes-preserve-unknown-fields"}},
 		"a field that becomes required": {"a: {type: object, required: [b]}", "a: {type: object, required: [b, c]}", []string{"spec.a: required"}},
 		"a field that becomes optional": {"a: {type: object, required: [b]}", "a: {type: object}", nil},
 	} {
@@ -66,10 +68,22 @@ func TestNarrowingsOfASchema(t *testing.T) {
 	}
 }
 
-func TestRemovedVersionIsNarrowing(t *testing.T) {
+func TestRemovedVersionAndOtherScopeAreNarrowings(t *testing.T) {
 	t.Parallel()
-	got := schema.Narrowings(versionsWith(t, "v1", ""), versionsWith(t, "v2", ""))
-	if diff := cmp.Diff([]schema.Narrowing{{Field: "Toy.v1", Keyword: "removed"}}, got); diff != "" {
-		t.Errorf("narrowings (-want +got):\n%s", diff)
+	const toys = "spec: {group: example.com, names: {kind: Toy, plural: toys}, scope: %s, versions: [{name: %s, served: %t, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}, status: {type: object}}}}}]}"
+	before := schema.VersionsIn(t, []string{fmt.Sprintf(toys, "Namespaced", "v1", true)})
+	for name, c := range map[string]struct {
+		scope, version string
+		served         bool
+		want           string
+	}{
+		"no v1":                      {"Namespaced", "v2", true, "removed"},
+		"a v1 that is not served":    {"Namespaced", "v1", false, "removed"},
+		"objects without namespaces": {"Cluster", "v1", true, "scope"},
+	} {
+		got := schema.Narrowings(before, schema.VersionsIn(t, []string{fmt.Sprintf(toys, c.scope, c.version, c.served)}))
+		if diff := cmp.Diff([]schema.Narrowing{{Field: "Toy.v1", Keyword: c.want}}, got); diff != "" {
+			t.Errorf("%s: narrowings (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -69,13 +69,13 @@ func definitions() (all []Node, err error) {
 	return all, nil
 }
 
-// Versions returns all versions of all kinds.
+// Versions returns all served versions of all kinds.
 func Versions(t *testing.T) []Version {
 	t.Helper()
 	return versions(Definitions(t))
 }
 
-// VersionsIn returns all versions in the YAML texts of CustomResourceDefinitions.
+// VersionsIn returns all served versions in the YAML texts of CustomResourceDefinitions.
 func VersionsIn(t *testing.T, texts []string) []Version {
 	t.Helper()
 	var all []Node
@@ -95,6 +95,9 @@ func versions(definitions []Node) (all []Version) {
 		names := spec["names"].(Node)
 		for _, version := range spec["versions"].([]any) {
 			v := version.(Node)
+			if v["served"] == false {
+				continue
+			}
 			all = append(all, Version{
 				Group: spec["group"].(string), Name: v["name"].(string), Kind: names["kind"].(string), Plural: names["plural"].(string),
 				Namespaced: spec["scope"] == "Namespaced", Root: v["schema"].(Node)["openAPIV3Schema"].(Node),
