@@ -18,11 +18,12 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Resource:   c.ConfigMaps(),
-			Hold:       (*scope).holdsConfig,
-			When:       when(hasConfig),
-			Desired:    by(desiredConfigMap),
-			DeleteLast: true, // after the Pod template no longer mounts it
+			Resource: c.ConfigMaps(),
+			Hold:     (*scope).holdsConfig,
+			When:     when(hasConfig),
+			Desired:  by(desiredConfigMap),
+			// It is deleted after the Pod template no longer mounts it.
+			LateIf: func(p *scope) bool { return !hasConfig(p.app) },
 		},
 		deploymentOf(c),
 		serviceOf(c),
@@ -48,7 +49,10 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
-		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
+		// The selectors lose appLabel before the template gets it. Otherwise, if a selector could not be changed, the
+		// next reconcile could not tell that Pods may lack appLabel.
+		LateIf: (*scope).lacksAppLabel,
+		Hold:   func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
 			desired := desiredDeployment(p.app, p.inputs)
 			if p.held != nil {

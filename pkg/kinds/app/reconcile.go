@@ -65,10 +65,15 @@ func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 // before this reconcile if its template lacked appLabel, as after a rollback, and otherwise the Deployment
 // after this reconcile has applied it.
 func (p *scope) selected() *appsv1.Deployment {
-	if p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name {
+	if p.lacksAppLabel() {
 		return p.before
 	}
 	return p.deployment
+}
+
+// lacksAppLabel reports whether the template of the Deployment lacked appLabel before this reconcile.
+func (p *scope) lacksAppLabel() bool {
+	return p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name
 }
 
 // hasDeployment reports whether the App had a Deployment before this reconcile.

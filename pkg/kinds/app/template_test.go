@@ -2,17 +2,22 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -179,6 +184,34 @@ func TestRollbackSelectsPodsWithoutLabel(t *testing.T) {
 	app := example()
 	p := &scope{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
 	controllertest.Equal(t, "selector", selectorOf(app), podSelector(app, p.selected(), narrowSelector(app)))
+}
+
+func TestSelectorsLoseLabelEvenIfAWriteFails(t *testing.T) {
+	for _, resource := range []string{"services", "poddisruptionbudgets"} {
+		t.Run(resource, func(t *testing.T) {
+			f := readyFixture(t, func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](2) })
+			selectors := func() []map[string]string {
+				service := kindtest.Get[*corev1.Service](f.Cluster, "default", "web")
+				budget := kindtest.Get[*policyv1.PodDisruptionBudget](f.Cluster, "default", "web")
+				return []map[string]string{service.Spec.Selector, budget.Spec.Selector.MatchLabels}
+			}
+			broad, narrow := selectorOf(f.Object()), narrowSelector(f.Object())
+			controllertest.Equal(t, "selectors while all Pods have the label", []map[string]string{narrow, narrow}, selectors())
+
+			f.changeDeployment(func(d *appsv1.Deployment) { delete(d.Spec.Template.Labels, appLabel) })
+			f.Journal.FailNext("patch", resource, apierrors.NewConflict(schema.GroupResource{Resource: resource}, "web", errors.New("its status has changed")))
+			if r := f.Reconcile(); r.Err == nil {
+				t.Error("the failed write is no error")
+			}
+			f.Reconcile()
+			controllertest.Equal(t, "selectors while Pods may lack the label", []map[string]string{broad, broad}, selectors())
+			controllertest.Equal(t, "label of the template", "web", f.deployment().Spec.Template.Labels[appLabel])
+
+			f.rollOut()
+			f.Reconcile()
+			controllertest.Equal(t, "selectors after the rollout", []map[string]string{narrow, narrow}, selectors())
+		})
+	}
 }
 
 func TestPodSelectorUsesLabelOnlyOnceAllPodsHaveIt(t *testing.T) {
