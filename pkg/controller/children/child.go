@@ -3,7 +3,6 @@ package children
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
@@ -48,8 +47,9 @@ type Child[S Scope] interface {
 	// Apply creates or updates the child if it is desired, and deletes it if it is not. It returns the
 	// errors of Type.Ensure and Type.Prune.
 	Apply(ctx context.Context, s S) error
-	// Late reports whether the child has to be applied after the children for which Late is false: see Apply.
-	Late(s S) bool
+	// Last reports whether the child has to be applied after all other children, because it is to be
+	// deleted and other children may need it until then.
+	Last(s S) bool
 }
 
 // Declaration is a Child of type C. The child has the name and namespace of its owner.
@@ -65,6 +65,8 @@ type Declaration[S Scope, C Object] struct {
 	Initially func(s S, desired C)
 	// Keep, if it is set, copies the values that the child must not lose from live into desired.
 	Keep func(s S, desired, live C)
+	// Before, if it is set, is called with the live child before the child is changed: see Type.
+	Before func(ctx context.Context, s S, live C) error
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
 	// Applied, if it is set, is called with the child after Apply succeeded. It is not called if the child
@@ -72,8 +74,8 @@ type Declaration[S Scope, C Object] struct {
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
-	// LateIf, if it is set, reports whether the child has to be applied after other children: see Apply.
-	LateIf func(s S) bool
+	// DeleteLast makes the function Apply delete the child after it has applied the other children.
+	DeleteLast bool
 
 	owned Type[C] // set by Bind
 }
@@ -92,8 +94,8 @@ func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) {
 // Informer implements Child.
 func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Resource.Informer }
 
-// Late implements Child.
-func (d *Declaration[S, C]) Late(s S) bool { return d.LateIf != nil && d.LateIf(s) }
+// Last implements Child.
+func (d *Declaration[S, C]) Last(s S) bool { return d.DeleteLast && !d.desired(s) }
 
 func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s) }
 
@@ -126,6 +128,9 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	if d.Keep != nil {
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
 	}
+	if d.Before != nil {
+		of.Before = func(ctx context.Context, live C) error { return d.Before(ctx, s, live) }
+	}
 	if d.Initially != nil {
 		initially = func(desired C) { d.Initially(s, desired) }
 	}
@@ -146,21 +151,17 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 	return err
 }
 
-// Apply applies children in order. Then it applies the children for which Late is true, in reverse order, because a
-// child may need those that come before it until it has changed. It stops at the first error, so that no child is
-// created before the children that it needs.
+// Apply applies children in order, except that it applies children for which Last is true at the end. It
+// stops at the first error, so that no child is created before the children that it needs.
 func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
-	var late []Child[S]
-	for _, child := range all {
-		if child.Late(s) {
-			late = append(late, child)
-		} else if err := child.Apply(ctx, s); err != nil {
-			return err
-		}
-	}
-	for _, child := range slices.Backward(late) {
-		if err := child.Apply(ctx, s); err != nil {
-			return err
+	for _, last := range []bool{false, true} {
+		for _, child := range all {
+			if child.Last(s) != last {
+				continue
+			}
+			if err := child.Apply(ctx, s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

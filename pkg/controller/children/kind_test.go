@@ -2,7 +2,6 @@ package children_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -78,48 +77,6 @@ func TestInvalidDeclarationWritesNothing(t *testing.T) {
 				t.Errorf("error: wanted %q, got %v", test.want, err)
 			}
 			controllertest.Equal(t, "writes", nil, writes)
-		})
-	}
-}
-
-// applied is a child that adds its name to the order in which children are applied.
-type applied struct {
-	children.Child[voyage]
-	name  string
-	late  bool
-	err   error
-	order *[]string
-}
-
-func (a applied) Late(voyage) bool { return a.late }
-
-func (a applied) Apply(context.Context, voyage) error {
-	*a.order = append(*a.order, a.name)
-	return a.err
-}
-
-func TestLateChildrenAreAppliedAfterTheOthersInReverseOrder(t *testing.T) {
-	refused := errors.New("refused")
-	for name, test := range map[string]struct {
-		first, late error // of the first child and of the first late child that is applied
-		want        []string
-	}{
-		"no child fails":      {want: []string{"first", "second", "deployment", "config"}},
-		"a late child fails":  {late: refused, want: []string{"first", "second", "deployment"}},
-		"another child fails": {first: refused, want: []string{"first"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var order []string
-			err := children.Apply(t.Context(), voyage{}, []children.Child[voyage]{
-				applied{name: "config", late: true, order: &order},
-				applied{name: "first", err: test.first, order: &order},
-				applied{name: "deployment", late: true, err: test.late, order: &order},
-				applied{name: "second", order: &order},
-			})
-			if failed := test.first != nil || test.late != nil; errors.Is(err, refused) != failed {
-				t.Errorf("the error is %v", err)
-			}
-			controllertest.Equal(t, "order", test.want, order)
 		})
 	}
 }

@@ -48,6 +48,9 @@ type Type[T Object] struct {
 	// Keep, if it is set, copies the values that the child must not lose, such as a generated password,
 	// from live into want. want is a copy of the desired state.
 	Keep func(want, live T)
+	// Before, if it is set, is called before a live child is changed. If it returns an error, the child is not
+	// changed. The change takes effect only on the version of the child that Before has seen.
+	Before func(ctx context.Context, live T) error
 	// Outlives is true if the children stay when their owner is deleted. They have no owner reference,
 	// so that they are not garbage-collected. They have an annotation with the kind and name of the
 	// owner. A later owner of that kind and name uses them again.
@@ -226,6 +229,11 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if patch == nil {
 		t.settle(owner, w, live)
 		return live, nil
+	}
+	if t.Before != nil {
+		if err := t.Before(ctx, live); err != nil {
+			return live, err
+		}
 	}
 	return t.write(ctx, owner, live, patch, "updating")
 }

@@ -53,8 +53,8 @@ func (b *beforeRollout) Informer() cache.SharedIndexInformer { return b.informer
 // Bind implements children.Child.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) { b.tracker = tracker }
 
-// Late implements children.Child.
-func (b *beforeRollout) Late(*scope) bool { return false }
+// Last implements children.Child.
+func (b *beforeRollout) Last(*scope) bool { return false }
 
 // Inputs implements children.Child.
 func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {

@@ -1,11 +1,12 @@
 package app
 
 import (
+	"context"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -15,25 +16,25 @@ import (
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
+	service, budget := serviceOf(c), disruptionBudgetOf(c)
 	return []children.Child[*scope]{
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Resource: c.ConfigMaps(),
-			Hold:     (*scope).holdsConfig,
-			When:     when(hasConfig),
-			Desired:  by(desiredConfigMap),
-			// It is deleted after the Pod template no longer mounts it.
-			LateIf: func(p *scope) bool { return !hasConfig(p.app) },
+			Resource:   c.ConfigMaps(),
+			Hold:       (*scope).holdsConfig,
+			When:       when(hasConfig),
+			Desired:    by(desiredConfigMap),
+			DeleteLast: true, // after the Pod template no longer mounts it
 		},
-		deploymentOf(c),
-		serviceOf(c),
+		deploymentOf(c, widen(c, service, budget)),
+		service,
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
 			When:     when(isAutoscaled),
 			Desired:  by(desiredAutoscaler),
 		},
-		disruptionBudgetOf(c),
+		budget,
 	}
 }
 
@@ -46,13 +47,11 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-func deploymentOf(c kinds.Cluster) children.Child[*scope] {
+// deploymentOf declares the Deployment. before is called before it is changed.
+func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.Deployment) error) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
-		// The selectors lose appLabel before the template gets it. Otherwise, if a selector could not be changed, the
-		// next reconcile could not tell that Pods may lack appLabel.
-		LateIf: (*scope).lacksAppLabel,
-		Hold:   func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
+		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
 			desired := desiredDeployment(p.app, p.inputs)
 			if p.held != nil {
@@ -74,22 +73,9 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
+		Before:  before,
 		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
 		Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
-	}
-}
-
-func serviceOf(c kinds.Cluster) children.Child[*scope] {
-	return &children.Declaration[*scope, *corev1.Service]{
-		Resource: c.Services(),
-		Desired: func(p *scope) *corev1.Service {
-			desired := desiredService(p.app)
-			desired.Spec.Selector = podSelector(p.app, p.selected(), nil)
-			return desired
-		},
-		Keep: func(p *scope, desired, live *corev1.Service) {
-			desired.Spec.Selector = podSelector(p.app, p.selected(), live.Spec.Selector)
-		},
 	}
 }
 
@@ -101,20 +87,5 @@ func ingressOf(c kinds.Cluster) children.Child[*scope] {
 		// The API server sets the default class only when an Ingress is created. If the operator removed the
 		// field, no controller would serve the Ingress.
 		Yielded: [][]string{{"spec", "ingressClassName"}},
-	}
-}
-
-func disruptionBudgetOf(c kinds.Cluster) children.Child[*scope] {
-	return &children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
-		Resource: c.PodDisruptionBudgets(),
-		When:     when(needsBudget),
-		Desired: func(p *scope) *policyv1.PodDisruptionBudget {
-			desired := desiredDisruptionBudget(p.app)
-			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), nil)
-			return desired
-		},
-		Keep: func(p *scope, desired, live *policyv1.PodDisruptionBudget) {
-			desired.Spec.Selector.MatchLabels = podSelector(p.app, p.selected(), labelsOf(live.Spec.Selector))
-		},
 	}
 }

@@ -53,27 +53,22 @@ type scope struct {
 	held         *held              // why the Pod template must not change, or nil
 	before       *appsv1.Deployment // the cached Deployment, or nil
 	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
-	reverted     bool               // whether the template of the Deployment was changed back
-	requeueAfter time.Duration      // positive if time alone can change the status
+	unlabeled    *appsv1.Deployment // the Deployment before it was changed, if its template lacked appLabel, or nil
+	widened      widened
+	reverted     bool          // whether the template of the Deployment was changed back
+	requeueAfter time.Duration // positive if time alone can change the status
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 	return &scope{Owner: owner, app: app}
 }
 
-// selected returns the Deployment whose template decides which labels select the Pods: the Deployment
-// before this reconcile if its template lacked appLabel, as after a rollback, and otherwise the Deployment
-// after this reconcile has applied it.
+// selected returns the Deployment whose template decides which labels select the Pods.
 func (p *scope) selected() *appsv1.Deployment {
-	if p.lacksAppLabel() {
-		return p.before
+	if p.unlabeled != nil {
+		return p.unlabeled
 	}
 	return p.deployment
-}
-
-// lacksAppLabel reports whether the template of the Deployment lacked appLabel before this reconcile.
-func (p *scope) lacksAppLabel() bool {
-	return p.before != nil && p.before.Spec.Template.Labels[appLabel] != p.app.Name
 }
 
 // hasDeployment reports whether the App had a Deployment before this reconcile.

@@ -26,14 +26,6 @@ const (
 	templateAnnotation = "windlass.dev/template-digest"
 )
 
-// narrowSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods of an
-// App. Unlike the labels of selectorOf, they do not match Pods of Helm charts.
-func narrowSelector(app *v1alpha1.App) map[string]string {
-	selector := selectorOf(app)
-	selector[appLabel] = app.Name
-	return selector
-}
-
 // setOperatorFields sets the operator fields of a Pod template: see pods.OperatorFields.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
@@ -114,27 +106,4 @@ func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
 	}
 	return observed.Annotations[templateAnnotation] != applied || is.Image != want.Image ||
 		!slices.Equal(is.Command, want.Command) || !slices.Equal(is.Args, want.Args)
-}
-
-// podSelector returns the selector for the Pods of an App whose Deployment is d, or nil. now is the current
-// selector, or nil. The selector includes appLabel only when all Pods have that label: if the template has
-// always had it, after a complete rollout of a template with it, or if now includes it. In other cases
-// appLabel could exclude running Pods.
-func podSelector(app *v1alpha1.App, d *appsv1.Deployment, now map[string]string) map[string]string {
-	narrow := narrowSelector(app)
-	switch {
-	case d == nil || d.Spec.Template.Labels[appLabel] != app.Name:
-		return selectorOf(app)
-	case d.Generation <= 1 && now == nil, now[appLabel] == app.Name, !d.Spec.Paused && rolloutOf(app, d).State == controller.StateReady:
-		return narrow
-	}
-	return selectorOf(app)
-}
-
-// labelsOf returns the labels of a selector that may be nil.
-func labelsOf(selector *metav1.LabelSelector) map[string]string {
-	if selector == nil {
-		return nil
-	}
-	return selector.MatchLabels
 }

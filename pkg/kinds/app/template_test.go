@@ -2,22 +2,17 @@ package app
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -177,72 +172,5 @@ func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
 	if template, known := pods.LastTemplate(d); known {
 		t.Errorf("a shortened record has the template %v", template)
-	}
-}
-
-func TestRollbackSelectsPodsWithoutLabel(t *testing.T) {
-	app := example()
-	p := &scope{app: app, before: byAnEarlierVersion(t, app), deployment: desiredDeployment(app, nil)}
-	controllertest.Equal(t, "selector", selectorOf(app), podSelector(app, p.selected(), narrowSelector(app)))
-}
-
-func TestSelectorsLoseLabelEvenIfAWriteFails(t *testing.T) {
-	for _, resource := range []string{"services", "poddisruptionbudgets"} {
-		t.Run(resource, func(t *testing.T) {
-			f := readyFixture(t, func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](2) })
-			selectors := func() []map[string]string {
-				service := kindtest.Get[*corev1.Service](f.Cluster, "default", "web")
-				budget := kindtest.Get[*policyv1.PodDisruptionBudget](f.Cluster, "default", "web")
-				return []map[string]string{service.Spec.Selector, budget.Spec.Selector.MatchLabels}
-			}
-			broad, narrow := selectorOf(f.Object()), narrowSelector(f.Object())
-			controllertest.Equal(t, "selectors while all Pods have the label", []map[string]string{narrow, narrow}, selectors())
-
-			f.changeDeployment(func(d *appsv1.Deployment) { delete(d.Spec.Template.Labels, appLabel) })
-			f.Journal.FailNext("patch", resource, apierrors.NewConflict(schema.GroupResource{Resource: resource}, "web", errors.New("its status has changed")))
-			if r := f.Reconcile(); r.Err == nil {
-				t.Error("the failed write is no error")
-			}
-			f.Reconcile()
-			controllertest.Equal(t, "selectors while Pods may lack the label", []map[string]string{broad, broad}, selectors())
-			controllertest.Equal(t, "label of the template", "web", f.deployment().Spec.Template.Labels[appLabel])
-
-			f.rollOut()
-			f.Reconcile()
-			controllertest.Equal(t, "selectors after the rollout", []map[string]string{narrow, narrow}, selectors())
-		})
-	}
-}
-
-func TestPodSelectorUsesLabelOnlyOnceAllPodsHaveIt(t *testing.T) {
-	app := example()
-	broad, narrow := selectorOf(app), narrowSelector(app)
-	later := func(generation int64, status appsv1.DeploymentStatus) *appsv1.Deployment {
-		d := desiredDeployment(app, nil)
-		d.Generation, d.Status = generation, status
-		return d
-	}
-	rolledOutTo := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 9, UpdatedReplicas: 9, AvailableReplicas: 9}
-	halfWay := rolledOutTo
-	halfWay.UpdatedReplicas = 1
-	for name, c := range map[string]struct {
-		d         *appsv1.Deployment
-		now, want map[string]string
-	}{
-		"there is no Deployment":                        {want: broad},
-		"the template is of an earlier version":         {d: byAnEarlierVersion(t, app), now: broad, want: broad},
-		"the template has always had the label":         {d: later(1, appsv1.DeploymentStatus{}), want: narrow},
-		"the template has just got the label":           {d: later(2, appsv1.DeploymentStatus{ObservedGeneration: 1}), now: broad, want: broad},
-		"some Pods have the label":                      {d: later(2, halfWay), now: broad, want: broad},
-		"all Pods have the label":                       {d: later(2, rolledOutTo), now: broad, want: narrow},
-		"the next rollout has begun":                    {d: later(3, rolledOutTo), now: narrow, want: narrow},
-		"the Deployment was orphaned and created again": {d: later(1, appsv1.DeploymentStatus{}), now: broad, want: broad},
-		"a user has paused the Deployment before a Pod has the label": {
-			d: withoutRollouts(later(2, appsv1.DeploymentStatus{ObservedGeneration: 2})), now: broad, want: broad,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			controllertest.Equal(t, "selector", c.want, podSelector(app, c.d, c.now))
-		})
 	}
 }
