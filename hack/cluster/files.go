@@ -16,11 +16,13 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// auditPolicy logs each request once, without bodies.
+// auditPolicy logs each request without bodies: a write when it is received and with its response, another request
+// with its response only.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived]
-rules: [{level: Metadata}]
+rules:
+- {level: Metadata, verbs: [create, update, patch, delete, deletecollection]}
+- {level: Metadata, omitStages: [RequestReceived]}
 `
 
 // write creates the files that the components read, among them a key for service accounts, a certificate for the API

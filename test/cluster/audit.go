@@ -2,13 +2,18 @@ package cluster
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Request is a request in the audit log, to which the API server has responded.
@@ -47,25 +52,36 @@ func (r Request) String() string {
 
 // AuditLog returns the text of the API server's audit log.
 func (c *Cluster) AuditLog() (string, error) {
-	text, err := os.ReadFile(filepath.Join(c.dir, "audit.log"))
+	text, err := os.ReadFile(c.audited.path)
 	return string(text), err
 }
 
 // audited holds the part of the audit log that has been read.
 type audited struct {
+	path string
+
 	mu       sync.Mutex
 	offset   int64
 	requests []Request
+	pending  map[string]Request // by audit ID, the writes that the API server has received and not responded to
 }
 
-// Requests returns the requests so far for which keep returns true, in the order of
-// their responses.
+func auditedIn(dir string) *audited {
+	return &audited{path: filepath.Join(dir, "audit.log"), pending: map[string]Request{}}
+}
+
+// responseTimeout is how long Requests waits for responses. It exceeds the 60 s in which the API server ends a request.
+const responseTimeout = 90 * time.Second
+
+// Requests returns the requests so far for which keep returns true, in the order of their responses. A write whose
+// effect the caller has seen is among them: because the API server logs a response after others can see the effect,
+// Requests waits until the API server has responded to the writes that it has received.
 func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
-	c.audited.mu.Lock()
-	defer c.audited.mu.Unlock()
-	if err := c.audited.readMore(filepath.Join(c.dir, "audit.log")); err != nil {
+	if err := c.audited.awaitResponses(); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
+	c.audited.mu.Lock()
+	defer c.audited.mu.Unlock()
 	var kept []Request
 	for _, r := range c.audited.requests {
 		if keep(r) {
@@ -75,32 +91,75 @@ func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// readMore reads the lines that were added since the last call. It does not read earlier lines again, because tests
-// poll Requests.
-func (a *audited) readMore(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
+// awaitResponses waits for the responses to the writes that the API server has received before the call.
+func (a *audited) awaitResponses() error {
+	received, err := a.read()
+	if err != nil || len(received) == 0 {
 		return err
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, responseTimeout, true, func(context.Context) (bool, error) {
+		pending, err := a.read()
+		maps.DeleteFunc(received, func(id string, _ Request) bool { _, found := pending[id]; return !found })
+		return len(received) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the responses to %v: %w", slices.Collect(maps.Values(received)), err)
+	}
+	return nil
+}
+
+// forgetPending gives up the writes to which an API server that has ended did not respond.
+func (a *audited) forgetPending() error {
+	if _, err := a.read(); err != nil {
+		return fmt.Errorf("reading the audit log: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.pending)
+	return nil
+}
+
+// read reads the lines that were added since the last call, and returns the pending writes. It does not read earlier
+// lines again, because tests poll Requests.
+func (a *audited) read() (pending map[string]Request, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	file, err := os.Open(a.path)
+	if err != nil {
+		return nil, err
 	}
 	defer file.Close()
 	if _, err := file.Seek(a.offset, io.SeekStart); err != nil {
-		return err
+		return nil, err
 	}
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil // the last line may be incomplete
+			return maps.Clone(a.pending), nil // the last line may be incomplete
 		}
-		var event struct {
-			Stage string
-			Request
-		}
-		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			return err
+		if err := a.add(line); err != nil {
+			return nil, err
 		}
 		a.offset += int64(len(line))
-		if event.Stage == "ResponseComplete" {
-			a.requests = append(a.requests, event.Request)
-		}
 	}
+}
+
+// add adds one line of the log.
+func (a *audited) add(line string) error {
+	var event struct {
+		Stage, AuditID string
+		Request
+	}
+	if err := json.Unmarshal([]byte(line), &event); err != nil {
+		return err
+	}
+	if event.Stage == "RequestReceived" {
+		a.pending[event.AuditID] = event.Request
+		return nil
+	}
+	delete(a.pending, event.AuditID)
+	if event.Stage == "ResponseComplete" {
+		a.requests = append(a.requests, event.Request)
+	}
+	return nil
 }

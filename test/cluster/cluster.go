@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ type Cluster struct {
 	binary, dir string
 	config      *rest.Config
 	command     *exec.Cmd
-	audited     audited
+	audited     *audited
 
 	mu        sync.Mutex // allows one command at a time
 	input     io.WriteCloser
@@ -46,7 +47,7 @@ func Start(dir string, options ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{binary: filepath.Join(root, "bin", "kubernetes"), dir: dir}
+	c := &Cluster{binary: filepath.Join(root, "bin", "kubernetes"), dir: dir, audited: auditedIn(dir)}
 	if _, err := os.Stat(c.binary); err != nil {
 		return nil, fmt.Errorf("finding the local Kubernetes (`make bin/kubernetes` builds it): %w", err)
 	}
@@ -92,7 +93,12 @@ func (c *Cluster) Stop(component string) error { return c.send("stop " + compone
 func (c *Cluster) Kill(component string) error { return c.send("kill " + component) }
 
 // StartComponent starts a stopped component, and returns when the API server is ready.
-func (c *Cluster) StartComponent(component string) error { return c.send("start " + component) }
+func (c *Cluster) StartComponent(component string) error {
+	if err := c.audited.forgetPending(); err != nil && !errors.Is(err, fs.ErrNotExist) { // a cluster without Audit has no log
+		return err
+	}
+	return c.send("start " + component)
+}
 
 // Compact removes the history of all objects, so that the API server rejects watches from older
 // resource versions.
