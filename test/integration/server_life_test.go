@@ -4,12 +4,12 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
@@ -243,29 +243,55 @@ func (s *server) exec(t *testing.T, sql string) {
 	}
 }
 
-// TestServerStartsAfterInterruptedStart kills the container at many points of its first two seconds. The start script
-// takes less than two seconds.
+// TestServerStartsAfterInterruptedStart kills the container before each program of the start script that changes
+// something, and within initdb.
 func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	for _, fresh := range []bool{true, false} {
-		for after := time.Duration(0); after < 2*time.Second; after += 190 * time.Millisecond {
-			s.running.Kill()
-			if fresh {
-				if err := os.RemoveAll(s.pod.Path("data")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s.launch(t)
-			select {
-			case <-s.running.Ended():
-				t.Fatalf("the container ended without a signal: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
-			case <-time.After(after):
-			}
-			s.running.Kill()
-			s.start(t)
-			s.wants(t, "select 1", "1")
-		}
+		s.interrupt(t, "postgres", 1, fresh)
+		s.interrupt(t, "psql", 1, fresh)
+		s.interrupt(t, "psql", 2, fresh)
+		s.interrupt(t, "psql", 3, fresh)
+		s.interrupt(t, "postgres", 2, fresh)
+	}
+	for _, program := range []string{"initdb", "mv", "sync"} {
+		s.interrupt(t, program, 1, true)
+	}
+
+	s.clear(t)
+	s.launch(t)
+	s.eventually(t, "initdb to have created files", func() bool {
+		_, err := os.Stat(filepath.Join(s.pod.Path("data"), "pgdata.new", "PG_VERSION"))
+		return err == nil
+	})
+	s.running.Kill()
+	s.start(t)
+	s.wants(t, "select 1", "1")
+}
+
+// interrupt kills a start of the container at the nth run of a program, and then checks that the next start succeeds. If
+// fresh, the volume is empty at the interrupted start.
+func (s *server) interrupt(t *testing.T, program string, n int, fresh bool) {
+	t.Helper()
+	s.running.Kill()
+	if fresh {
+		s.clear(t)
+	}
+	s.pod.Hold(t, program, n)
+	s.launch(t)
+	s.eventually(t, fmt.Sprintf("the start to reach run %d of %s, with an empty volume: %t", n, program, fresh), s.pod.Held)
+	s.running.Kill()
+	s.start(t)
+	s.wants(t, "select 1", "1")
+}
+
+// clear kills the container, and removes the volume.
+func (s *server) clear(t *testing.T) {
+	t.Helper()
+	s.running.Kill()
+	if err := os.RemoveAll(s.pod.Path("data")); err != nil {
+		t.Fatal(err)
 	}
 }
 

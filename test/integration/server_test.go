@@ -81,12 +81,18 @@ func (s *server) ready(t *testing.T) {
 
 func (s *server) readyBy(t *testing.T, probe *corev1.Probe) {
 	t.Helper()
-	world.Eventually(t, "PostgreSQL to be ready", func(ctx context.Context) (bool, error) {
+	s.eventually(t, "PostgreSQL to be ready", func() bool { return s.running.Probe(t.Context(), probe) == nil })
+}
+
+// eventually waits until holds returns true. It fails the test if the container ends before.
+func (s *server) eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	world.Eventually(t, what, func(context.Context) (bool, error) {
 		select {
 		case <-s.running.Ended():
 			return false, fmt.Errorf("the container ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
 		default:
-			return s.running.Probe(ctx, probe) == nil, nil
+			return holds(), nil
 		}
 	})
 }

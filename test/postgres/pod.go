@@ -22,6 +22,7 @@ type Pod struct {
 	programs Programs
 	dir      string
 	account  account
+	held     bool // whether Hold applies to the next start
 }
 
 // portInPod is the port of the server in a real Pod.
@@ -100,6 +101,7 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 		argv = append(argv, p.here(c, expand(word, values)))
 	}
 	running.command = p.prepare(context.Background(), running.env, argv)
+	p.held = false
 	running.command.Stdout, running.command.Stderr = &running.log, &running.log
 	attributes := running.command.SysProcAttr
 	attributes.Cloneflags, attributes.Pdeathsig = syscall.CLONE_NEWPID, syscall.SIGKILL
@@ -137,7 +139,7 @@ func (p *Pod) volume(t *testing.T, name string) {
 
 // prepare returns a command with the container's user and environment, without a terminal.
 func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
-	return p.account.command(ctx, append([]string{"PATH=" + p.programs.Dir + ":/usr/bin:/bin"}, env...), argv)
+	return p.account.command(ctx, append([]string{"PATH=" + p.path()}, env...), argv)
 }
 
 // here replaces the port, the mount paths and the termination message path in an argument or environment variable of a
