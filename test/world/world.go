@@ -23,8 +23,9 @@ import (
 // within seconds.
 const Patience = 5 * time.Minute
 
-// interval is the time between two checks of a condition.
-const interval = 50 * time.Millisecond
+// checks are the times between two checks of a condition. They grow, because the longer a wait takes, the less a delay
+// matters, and because reading an object of a custom resource costs the API server some milliseconds of CPU time.
+var checks = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.25, Steps: 20, Cap: 200 * time.Millisecond}
 
 // World holds the clients of a cluster.
 type World struct {
@@ -49,7 +50,9 @@ func New(config *rest.Config) (*World, error) {
 // awaited state in the message of a failure.
 func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), interval, Patience, true, holds); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if err := checks.DelayFunc().Until(ctx, true, true, holds); err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
 }
