@@ -16,7 +16,7 @@ import (
 
 func TestCacheOmitsDataOfForeignSecretsAndConfigMaps(t *testing.T) {
 	t.Parallel()
-	const each, size, limit = 250, 1_000_000, 1 << 20
+	const each, size, limit = 25, 1_000_000, 1 << 20
 	p := ownPlace(t)
 	controller := place.Launch(t, p.Cluster, "--pprof")
 	defer controller.Terminate()

@@ -62,10 +62,12 @@ func Own(t *testing.T) *Place {
 // Install applies the manifests of the checkout at root, except for the Deployment: in these tests
 // the controller runs outside of the cluster.
 func (p *Place) Install(ctx context.Context, root string) error {
+	apply := []string{"apply"}
 	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac"} {
-		if _, err := p.Kubectl(ctx, "", "apply", "-f", filepath.Join(root, "artifacts", manifest)); err != nil {
-			return err
-		}
+		apply = append(apply, "-f", filepath.Join(root, "artifacts", manifest))
+	}
+	if _, err := p.Kubectl(ctx, "", apply...); err != nil {
+		return err
 	}
 	_, err := p.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 	return err
