@@ -249,6 +249,19 @@ func TestChartPassesEveryValue(t *testing.T) {
 			t.Errorf("replicas is %v, want %d", got, replicas)
 		}
 	}
+	all, err := render(t, map[string]any{"podLabels": map[string]any{"team": "a", "app.kubernetes.io/name": "b"}, "podAnnotations": map[string]any{"note": "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]map[string]string{
+		"labels":      {"app.kubernetes.io/name": "windlass", "app.kubernetes.io/component": "controller", "team": "a"},
+		"annotations": {"note": "c"},
+	} {
+		got, _, _ := unstructured.NestedStringMap(all["Deployment windlass-system windlass-controller"], "spec", "template", "metadata", field)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s of the Pods (-want +got):\n%s", field, diff)
+		}
+	}
 	digest := "sha256:" + strings.Repeat("0", 64)
 	if got, _ = container(t, map[string]any{"image": map[string]any{"digest": digest}}); got["image"] != "windlass-controller@"+digest {
 		t.Errorf("the image is %s", got["image"])
@@ -260,6 +273,7 @@ func TestChartLeavesOut(t *testing.T) {
 		values  map[string]any
 		without string
 	}{
+		"the NetworkPolicy of connections":     {map[string]any{"networkPolicy": map[string]any{"enabled": false, "egress": map[string]any{"enabled": true}}}, "NetworkPolicy windlass-system windlass-controller-egress"},
 		"the NetworkPolicy":                    {map[string]any{"networkPolicy": map[string]any{"enabled": false}}, "NetworkPolicy windlass-system windlass-controller"},
 		"a budget that would block every node": {map[string]any{"replicas": int64(1)}, "PodDisruptionBudget windlass-system windlass-controller"},
 	} {
@@ -283,6 +297,14 @@ func TestChartRejectsWrongValues(t *testing.T) {
 		"a digest that is none":     {"image": map[string]any{"digest": "latest"}},
 		"a namespace that is none":  {"watchNamespace": "a b"},
 		"a flag without a dash":     {"extraArgs": []any{"workers=3"}},
+		"a flag that moves a Lease": {"extraArgs": []any{"--cluster-lease-namespace=windlass-system"}},
+		"a flag that moves a port":  {"extraArgs": []any{"-webhook-bind-address=:10250"}},
+		"a flag of another value":   {"extraArgs": []any{"--namespace", "shop"}},
+		"no image":                  {"image": map[string]any{"repository": nil}},
+		"a repository with a tag":   {"image": map[string]any{"repository": "registry.example.com:5000/windlass:dev"}},
+		"an image with a tag":       {"postgresqlImage": "postgres:17"},
+		"two hosts in one":          {"externalDatabase": map[string]any{"allowedHosts": []any{"a.example.com,b.example.com"}}},
+		"a host with a quote":       {"externalDatabase": map[string]any{"allowedHosts": []any{`"a`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), "schema") {
@@ -349,5 +371,33 @@ func TestManifestsInstallTheRelease(t *testing.T) {
 				t.Errorf("objects (-artifacts +install.yaml):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNotesNameOnlyWhatTheReleaseReconciles checks the commands that the chart tells users to run.
+func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
+	notes := func(values map[string]any) string {
+		chart, err := loader.Load(chartPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "windlass", Namespace: "ops", IsInstall: true}, common.DefaultCapabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := engine.Render(chart, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text["windlass/templates/NOTES.txt"]
+	}
+	everywhere, limited := notes(nil), notes(map[string]any{"watchNamespace": "shop"})
+	for _, want := range []string{"delete platforms --all\n", "databases --all --all-namespaces\n", "ops and kube-system."} {
+		if !strings.Contains(everywhere, want) || strings.Contains(limited, want) {
+			t.Errorf("%q must be in the notes for all namespaces, and not in those for one:\n%s\n%s", want, everywhere, limited)
+		}
+	}
+	if want := "databases --all --namespace shop\n"; !strings.Contains(limited, want) {
+		t.Errorf("%q is missing in:\n%s", want, limited)
 	}
 }
