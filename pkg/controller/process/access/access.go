@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -38,6 +39,11 @@ const (
 	perSecond, burst, clients = 1, 10, 1024
 	// clientFor is how long an idle address is remembered, in which its burst is available again.
 	clientFor = time.Minute
+	// A question that was allowed within trustedFor needs no permission of the limiter, so that a Pod with the address
+	// of Prometheus, as behind NAT, cannot keep Prometheus out. trusted is the number of such questions.
+	trustedFor, trusted = time.Hour, 256
+	// maxPath is the length of the longest path about which the API server is asked, in bytes.
+	maxPath = 256
 	// reviewTimeout limits both requests of a review.
 	reviewTimeout = 5 * time.Second
 	// logInterval is the time between two log lines about reviews that fail.
@@ -49,8 +55,11 @@ type Reviewer struct {
 	client  kubernetes.Interface
 	clock   clock.PassiveClock
 	known   *cache.LRUExpireCache // of verdict, by question
-	limits  *cache.LRUExpireCache // of flowcontrol.PassiveRateLimiter, by address
+	allowed *cache.LRUExpireCache // the questions that were allowed within trustedFor
 	failing flowcontrol.PassiveRateLimiter
+
+	mu     sync.Mutex
+	limits *cache.LRUExpireCache // of flowcontrol.PassiveRateLimiter, by address
 }
 
 // question identifies a decision. It does not contain the token.
@@ -71,6 +80,7 @@ func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 		client:  client,
 		clock:   clk,
 		known:   cache.NewLRUExpireCacheWithClock(answers, clk),
+		allowed: cache.NewLRUExpireCacheWithClock(trusted, clk),
 		limits:  cache.NewLRUExpireCacheWithClock(clients, clk),
 		failing: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(float32(time.Second)/float32(logInterval), 1, clk),
 	}
@@ -78,8 +88,9 @@ func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 
 // Protect returns a handler that calls next for a request whose bearer token belongs to a user who may use the
 // request's method, in lower case, on the non-resource URL of the request. It responds to all other requests itself:
-// 401 without a valid token, 403 if the user lacks the right, 429 if the client has caused too many reviews, and 500
-// if the API server does not answer.
+// 401 without a valid token, 403 if the user lacks the right, 414 for a path of more than 256 bytes, 429 if the client
+// has caused too many reviews, and 500 if the API server does not answer. Such a response closes the connection, so that
+// clients without the right cannot keep connections open.
 func (r *Reviewer) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		v := r.judge(request)
@@ -92,6 +103,7 @@ func (r *Reviewer) Protect(next http.Handler) http.Handler {
 		case http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", "1")
 		}
+		w.Header().Set("Connection", "close")
 		http.Error(w, v.text, v.status)
 	})
 }
@@ -102,11 +114,15 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return verdict{http.StatusUnauthorized, "the request needs a bearer token"}
 	}
-	asked := question{sha256.Sum256([]byte(token)), strings.ToLower(request.Method), request.URL.Path}
+	if len(request.URL.Path) > maxPath {
+		return verdict{http.StatusRequestURITooLong, "the path is too long"}
+	}
+	// A clone of the path, because the path alone would keep the whole request line in memory.
+	asked := question{sha256.Sum256([]byte(token)), strings.ToLower(request.Method), strings.Clone(request.URL.Path)}
 	if known, ok := r.known.Get(asked); ok {
 		return known.(verdict)
 	}
-	if !r.limit(request.RemoteAddr).TryAccept() {
+	if _, trusted := r.allowed.Get(asked); !trusted && !r.limit(request.RemoteAddr).TryAccept() {
 		return verdict{http.StatusTooManyRequests, "too many requests with new tokens"}
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
@@ -116,11 +132,13 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 		r.report(request.Context(), err)
 		return verdict{http.StatusInternalServerError, "the API server did not say who may send this request; the log of the operator says why"}
 	}
-	lasts := refusedFor
-	if decided.status == http.StatusOK {
-		lasts = allowedFor
+	if decided.status != http.StatusOK {
+		r.known.Add(asked, decided, refusedFor)
+		r.allowed.Remove(asked)
+		return decided
 	}
-	r.known.Add(asked, decided, lasts)
+	r.known.Add(asked, decided, allowedFor)
+	r.allowed.Add(asked, nil, trustedFor)
 	return decided
 }
 
@@ -130,6 +148,8 @@ func (r *Reviewer) limit(address string) flowcontrol.PassiveRateLimiter {
 	if err != nil {
 		host = address
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	limiter, ok := r.limits.Get(host)
 	if !ok {
 		limiter = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(perSecond, burst, r.clock)

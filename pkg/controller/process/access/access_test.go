@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,7 @@ func TestProtectServesUsersThatMayGetPath(t *testing.T) {
 		"a user without the right":              {"/metrics", "Bearer tenant", http.StatusForbidden},
 		"another path":                          {"/debug/pprof/heap", "Bearer good", http.StatusForbidden},
 		"a path that resembles the allowed one": {"/metrics/", "Bearer good", http.StatusForbidden},
+		"a long path":                           {"/" + strings.Repeat("m", maxPath), "Bearer good", http.StatusRequestURITooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := ask(t, handler, c.path, c.authorization, "10.0.0.1:4000")
@@ -85,6 +87,9 @@ func TestProtectServesUsersThatMayGetPath(t *testing.T) {
 			}
 			if header := response.Header().Get("WWW-Authenticate"); (header == "Bearer") != (c.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate is %q", header)
+			}
+			if header := response.Header().Get("Connection"); (header == "close") != (c.status != http.StatusOK) {
+				t.Errorf("Connection is %q", header)
 			}
 		})
 	}
@@ -126,6 +131,47 @@ func TestClientThatTriesTokensDelaysNoOtherClient(t *testing.T) {
 	clk.SetTime(clk.Now().Add(time.Second))
 	if status := ask(t, handler, "/metrics", "Bearer last", "10.0.0.66:5000").Code; status != http.StatusUnauthorized {
 		t.Errorf("the client one second later: status %d", status)
+	}
+}
+
+// TestClientWithTheSameAddressDoesNotKeepPrometheusOut covers clients behind NAT.
+func TestClientWithTheSameAddressDoesNotKeepPrometheusOut(t *testing.T) {
+	handler, clk := newHandler(newJudges())
+	const address = "10.0.0.1:4000"
+	ask(t, handler, "/metrics", "Bearer good", address)
+	clk.SetTime(clk.Now().Add(allowedFor + time.Second))
+	for n := range 100 {
+		ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n), address)
+	}
+	if status := ask(t, handler, "/metrics", "Bearer good", address).Code; status != http.StatusOK {
+		t.Errorf("Prometheus: status %d", status)
+	}
+	if status := ask(t, handler, "/metrics", "Bearer other", address).Code; status != http.StatusTooManyRequests {
+		t.Errorf("the other client: status %d", status)
+	}
+}
+
+// TestRevokedRightIsLimitedAgain checks that a user whose right was revoked is refused, and then limited as any client.
+func TestRevokedRightIsLimitedAgain(t *testing.T) {
+	server := newJudges()
+	handler, clk := newHandler(server)
+	ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000")
+	server.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, action.(clienttesting.CreateAction).GetObject(), nil // not allowed
+	})
+	clk.SetTime(clk.Now().Add(allowedFor + time.Second))
+	if status := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000").Code; status != http.StatusForbidden {
+		t.Errorf("after the right was revoked: status %d", status)
+	}
+	for n := range 100 {
+		ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n), "10.0.0.1:4000")
+	}
+	clk.SetTime(clk.Now().Add(refusedFor + time.Second))
+	for n := range 100 {
+		ask(t, handler, "/metrics", fmt.Sprintf("Bearer further-%d", n), "10.0.0.1:4000")
+	}
+	if status := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000").Code; status != http.StatusTooManyRequests {
+		t.Errorf("after 200 other requests: status %d", status)
 	}
 }
 
