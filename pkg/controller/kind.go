@@ -108,7 +108,7 @@ func (k Kind[T]) cached(key Key) (object T, err error) {
 func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
-	c.objects = newObjectMetrics(k.name(), r.Clock, k.expected)
+	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer, k.expected)
 	c.Watch(k.Informer, bothHandlers{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests

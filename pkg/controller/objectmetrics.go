@@ -47,6 +47,8 @@ type objectLabels struct{ state, phase, reason string }
 type objectMetrics struct {
 	kind  string // the label controller
 	clock clock.PassiveClock
+	// finalizer is Kind.Finalizer.
+	finalizer string
 	// expected is Kind.Expected.
 	expected func(Object) (from time.Time, ok bool)
 
@@ -63,8 +65,8 @@ type unready struct {
 	since, changed time.Time
 }
 
-func newObjectMetrics(kind string, clk clock.PassiveClock, expected func(Object) (time.Time, bool)) *objectMetrics {
-	return &objectMetrics{kind: kind, clock: clk, expected: expected, counts: map[objectLabels]int{}, unready: map[Key]unready{}}
+func newObjectMetrics(kind string, clk clock.PassiveClock, finalizer string, expected func(Object) (time.Time, bool)) *objectMetrics {
+	return &objectMetrics{kind: kind, clock: clk, finalizer: finalizer, expected: expected, counts: map[objectLabels]int{}, unready: map[Key]unready{}}
 }
 
 // stateOf returns the state that the conditions of an object say. The conditions of a former generation say nothing.
@@ -174,7 +176,11 @@ func (m *objectMetrics) move(from, to objectLabels) {
 func (m *objectMetrics) remember(obj Object, changed time.Time) {
 	key, state := cache.MetaObjectToName(obj), stateOf(obj)
 	from, due := m.expected(obj)
-	if followed := state == stateDeleting || due && slices.Contains(unfinished, state); !followed {
+	followed := due && slices.Contains(unfinished, state)
+	if state == stateDeleting { // an object with somebody else's finalizer does not wait for the operator
+		followed = m.finalizer != "" && slices.Contains(obj.GetFinalizers(), m.finalizer)
+	}
+	if !followed {
 		delete(m.unready, key)
 		return
 	}

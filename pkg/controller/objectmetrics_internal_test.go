@@ -41,7 +41,7 @@ func newTally(t *testing.T, expected func(Object) (time.Time, bool)) *tally {
 	if expected == nil {
 		expected = func(Object) (time.Time, bool) { return time.Time{}, true }
 	}
-	return &tally{newObjectMetrics(strings.ToLower(t.Name()), clk, expected), clk, began}
+	return &tally{newObjectMetrics(strings.ToLower(t.Name()), clk, "windlass.dev/test", expected), clk, began}
 }
 
 func (y *tally) after(d time.Duration) { y.clock.SetTime(y.began.Add(d)) }
@@ -175,12 +175,18 @@ func TestAgeOfOldestUnreadyObject(t *testing.T) {
 	annotated := *edited
 	y.OnUpdate(edited, &annotated)
 	deleted := *stalled
-	deleted.DeletionTimestamp = &metav1.Time{Time: y.began.Add(12 * time.Minute)}
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: y.began.Add(12 * time.Minute)}, []string{"windlass.dev/test"}
 	y.OnUpdate(stalled, &deleted)
 	if got, want := y.ages(), (map[string]string{`state="progressing"`: "300", `state="deleting"`: "180"}); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	y.OnDelete(&deleted)
+	foreign := deleted // a tenant's finalizer keeps it
+	foreign.Finalizers = []string{"example.com/mine"}
+	y.OnUpdate(&deleted, &foreign)
+	if got, want := y.ages(), (map[string]string{`state="progressing"`: "300"}); !maps.Equal(got, want) {
+		t.Errorf("with somebody else's finalizer, got %v, want %v", got, want)
+	}
+	y.OnDelete(&foreign)
 	y.OnDelete(&annotated)
 	if len(y.unready) != 0 {
 		t.Errorf("%d deleted objects are remembered", len(y.unready))
