@@ -142,7 +142,7 @@ func checkEveryKind(t *testing.T, on *place.Place, round string) {
 	other := on.NewTenant(t)
 	other.CreateDatabase(t, other.Namespace, "canary", world.SmallestDatabase())
 	other.DatabaseIn(t, other.Namespace, "canary", v1alpha1.DatabaseReady)
-	other.Create(t, other.Namespace, "canary", "true", nil)
+	other.Create(t, other.Namespace, "canary", "sleep infinity", nil)
 	other.InPhase(t, other.Namespace, "canary", cnatv1.AtRunning)
 	other.CreateExternalDatabase(t, other.Namespace, "canary", world.EverythingOfExternalDatabase())
 	other.ExternalDatabaseReason(t, other.Namespace, "canary", "DependencyMissing")

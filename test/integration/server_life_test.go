@@ -243,8 +243,8 @@ func (s *server) exec(t *testing.T, sql string) {
 	}
 }
 
-// TestServerStartsAfterInterruptedStart kills the container before each program of the start script that changes
-// something, and within initdb.
+// TestServerStartsAfterInterruptedStart kills the container before each initdb, mv, sync, psql and postgres of the start
+// script, and within initdb.
 func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -260,6 +260,7 @@ func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	}
 
 	s.clear(t)
+	s.pod.Hold(t, "mv", 1) // which ends the state that the next check awaits
 	s.launch(t)
 	s.eventually(t, "initdb to have created files", func() bool {
 		_, err := os.Stat(filepath.Join(s.pod.Path("data"), "pgdata.new", "PG_VERSION"))

@@ -49,7 +49,7 @@ func disruptionBudgetOf(c kinds.Cluster) children.Child[*scope] {
 // widened records which children lost appLabel in their selectors before the Deployment was changed.
 type widened struct{ service, budget bool }
 
-// widen returns a function that takes appLabel out of the selectors before a Deployment is changed whose template lacks
+// widen returns a function that applies the children whose selectors have appLabel, and so takes it out of them, before a Deployment is changed whose template lacks
 // appLabel, as after a rollback. If the selectors lost appLabel afterwards and this failed, nothing would show the next
 // reconcile that Pods lack it.
 func widen(c kinds.Cluster, service, budget children.Child[*scope]) func(context.Context, *scope, *appsv1.Deployment) error {
@@ -66,7 +66,7 @@ func widen(c kinds.Cluster, service, budget children.Child[*scope]) func(context
 			}
 			p.widened.service = true
 		}
-		if isNarrow(p, budgets, func(b *policyv1.PodDisruptionBudget) map[string]string { return labelsOf(b.Spec.Selector) }) {
+		if needsBudget(p.app) && isNarrow(p, budgets, func(b *policyv1.PodDisruptionBudget) map[string]string { return labelsOf(b.Spec.Selector) }) {
 			if err := budget.Apply(ctx, p); err != nil {
 				return err
 			}
@@ -76,7 +76,8 @@ func widen(c kinds.Cluster, service, budget children.Child[*scope]) func(context
 	}
 }
 
-// isNarrow reports whether a child of the App selects Pods by appLabel. It returns true if the cache cannot tell.
+// isNarrow reports whether a child of the App selects Pods by appLabel. It returns true for a child that exceeds a
+// budget, and false for a child that is not in the cache because another client removed ManagedByLabel.
 func isNarrow[C children.Object](p *scope, cached children.Cache[C], selector func(C) map[string]string) bool {
 	child, err := cached.Get(p.app.Namespace, p.app.Name)
 	if err != nil {
