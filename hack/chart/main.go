@@ -137,6 +137,7 @@ const ownLabels = "labels: {app.kubernetes.io/name: windlass}"
 func withValues(document string) string {
 	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
 	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace | quote }}")
+	document = strings.ReplaceAll(document, `namespace="windlass-system"`, `namespace="{{ .Release.Namespace }}"`)
 	document = strings.ReplaceAll(document, "windlass-webhook.windlass-system.svc", "windlass-webhook.{{ .Release.Namespace }}.svc")
 	if monitoringKind.MatchString(document) {
 		return strings.Replace(document, ownLabels, `labels: {{ merge (dict "app.kubernetes.io/name" "windlass") .Values.monitoring.labels | toJson }}`, 1)

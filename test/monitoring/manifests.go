@@ -145,6 +145,7 @@ type podMonitor struct {
 type endpoint struct {
 	Port          string `json:"port"`
 	Scheme        string `json:"scheme"`
+	HonorLabels   bool   `json:"honorLabels"`
 	Authorization struct {
 		Credentials secretKey `json:"credentials"`
 	} `json:"authorization"`

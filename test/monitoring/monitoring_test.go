@@ -180,8 +180,10 @@ scrape_configs:
   scheme: %s
   authorization: {credentials_file: %s}
   tls_config: {ca_file: %s, server_name: %s}
-  static_configs: [{targets: ["%s"], labels: {pod: windlass-controller-0}}]
-`, ruleFile(t, dir, quicken), monitor.Metadata.Namespace, monitor.Metadata.Name, from.Scheme, filepath.Join(dir, "token"), filepath.Join(dir, "ca"), serverName, address)
+  honor_labels: %t
+  static_configs: [{targets: ["%s"], labels: {namespace: %s, pod: windlass-controller-0}}]
+`, ruleFile(t, dir, quicken), monitor.Metadata.Namespace, monitor.Metadata.Name, from.Scheme, filepath.Join(dir, "token"), filepath.Join(dir, "ca"), serverName,
+		from.HonorLabels, address, monitor.Metadata.Namespace)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +270,7 @@ func (p *prometheus) checkLabels(t *testing.T, namespace string) {
 		}
 	}
 	listed, err := p.query(t.Context(), "windlass_database_volume_info")
-	if err != nil || len(listed) != 1 || listed[0].Metric["persistentvolumeclaim"] != "orders" {
+	if err != nil || len(listed) != 1 || listed[0].Metric["persistentvolumeclaim"] != "orders" || listed[0].Metric["namespace"] == "windlass-system" {
 		t.Errorf("windlass_database_volume_info has the series %v, %v", listed, err)
 	}
 }
