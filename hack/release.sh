@@ -16,7 +16,8 @@ fail() {
 # any commit and any state of the checkout.
 check() {
   local push="$1"
-  if [[ ! "${version}" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+  local number='(0|[1-9][0-9]*)' word='(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)' # https://semver.org
+  if [[ ! "${version}" =~ ^v${number}\.${number}\.${number}(-${word}(\.${word})*)?$ ]]; then
     fail "VERSION must be a semantic version such as v0.2.0, not ${version}."
   fi
   bin/release notes --version "${version}" >/dev/null
