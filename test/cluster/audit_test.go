@@ -28,7 +28,7 @@ func TestRequestsWaitsForResponsesToReceivedWrites(t *testing.T) {
 		}
 		c.log(t, "RequestReceived", "3", "create") // after the call: not awaited
 		c.log(t, "ResponseComplete", "1", "patch")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		if err != nil || !ended || fmt.Sprint(found) != "[get ats / patch ats /]" {
 			t.Errorf("Requests returned %v, %v; ended: %t", found, err, ended)
