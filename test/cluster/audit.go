@@ -66,6 +66,7 @@ type audited struct {
 	pending  map[string]Request // by audit ID, the writes that the API server has received and not responded to
 }
 
+// auditedIn returns the reader of the audit log of the cluster with its files in dir.
 func auditedIn(dir string) *audited {
 	return &audited{path: filepath.Join(dir, "audit.log"), pending: map[string]Request{}}
 }
@@ -73,9 +74,9 @@ func auditedIn(dir string) *audited {
 // responseTimeout is how long Requests waits for responses. It exceeds the 60 s in which the API server ends a request.
 const responseTimeout = 90 * time.Second
 
-// Requests returns the requests so far for which keep returns true, in the order of their responses. A write whose
-// effect the caller has seen is among them: because the API server logs a response after others can see the effect,
-// Requests waits until the API server has responded to the writes that it has received.
+// Requests returns the requests so far for which keep returns true, in the order of their responses. It waits for the
+// responses to the writes that the API server has received. The result therefore has every write whose effect the
+// caller has seen, although the API server logs a response only after the effect can be seen.
 func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
 	if err := c.audited.awaitResponses(); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)

@@ -54,9 +54,9 @@ type scope struct {
 	before       *appsv1.Deployment // the cached Deployment, or nil
 	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
 	unlabeled    *appsv1.Deployment // the Deployment before it was changed, if its template lacked appLabel, or nil
-	widened      widened
-	reverted     bool          // whether the template of the Deployment was changed back
-	requeueAfter time.Duration // positive if time alone can change the status
+	widened      widened            // the children that were applied before the Deployment
+	reverted     bool               // whether the template of the Deployment was changed back
+	requeueAfter time.Duration      // positive if time alone can change the status
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {

@@ -46,12 +46,13 @@ func disruptionBudgetOf(c kinds.Cluster) children.Child[*scope] {
 	}
 }
 
-// widened records which children lost appLabel in their selectors before the Deployment was changed.
+// widened records from which children widen has removed appLabel.
 type widened struct{ service, budget bool }
 
-// widen returns a function that applies the children whose selectors have appLabel, and so takes it out of them, before a Deployment is changed whose template lacks
-// appLabel, as after a rollback. If the selectors lost appLabel afterwards and this failed, nothing would show the next
-// reconcile that Pods lack it.
+// widen returns a function for Declaration.Before of the Deployment. If the template lacks appLabel, as after a rollback,
+// the function applies the children whose selectors have appLabel. This removes appLabel from the selectors before the
+// template gets it. In the other order, a failure between the two writes would leave no trace for the next reconcile
+// that Pods lack appLabel.
 func widen(c kinds.Cluster, service, budget children.Child[*scope]) func(context.Context, *scope, *appsv1.Deployment) error {
 	services := children.CacheOf[*corev1.Service](c.Services().Informer.GetStore())
 	budgets := children.CacheOf[*policyv1.PodDisruptionBudget](c.PodDisruptionBudgets().Informer.GetStore())

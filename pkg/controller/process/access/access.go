@@ -39,8 +39,9 @@ const (
 	perSecond, burst, clients = 1, 10, 1024
 	// clientFor is how long an idle address is remembered, in which its burst is available again.
 	clientFor = time.Minute
-	// A question that was allowed within trustedFor needs no permission of the limiter, so that a Pod with the address
-	// of Prometheus, as behind NAT, cannot keep Prometheus out. trusted is the number of such questions.
+	// The limit does not apply to a question that was allowed within trustedFor. Otherwise, a Pod that shares the
+	// address of Prometheus, as behind NAT, could keep Prometheus out. trusted is the number of such questions that
+	// are remembered.
 	trustedFor, trusted = time.Hour, 256
 	// maxPath is the length of the longest path about which the API server is asked, in bytes.
 	maxPath = 256
@@ -122,7 +123,7 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 	if known, ok := r.known.Get(asked); ok {
 		return known.(verdict)
 	}
-	if _, trusted := r.allowed.Get(asked); !trusted && !r.limit(request.RemoteAddr).TryAccept() {
+	if _, wasAllowed := r.allowed.Get(asked); !wasAllowed && !r.limit(request.RemoteAddr).TryAccept() {
 		return verdict{http.StatusTooManyRequests, "too many requests with new tokens"}
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
