@@ -53,9 +53,9 @@ help: ## List the targets.
 ##@ Build
 
 .PHONY: build
-build: prerequisites ## Build bin/controller, a static binary.
-	@CGO_ENABLED=0 $(STEP) "build bin/controller" \
-		go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/controller ./cmd/controller
+build: prerequisites ## Build bin/controller and the kubectl plugin bin/kubectl-windlass, static binaries.
+	@CGO_ENABLED=0 $(STEP) "build bin/controller and bin/kubectl-windlass" \
+		go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/controller ./cmd/kubectl-windlass
 
 .PHONY: image
 image: prerequisites bin/release ## Build the image for all platforms into dist/: make image [PUSH=NAME:TAG].
@@ -123,7 +123,7 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql $(hide_steps)'
+			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
@@ -21,6 +22,7 @@ type Sync func(ctx context.Context, key Key) (Result, error)
 // Controller runs the workers that reconcile the keys of a queue.
 type Controller struct {
 	name   string
+	kind   schema.GroupVersionKind
 	queue  *Queue
 	sync   Sync
 	synced []cache.DoneChecker
@@ -30,6 +32,8 @@ type Controller struct {
 	failures *failures
 	// objects are the metrics of the kind's own objects. Nil if they are not measured.
 	objects *objectMetrics
+	// expected returns when an object is expected to become Ready: see Kind.Expected. Nil if the kind does not say.
+	expected func(key Key) (from time.Time, ok bool)
 
 	mu         sync.Mutex
 	unreadable sets.Set[Key]
@@ -50,6 +54,9 @@ func New(name string, queue *Queue, sync Sync) *Controller {
 
 // Name returns the name that was given to New.
 func (c *Controller) Name() string { return c.name }
+
+// GroupVersionKind returns the kind of the objects. It is empty if the controller was created without a Kind.
+func (c *Controller) GroupVersionKind() schema.GroupVersionKind { return c.kind }
 
 // Watch makes Run register handler with informer. The handler first gets an event for every object in
 // the cache. Watch must be called before Run.
@@ -84,7 +91,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return fmt.Errorf("controller %s: the feature %s of client-go is disabled, but reconciles need it to wait for their own writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", c.name, features.AtomicFIFO, features.AtomicFIFO)
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
-	synced, unwatch, err := c.watch()
+	synced, unwatch, err := c.watch(func(_ cache.SharedInformer, h cache.ResourceEventHandler) cache.ResourceEventHandler { return h }, false)
 	defer unwatch()
 	if err != nil {
 		return err
@@ -105,9 +112,13 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// watch starts all watches. It returns checkers that are done once the caches have synced and the handlers
-// have received an event for every object of the initial lists, and a function that ends the watches.
-func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err error) {
+// wrapper returns the handler that is registered with an informer in place of another handler.
+type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
+
+// watch starts all watches, with the handlers that wrap returns. It returns checkers that are done once the caches have
+// synced and the handlers have received an event for every object of the initial lists, and a function that ends the
+// watches. optional includes the optional watches in the checkers.
+func (c *Controller) watch(wrap wrapper, optional bool) (synced []cache.DoneChecker, unwatch func(), err error) {
 	synced = slices.Clone(c.synced)
 	var ends []func()
 	unwatch = func() {
@@ -116,11 +127,11 @@ func (c *Controller) watch() (synced []cache.DoneChecker, unwatch func(), err er
 		}
 	}
 	for _, w := range c.watches {
-		registration, err := w.informer.AddEventHandler(w.handler)
+		registration, err := w.informer.AddEventHandler(wrap(w.informer, w.handler))
 		if err != nil {
 			return nil, unwatch, fmt.Errorf("controller %s: adding an event handler: %w", c.name, err)
 		}
-		if !w.optional {
+		if !w.optional || optional {
 			synced = append(synced, registration.HasSyncedChecker())
 		}
 		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })

@@ -108,10 +108,18 @@ func (k Kind[T]) cached(key Key) (object T, err error) {
 func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
+	c.kind = k.GroupVersionKind
 	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer, k.expected)
 	c.Watch(k.Informer, bothHandlers{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
+	}
+	c.expected = func(key Key) (from time.Time, ok bool) {
+		obj, err := k.cached(key)
+		if err != nil || k.Expected == nil {
+			return from, false
+		}
+		return k.Expected(obj)
 	}
 	for _, owned := range k.Owned {
 		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))

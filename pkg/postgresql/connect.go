@@ -44,6 +44,8 @@ type Connector struct {
 	// base is the configuration that is copied for each connection. pgconn accepts only a Config that its
 	// ParseConfig created.
 	base *pgconn.Config
+	// predictions are the states after planned statements: see Options.Plan.
+	predictions *predictions
 }
 
 // Options configure a Connector.
@@ -62,6 +64,9 @@ type Options struct {
 	Workers int
 	// Observe, if it is set, is called after each request to a server. It is called concurrently.
 	Observe func(Request)
+	// Plan, if it is set, is called with each statement that would change a server, in place of its execution.
+	// Servers then act as if the statements had been executed.
+	Plan func(Statement)
 }
 
 // DefaultWorkers is the default of Options.Workers.
@@ -77,7 +82,9 @@ func NewConnector(options Options) (*Connector, error) {
 	if options.Workers == 0 {
 		options.Workers = DefaultWorkers
 	}
-	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
+	return &Connector{
+		options: options, gate: newGate(max(1, options.Workers/2)), base: base, predictions: &predictions{seen: map[subject]sight{}},
+	}, nil
 }
 
 // attempt records the last connection of one login, which can try several addresses. The mutex is necessary

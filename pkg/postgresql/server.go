@@ -3,7 +3,6 @@ package postgresql
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // Server creates, updates and deletes roles and databases on one PostgreSQL server. It connects when needed.
@@ -92,7 +91,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	}
 	for c.newPassword = s.refused; ; c.newPassword = true {
 		triesPassword := c.newPassword
-		if err := s.converge(ctx, w, c.next, func() { c.newPassword = false }); err != nil {
+		if err := s.converge(ctx, w, steps{c.next, c.after}, func() { c.newPassword = false }); err != nil {
 			return "", err
 		}
 		seen, err := s.lookAsOwner(ctx, w)
@@ -137,23 +136,35 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	return s.converge(ctx, w, c.nextOfDeletion, func() {})
+	return s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func() {})
 }
 
-// steps is more than the number of steps from any state to the desired state.
-const steps = 8
+// maxSteps is more than the number of steps from any state to the desired state.
+const maxSteps = 8
 
-// converge executes the steps of next until there are none. It queries the state before each step, and calls done
-// after each step.
-func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, does string, err error), done func()) error {
-	for range steps {
+// steps lead to a state.
+type steps struct {
+	// next returns the SQL of the next step. sql is empty if no step is left. does describes the step in errors.
+	next func(sight) (sql, does string, err error)
+	// after returns the state after the step that next returned for a state. Only a plan uses it.
+	after func(sight) sight
+}
+
+// converge executes steps until there are none. It queries the state before each step, and calls done after each step.
+func (s *Server) converge(ctx context.Context, w Want, to steps, done func()) error {
+	for range maxSteps {
 		seen, err := s.lookAsAdmin(ctx, w)
 		if err != nil {
 			return err
 		}
-		sql, does, err := next(seen)
+		sql, does, err := to.next(seen)
 		if err != nil || sql == "" {
 			return err
+		}
+		if s.plan(s.admin.Username, s.home(w), sql) {
+			s.predict(w, to.after(seen))
+			done()
+			continue
 		}
 		if err := s.exec(ctx, s.admins[s.home(w)], sql); err != nil {
 			return fmt.Errorf("%s: %w", does, err)
@@ -161,52 +172,6 @@ func (s *Server) converge(ctx context.Context, w Want, next func(sight) (sql, do
 		done()
 	}
 	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
-}
-
-// extend creates the missing extensions. Some extensions need others, so extend repeats until it can create
-// no more. It returns the error of the first extension that is still missing.
-func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
-	missing := w.missing(seen)
-	for {
-		var first error
-		left := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
-			err := s.makeExtension(ctx, w, name)
-			if err != nil && first == nil {
-				first = fmt.Errorf("creating extension %q: %w", name, err)
-			}
-			return err == nil
-		})
-		if len(left) == 0 || len(left) == len(missing) {
-			return first
-		}
-		missing = left
-	}
-}
-
-// makeExtension creates an extension as the owner. If the owner may not create it, and UntrustedExtensions lists
-// it, makeExtension creates the extension as the administrator. The control file of the extension can name the
-// schema. The default is public.
-func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
-	quoted, err := Identifier(name)
-	if err != nil {
-		return err
-	}
-	sql := "SET LOCAL ROLE NONE; SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
-	err = s.exec(ctx, s.owner, sql)
-	if isCode(err, codeNoPrivilege) {
-		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
-			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
-		}
-		admin, connectErr := s.administrator(ctx, w.Database)
-		if connectErr != nil {
-			return connectErr
-		}
-		err = s.exec(ctx, admin, sql)
-	}
-	if codeOf(err) != "" && ClassOf(err) == Other {
-		return NewError(Rejected, "%w", err) // another attempt would fail too
-	}
-	return err
 }
 
 // connect logs in if the gate admits the visit, and reports the result to the gate.
@@ -246,6 +211,9 @@ func (s *Server) exec(ctx context.Context, in *session, sql string) error {
 
 // lookAsOwner queries the state as the owner.
 func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
+	if seen, ok := s.predicted(w); ok {
+		return s.withExtensions(ctx, w, seen)
+	}
 	if s.owner == nil {
 		as := s.admin
 		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
@@ -260,6 +228,9 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 
 // lookAsAdmin queries the state as the administrator.
 func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
+	if seen, ok := s.predicted(w); ok {
+		return seen, nil
+	}
 	admin, err := s.administrator(ctx, s.home(w))
 	if err != nil {
 		return sight{}, err

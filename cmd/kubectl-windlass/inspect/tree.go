@@ -1,0 +1,159 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
+
+// Row is a line of a tree.
+type Row struct {
+	// Name is the kind and name of the object, behind the lines of the tree.
+	Name string
+	// Phase is the phase of the object, or a short form of its state.
+	Phase string
+	// Reason is the reason of its condition Ready.
+	Reason string
+	Age    string
+}
+
+// Tree returns the tree of what an object owns. now is the time for ages.
+func Tree(root *unstructured.Unstructured, all *Objects, now time.Time) []Row {
+	t := &tree{all: all, now: now}
+	t.add("", "", root)
+	return t.rows
+}
+
+type tree struct {
+	all  *Objects
+	now  time.Time
+	rows []Row
+}
+
+// add adds an object and what it owns. first precedes the object, and rest precedes what it owns.
+func (t *tree) add(first, rest string, obj *unstructured.Unstructured) {
+	row := Row{Name: first + obj.GetKind() + "/" + obj.GetName(), Phase: phase(obj), Reason: reason(obj)}
+	if created := obj.GetCreationTimestamp(); !created.IsZero() {
+		row.Age = duration.HumanDuration(t.now.Sub(created.Time))
+	}
+	t.rows = append(t.rows, row)
+	branches := t.branches(obj)
+	for i, b := range branches {
+		first, next := "├── ", "│   "
+		if i == len(branches)-1 {
+			first, next = "└── ", "    "
+		}
+		if b.obj != nil {
+			t.add(rest+first, rest+next, b.obj)
+			continue
+		}
+		b.row.Name = rest + first + b.row.Name
+		t.rows = append(t.rows, b.row)
+	}
+}
+
+// branch is an object, or a row of something that is no object in the cluster.
+type branch struct {
+	obj *unstructured.Unstructured
+	row Row
+}
+
+func (t *tree) branches(obj *unstructured.Unstructured) (all []branch) {
+	if obj.GetKind() == "Platform" {
+		return t.components(obj)
+	}
+	for _, child := range t.all.OwnedBy(obj) {
+		all = append(all, branch{obj: child})
+	}
+	if obj.GetKind() == "ExternalDatabase" {
+		if server := text(obj, "status", "serverDatabase"); server != "" || text(obj, "status", "externalID") != "" {
+			state := "Creating"
+			if text(obj, "status", "externalID") != "" {
+				state = "Exists"
+			}
+			owner := text(obj, "spec", "owner")
+			if owner == "" {
+				owner = text(obj, "spec", "databaseName")
+			}
+			all = append(all,
+				branch{row: Row{Name: "role " + owner + " on the server", Phase: state}},
+				branch{row: Row{Name: "database " + text(obj, "spec", "databaseName") + " on the server", Phase: state}})
+		}
+	}
+	return all
+}
+
+// components returns the children of a Platform in the order of its components, with the components that have no child.
+func (t *tree) components(platform *unstructured.Unstructured) (all []branch) {
+	status, _, _ := unstructured.NestedSlice(platform.Object, "status", "components")
+	for _, c := range status {
+		fields, ok := c.(map[string]any)
+		if !ok {
+			continue
+		}
+		get := func(name string) string { value, _ := fields[name].(string); return value }
+		name := platform.GetName() + "-" + get("name")
+		if child := t.all.Find(get("kind"), name); child != nil {
+			all = append(all, branch{obj: child})
+			continue
+		}
+		all = append(all, branch{row: Row{Name: get("kind") + "/" + name, Phase: get("phase"), Reason: get("reason")}})
+	}
+	return all
+}
+
+// phase returns status.phase, or the state of an object without one.
+func phase(obj *unstructured.Unstructured) string {
+	if obj.GetDeletionTimestamp() != nil {
+		return "Terminating"
+	}
+	if phase := text(obj, "status", "phase"); phase != "" {
+		return phase
+	}
+	switch obj.GetKind() {
+	case "Deployment", "StatefulSet", "ReplicaSet":
+		wanted, _, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+		ready, _, _ := unstructured.NestedInt64(obj.Object, "status", "readyReplicas")
+		return fmt.Sprintf("%d/%d ready", ready, wanted)
+	}
+	return ""
+}
+
+// reason returns the reason of the condition Ready of an object of Windlass. For a Pod, it returns why a container
+// waits or ended.
+func reason(obj *unstructured.Unstructured) string {
+	if obj.GetKind() == "Pod" {
+		return podReason(obj)
+	}
+	if !IsOwn(obj.GroupVersionKind()) {
+		return ""
+	}
+	ready, _ := condition(obj, conditions.Ready)
+	return ready.Reason
+}
+
+func podReason(pod *unstructured.Unstructured) string {
+	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
+		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", field)
+		for _, s := range statuses {
+			fields, ok := s.(map[string]any)
+			if !ok {
+				continue
+			}
+			for _, state := range []string{"waiting", "terminated"} {
+				if reason, _, _ := unstructured.NestedString(fields, "state", state, "reason"); reason != "" && reason != "Completed" {
+					return reason
+				}
+			}
+		}
+	}
+	if scheduled, ok := condition(pod, "PodScheduled"); ok && scheduled.Status == "False" {
+		return scheduled.Reason
+	}
+	return strings.TrimSpace(text(pod, "status", "reason"))
+}

@@ -1,0 +1,198 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/messages"
+)
+
+// Cause is a link of the chain that explains why an object is not Ready.
+type Cause struct {
+	// Object is the object, for example App shop/web.
+	Object string
+	// Text says what is wrong with it.
+	Text string
+}
+
+// Explanation says why an object is not Ready.
+type Explanation struct {
+	// Ready is true if there is nothing to explain.
+	Ready bool
+	// Since is the time of the last transition of the condition Ready of the first object.
+	Since time.Time
+	// Causes begin with the object itself, and end with the root cause.
+	Causes []Cause
+	// Advice says what to do. It is empty if nothing is known.
+	Advice string
+	// Pod is the name of the Pod whose log may say more, or empty.
+	Pod string
+}
+
+// maxCauses limits the length of a chain. Platforms refuse cycles, but objects of users can refer to each other.
+const maxCauses = 10
+
+// Why explains why an object is not Ready. It follows the objects that the object waits for.
+func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
+	var e Explanation
+	seen := map[string]bool{}
+	for at := obj; at != nil && len(e.Causes) < maxCauses && !seen[Name(at)]; {
+		seen[Name(at)] = true
+		ready, known := condition(at, conditions.Ready)
+		if at == obj {
+			e.Ready, e.Since = known && ready.Status == "True", ready.LastTransitionTime.Time
+			if e.Ready {
+				return e
+			}
+		}
+		if !known {
+			e.Causes = append(e.Causes, Cause{Name(at), "has no status yet"})
+			e.Advice = "Check that the operator runs: kubectl get deployments -A -l app.kubernetes.io/name=windlass-controller"
+			return e
+		}
+		if ready.Status == "True" {
+			return e
+		}
+		next, via := waitsFor(at, ready.Reason, all)
+		state := phase(at)
+		if state == "" {
+			state = "not Ready"
+		}
+		if via == "" {
+			via = ready.Message
+		}
+		e.Causes = append(e.Causes, Cause{Name(at), "is " + state + ": " + via})
+		e.Advice, e.Pod = Advice(ready.Reason, ready.Message), podIn(ready.Message, all)
+		at = next
+	}
+	return e
+}
+
+// waitsFor returns the object that obj waits for, and a text about the wait. next is nil if obj itself is the root cause.
+func waitsFor(obj *unstructured.Unstructured, reason string, all *Objects) (next *unstructured.Unstructured, via string) {
+	switch obj.GetKind() {
+	case "Platform":
+		return failingComponent(obj, all)
+	case "App":
+		name := text(obj, "spec", "databaseRef", "name")
+		kind := text(obj, "spec", "databaseRef", "kind")
+		if kind == "" {
+			kind = "Database"
+		}
+		if database := all.Find(kind, name); database != nil && strings.HasPrefix(reason, "Database") {
+			return database, fmt.Sprintf("waits for %s %s", kind, name)
+		}
+	case "ExternalDatabase":
+		secret := text(obj, "spec", "connectionSecretRef", "name")
+		for _, database := range all.all {
+			if database.GetKind() == "Database" && text(database, "status", "binding", "name") == secret && secret != "" {
+				if ready, ok := condition(database, conditions.Ready); ok && ready.Status != "True" {
+					return database, "waits for Database " + database.GetName()
+				}
+			}
+		}
+	}
+	return nil, ""
+}
+
+// failingComponent returns the child of the component that holds a Platform up: the first component with a problem of its
+// own or, if there is none, the first component that is not Ready.
+func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *unstructured.Unstructured, via string) {
+	status, _, _ := unstructured.NestedSlice(platform.Object, "status", "components")
+	var waiting string
+	for _, degraded := range []bool{true, false} {
+		for _, c := range status {
+			fields, ok := c.(map[string]any)
+			if !ok {
+				continue
+			}
+			get := func(name string) string { value, _ := fields[name].(string); return value }
+			if get("phase") == "Waiting" && waiting == "" {
+				waiting = fmt.Sprintf("component %s waits: %s", get("name"), get("message"))
+			}
+			child := all.Find(get("kind"), platform.GetName()+"-"+get("name"))
+			if child == nil || get("phase") == "Waiting" {
+				continue
+			}
+			ready, known := condition(child, conditions.Ready)
+			bad, _ := condition(child, conditions.Degraded)
+			if known && ready.Status == "True" || degraded && bad.Status != "True" {
+				continue
+			}
+			text := "component " + get("name") + " is not Ready"
+			if waiting != "" {
+				text = waiting
+			}
+			return child, text
+		}
+	}
+	return nil, waiting
+}
+
+// Advice returns what docs/messages.md says to do about a message with a reason, or "".
+func Advice(reason, message string) string {
+	advice, longest := "", 0
+	for _, catalog := range messages.Catalogs() {
+		for _, m := range catalog.Messages() {
+			if m.Reason != "" && m.Reason != reason || len(m.Template) <= longest || !matches(m, message) {
+				continue
+			}
+			if m.Reason == "" && strings.HasPrefix(m.Advice, "Nothing to do") {
+				continue
+			}
+			advice, longest = m.Advice, len(m.Template)
+		}
+	}
+	return advice
+}
+
+// matches reports whether a message was made from a template, or contains it.
+func matches(m *controller.Message, message string) bool {
+	pattern := regexp.QuoteMeta(m.Template)
+	for _, placeholder := range m.Placeholders() {
+		pattern = strings.ReplaceAll(pattern, regexp.QuoteMeta(placeholder), ".*")
+	}
+	if strings.Trim(pattern, ".*") == "" {
+		return m.Reason != ""
+	}
+	found, err := regexp.MatchString("(?s)"+pattern, message)
+	return err == nil && found
+}
+
+// pods matches the name of a Pod in a message.
+var pods = regexp.MustCompile(`\bPod ([a-z0-9][-a-z0-9.]*[a-z0-9])`)
+
+// podIn returns the Pod that a message names, if it exists.
+func podIn(message string, all *Objects) string {
+	for _, found := range pods.FindAllStringSubmatch(message, -1) {
+		if all.Find("Pod", found[1]) != nil {
+			return found[1]
+		}
+	}
+	return ""
+}
+
+// Lines returns the explanation as lines, the object itself first. now is the time for ages.
+func (e Explanation) Lines(name string, now time.Time) (lines []string) {
+	if e.Ready {
+		since := ""
+		if !e.Since.IsZero() {
+			since = " since " + duration.HumanDuration(now.Sub(e.Since))
+		}
+		return []string{name + " is Ready" + since + "."}
+	}
+	for _, cause := range e.Causes {
+		lines = append(lines, cause.Object+" "+cause.Text)
+	}
+	if e.Advice != "" {
+		lines = append(lines, e.Advice)
+	}
+	return lines
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+func newPause(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	return pausing(config, streams, "pause", "paused", "Stop the operator from changing objects", "true")
+}
+
+func newResume(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	return pausing(config, streams, "resume", "resumed", "Let the operator change paused objects again", nil)
+}
+
+// pausing returns a command that sets the annotation with which the operator pauses an object. A value of nil removes it.
+func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short string, value any) *cobra.Command {
+	i := inspector{streams, config}
+	return &cobra.Command{
+		Use:     use + " KIND/NAME ...",
+		Short:   short,
+		Long:    short + ". The command sets or removes the annotation " + controller.PausedAnnotation + ".",
+		Example: "  kubectl windlass " + use + " database/shop",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return i.annotate(args, done, value) },
+	}
+}
+
+func (i inspector) annotate(args []string, done string, value any) error {
+	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{controller.PausedAnnotation: value}}})
+	if err != nil {
+		return err
+	}
+	found, err := resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
+	if err != nil {
+		return err
+	}
+	for _, info := range found {
+		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
+			return fmt.Errorf("%s %s is not an object of Windlass", info.Mapping.GroupVersionKind.Kind, info.ObjectName())
+		}
+	}
+	for _, info := range found {
+		if _, err := resource.NewHelper(info.Client, info.Mapping).WithFieldManager("kubectl-windlass").
+			Patch(info.Namespace, info.Name, types.MergePatchType, patch, &metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("annotating %s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
+		}
+		_, _ = fmt.Fprintf(i.Out, "%s/%s %s\n", info.Mapping.Resource.GroupResource(), info.Name, done)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// Package planner plans what the operator would do in a cluster: it runs the operator's own controllers on the clients of
+// package plan.
+package planner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// Planner plans what the operator would do. Its methods must not be called concurrently.
+type Planner struct {
+	// Dynamic is a client of the cluster after the planned writes. Its writes are part of the plan.
+	Dynamic dynamic.Interface
+
+	server *plan.Server
+	run    *plan.Run
+	events *notes
+
+	mu         sync.Mutex
+	statements []Statement
+}
+
+// Statement is SQL that the operator would execute.
+type Statement struct {
+	postgresql.Statement
+	// By is the object for which the operator would execute it, for example ExternalDatabase shop/orders.
+	By string
+	// After is the number of planned writes before the statement.
+	After int
+}
+
+// New returns a Planner for the cluster of config, with full caches. o says what the operator is configured to do, and in
+// which namespace objects are planned. New returns the first error of a request.
+func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner, error) {
+	to, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the URL of the API server: %w", err)
+	}
+	p := &Planner{server: plan.NewServer(to.Path), events: &notes{}}
+	config = rest.CopyConfig(config)
+	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
+	config.Wrap(p.server.Wrap)
+	clients, err := operator.NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	if p.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	clock := &plan.Clock{}
+	o.Clock, o.ExternalDatabases.Plan = clock, p.note
+	caches := operator.NewCaches(clients, o.Namespace)
+	controllers, err := operator.Kinds(ctx, caches, p.events, o)
+	if err != nil {
+		return nil, err
+	}
+	// Platforms come first: their components are planned after them.
+	slices.Reverse(controllers.All)
+	p.run = plan.NewRun(p.server, clock, controllers.All...)
+	if err := p.run.Start(ctx, caches.Start); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Planner) note(s postgresql.Statement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.statements = append(p.statements, Statement{s, p.server.Writer(), len(p.server.Writes())})
+}
+
+// Reconcile makes Settle reconcile an object, even if the plan has not changed it.
+func (p *Planner) Reconcile(kind schema.GroupKind, key controller.Key) { p.run.Add(kind, key) }
+
+// Settle reconciles objects until none is left that does not wait for something else.
+func (p *Planner) Settle(ctx context.Context) error { return p.run.Settle(ctx) }
+
+// Reconciled returns the objects that were reconciled, in the order of their first reconcile.
+func (p *Planner) Reconciled() []plan.Object { return p.run.Reconciled() }
+
+// Failed returns the objects that the plan does not cover, and why: see plan.Run.
+func (p *Planner) Failed() ([]plan.Object, []error) { return p.run.Failed() }
+
+// State returns an object after the planned writes, or nil if it does not exist.
+func (p *Planner) State(ctx context.Context, of plan.Object) (*unstructured.Unstructured, error) {
+	resource, _ := meta.UnsafeGuessKindToResource(of.GroupVersionKind)
+	client := dynamic.ResourceInterface(p.Dynamic.Resource(resource))
+	if of.Namespace != "" {
+		client = p.Dynamic.Resource(resource).Namespace(of.Namespace)
+	}
+	obj, err := client.Get(ctx, of.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return obj, err
+}
+
+// HasRefused reports whether err is the error of the last planned write, so that the plan shows it.
+func (p *Planner) HasRefused(err error) bool {
+	writes := p.server.Writes()
+	if len(writes) == 0 {
+		return false
+	}
+	refused := writes[len(writes)-1].Err
+	return refused != nil && apierrors.ReasonForError(refused) == apierrors.ReasonForError(err) && refused.Error() == err.Error()
+}
+
+// Writes returns the planned writes in order.
+func (p *Planner) Writes() []plan.Write { return p.server.Writes() }
+
+// Statements returns the planned SQL in order.
+func (p *Planner) Statements() []Statement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.statements)
+}
+
+// Denied returns the rights that the user lacks for the checks of the API server: see plan.Server.
+func (p *Planner) Denied() []string { return p.server.Denied() }
+
+// notes are the Events that the operator would record.
+type notes struct{}
+
+// Event implements controller.EventRecorder.
+func (*notes) Event(controller.Object, string, string, string) {}

@@ -1,0 +1,114 @@
+package report
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"windlass.dev/windlass/pkg/controller/plan"
+)
+
+// consequence says in words what follows from a write.
+func consequence(w *plan.Write) string {
+	switch {
+	case w.After == nil:
+		return deletion(w)
+	case w.Before == nil:
+		return "is created" + running(w.After)
+	case w.After.GetDeletionTimestamp() != nil && w.Before.GetDeletionTimestamp() == nil:
+		return deletion(w) + ", once its finalizers are removed: " + list(w.After.GetFinalizers())
+	}
+	switch w.Kind {
+	case "Deployment", "StatefulSet":
+		return rollout(w)
+	}
+	if only := finalizers(w); only != "" {
+		return only
+	}
+	return "is changed"
+}
+
+func deletion(w *plan.Write) string {
+	if w.Kind == "PersistentVolumeClaim" {
+		return "is deleted, with the volume and its data unless the reclaim policy of the volume is Retain"
+	}
+	return "is deleted"
+}
+
+// running says what a new object runs.
+func running(obj *unstructured.Unstructured) string {
+	switch n, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); {
+	case obj.GetKind() == "Pod":
+		return " and runs its command"
+	case found && n == 1:
+		return " and starts 1 Pod"
+	case found:
+		return fmt.Sprintf(" and starts %d Pods", n)
+	}
+	return ""
+}
+
+// rollout says what happens to the Pods of a Deployment or StatefulSet.
+func rollout(w *plan.Write) string {
+	get := func(obj *unstructured.Unstructured, path ...string) any {
+		value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
+		return value
+	}
+	was, is := get(w.Before, "spec", "replicas"), get(w.After, "spec", "replicas")
+	scaled := ""
+	if !reflect.DeepEqual(was, is) {
+		scaled = fmt.Sprintf("scales from %v to %v Pods", was, is)
+	}
+	replaced := !reflect.DeepEqual(get(w.Before, "spec", "template"), get(w.After, "spec", "template"))
+	how := ""
+	switch {
+	case !replaced || is == int64(0):
+	case get(w.After, "spec", "strategy", "type") == "Recreate":
+		how = "stops all Pods, and then starts new Pods"
+	case is == int64(1) && w.Kind == "StatefulSet":
+		how = "restarts its Pod" + name(w.After)
+	default:
+		how = "replaces the Pods one by one"
+	}
+	switch {
+	case scaled != "" && how != "":
+		return how + ", and " + scaled
+	case scaled != "" || how != "":
+		return scaled + how
+	}
+	return "is changed, and its Pods keep running"
+}
+
+// name returns what the Pod of a StatefulSet runs, as its label app.kubernetes.io/name says.
+func name(obj *unstructured.Unstructured) string {
+	labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
+	if runs := labels["app.kubernetes.io/name"]; runs != "" {
+		return ", which runs " + runs
+	}
+	return ""
+}
+
+// finalizers says which finalizers a write adds or removes if it changes nothing else.
+func finalizers(w *plan.Write) string {
+	was, is := w.Before.GetFinalizers(), w.After.GetFinalizers()
+	same := w.After.DeepCopy()
+	same.SetFinalizers(was)
+	if rest, err := diff(w.Before, same); err != nil || rest != "" {
+		return ""
+	}
+	left := func(all, other []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(other, f) })
+	}
+	switch added, removed := left(is, was), left(was, is); {
+	case len(added) > 0:
+		return "gets the finalizer " + list(added) + ", so that it is not deleted before the operator has cleaned up"
+	case len(removed) > 0:
+		return "loses the finalizer " + list(removed)
+	}
+	return ""
+}
+
+func list(all []string) string { return strings.Join(all, ", ") }

@@ -1,0 +1,178 @@
+// Package report turns planned writes into what users read: differences, consequences and a summary. It shows no data of
+// Secrets.
+package report
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
+	"windlass.dev/windlass/pkg/controller/plan"
+)
+
+// Plan is the result of `kubectl windlass plan`, in the form of its output formats json and yaml.
+type Plan struct {
+	// Steps are the planned writes and SQL statements in order.
+	Steps []Step `json:"steps"`
+	// Waiting are the objects that are not Ready after the steps, and why.
+	Waiting []Waiting `json:"waiting,omitempty"`
+	// Failed are the objects for which the plan lacks steps, because a reconcile failed.
+	Failed []Waiting `json:"failed,omitempty"`
+	// Notes are sentences about what the plan does not know.
+	Notes   []string `json:"notes,omitempty"`
+	Summary Summary  `json:"summary"`
+}
+
+// Step is a planned write, or SQL.
+type Step struct {
+	// By is the object for which the operator sends the write, for example App shop/web. It is "you" for the objects that
+	// the user gave, and "garbage collector" for the deletions that follow from other deletions.
+	By string `json:"by"`
+	// Verb is create, update, patch, delete or execute.
+	Verb       string `json:"verb"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	// Server and Database are the server and the database that execute SQL.
+	Server   string `json:"server,omitempty"`
+	Database string `json:"database,omitempty"`
+	// Consequence says in words what follows, for example: replaces the Pods one by one.
+	Consequence string `json:"consequence"`
+	// Diff is a unified diff of the object as YAML, or the SQL.
+	Diff string `json:"diff,omitempty"`
+	// Unchecked is true if the API server did not check the write.
+	Unchecked bool `json:"unchecked,omitempty"`
+	// Error is the error with which the API server refuses the write.
+	Error string `json:"error,omitempty"`
+}
+
+// Values of Step.By and Step.Verb.
+const (
+	you         = "you"
+	verbExecute = "execute"
+)
+
+// Waiting is an object that is not Ready after the planned writes.
+type Waiting struct {
+	Object  string `json:"object"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
+}
+
+// Summary counts the objects that a plan creates, changes and deletes.
+type Summary struct {
+	Create int `json:"create"`
+	Change int `json:"change"`
+	Delete int `json:"delete"`
+	// Statements is the number of SQL statements.
+	Statements int `json:"statements,omitempty"`
+	// Errors is the number of refused writes.
+	Errors int `json:"errors,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s Summary) String() string {
+	text := fmt.Sprintf("Plan: %d to create, %d to change, %d to delete", s.Create, s.Change, s.Delete)
+	if s.Statements > 0 {
+		text += fmt.Sprintf(", %d SQL statements to execute", s.Statements)
+	}
+	if s.Errors > 0 {
+		text += fmt.Sprintf(", %d refused", s.Errors)
+	}
+	return text + "."
+}
+
+// IsEmpty reports whether a plan changes nothing.
+func (s Summary) IsEmpty() bool { return s == Summary{} }
+
+// New returns the report of a plan. Writes that change only a status are not part of it: the status follows from the
+// other writes.
+func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
+	p := Plan{Steps: []Step{}}
+	for i := range writes {
+		for ; len(statements) > 0 && statements[0].After <= i; statements = statements[1:] {
+			p.Steps = append(p.Steps, sql(statements[0]))
+		}
+		step, shown, err := stepOf(&writes[i])
+		if err != nil {
+			return p, err
+		}
+		if shown {
+			p.Steps = append(p.Steps, step)
+		}
+	}
+	for _, s := range statements {
+		p.Steps = append(p.Steps, sql(s))
+	}
+	p.Summary = summarize(writes)
+	for _, s := range p.Steps {
+		if s.Verb == verbExecute {
+			p.Summary.Statements++
+		}
+		if s.Error != "" {
+			p.Summary.Errors++
+		}
+	}
+	return p, nil
+}
+
+func sql(s planner.Statement) Step {
+	return Step{
+		By: s.By, Verb: verbExecute, Server: s.Address, Database: s.Database, Diff: s.SQL + ";\n",
+		Consequence: fmt.Sprintf("executes SQL as %s in database %s at %s", s.Role, s.Database, s.Address),
+	}
+}
+
+// stepOf returns the step of a write. shown is false for writes that do nothing that concerns a user.
+func stepOf(w *plan.Write) (step Step, shown bool, err error) {
+	step = Step{By: w.Writer, Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Unchecked: w.Unchecked}
+	if step.By == "" {
+		step.By = you
+	}
+	if w.Err != nil {
+		if w.Writer != "" && isRetried(w.Err) {
+			return step, false, nil
+		}
+		step.Consequence, step.Error = "is refused by the API server", w.Err.Error()
+		return step, true, nil
+	}
+	if w.Subresource != "" {
+		return step, false, nil
+	}
+	if step.Diff, err = diff(w.Before, w.After); err != nil {
+		return step, false, err
+	}
+	step.Consequence = consequence(w)
+	return step, step.Diff != "" || w.Before == nil || w.After == nil, nil
+}
+
+// summarize counts the objects that differ before the first and after the last write.
+func summarize(writes []plan.Write) (s Summary) {
+	type object struct{ resource, namespace, name string }
+	type ends struct{ first, last *unstructured.Unstructured }
+	all := map[object]*ends{}
+	for i := range writes {
+		w := &writes[i]
+		if w.Err != nil {
+			continue
+		}
+		of := object{w.Resource.GroupResource().String(), w.Namespace, w.Name}
+		if all[of] == nil {
+			all[of] = &ends{first: w.Before}
+		}
+		all[of].last = w.After
+	}
+	for _, e := range all {
+		switch is, _ := diff(e.first, e.last); {
+		case e.first == nil && e.last != nil:
+			s.Create++
+		case e.first != nil && (e.last == nil || e.last.GetDeletionTimestamp() != nil && e.first.GetDeletionTimestamp() == nil):
+			s.Delete++
+		case e.first != nil && is != "":
+			s.Change++
+		}
+	}
+	return s
+}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Escape sequences of terminals (ECMA-48).
+const (
+	bold  = "\x1b[1m"
+	red   = "\x1b[31m"
+	green = "\x1b[32m"
+	reset = "\x1b[0m"
+)
+
+// Text returns the plan as text. colored is true for a terminal.
+func (p Plan) Text(colored bool) string {
+	paint := func(color, text string) string {
+		if !colored {
+			return text
+		}
+		return color + text + reset
+	}
+	var b strings.Builder
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		b.WriteString(paint(bold, s.title()) + "\n")
+		for line := range strings.Lines(s.Diff) {
+			line = Printable(strings.TrimSuffix(line, "\n"))
+			switch {
+			case s.Verb == verbExecute:
+			case strings.HasPrefix(line, "+"):
+				line = paint(green, line)
+			case strings.HasPrefix(line, "-"):
+				line = paint(red, line)
+			}
+			b.WriteString("    " + line + "\n")
+		}
+		b.WriteString("\n")
+	}
+	for _, f := range p.Failed {
+		fmt.Fprintf(&b, "%s cannot be planned: %s\n", f.Object, Printable(f.Message))
+	}
+	for _, w := range p.Waiting {
+		fmt.Fprintf(&b, "%s is then not Ready: %s\n", w.Object, Printable(w.Message))
+	}
+	for _, note := range p.Notes {
+		b.WriteString(Printable(note) + "\n")
+	}
+	if len(p.Failed)+len(p.Waiting)+len(p.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString(paint(bold, p.Summary.String()) + "\n")
+	return b.String()
+}
+
+// title returns the line above the diff of a step.
+func (s *Step) title() string {
+	title := nameOf(s.Kind, s.Namespace, s.Name) + " " + s.Consequence
+	if s.Verb == verbExecute {
+		title = s.By + " " + s.Consequence
+	} else if s.By != you {
+		title += " (for " + s.By + ")"
+	}
+	if s.Unchecked {
+		title += " (not checked by the API server)"
+	}
+	if s.Error != "" {
+		title += ": " + s.Error
+	}
+	return Printable(title)
+}
+
+// Printable replaces control characters, which could act on the terminal. Values of other users can have them.
+func Printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\ufffd'
+		}
+		return r
+	}, line)
+}

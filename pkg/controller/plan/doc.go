@@ -1,0 +1,15 @@
+// Package plan finds out what controllers would do in a cluster, without changing it.
+//
+// The controllers run as they are: with their clients, caches, queues and reconcilers. Only the transport of their
+// clients differs. A Server takes the place of the API server:
+//
+//   - It sends every write to the real API server with dryRun=All, and remembers the response.
+//   - It answers later reads, lists and watches as if the writes had happened.
+//   - It deletes the dependents of deleted objects, as the garbage collector does.
+//
+// A Run then reconciles one key at a time, until nothing is left to do that does not wait for something else: a
+// kubelet, another controller, another server or a time. The Server has recorded every write until then.
+//
+// The cluster is observed once, when the caches are filled. If another client changes an object after that, the plan
+// takes the change into account only if it writes the same object.
+package plan

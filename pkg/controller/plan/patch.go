@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+var (
+	errOther   = errors.New("the object was replaced by another object of the same name")
+	errChanged = errors.New("the object has been modified")
+)
+
+// apply returns current with the update or patch of a request. It checks the preconditions of the request.
+func (q *request) apply(current *unstructured.Unstructured) (*unstructured.Unstructured, *apierrors.StatusError) {
+	want := &unstructured.Unstructured{}
+	body, err := q.body, error(nil)
+	if q.Method == http.MethodPatch {
+		body, err = q.patched(current)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &want.Object)
+	}
+	if err != nil || want.Object["metadata"] == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("applying a patch: %v", err))
+	}
+	if wrong := preconditionsOf(q, current, want.GetUID(), want.GetResourceVersion()); wrong != nil {
+		return nil, wrong
+	}
+	want.SetUID(current.GetUID())
+	want.SetResourceVersion(current.GetResourceVersion())
+	return want, nil
+}
+
+// patched returns the JSON of current with the patch of a request.
+func (q *request) patched(current *unstructured.Unstructured) ([]byte, error) {
+	text, err := json.Marshal(current.Object)
+	if err != nil {
+		return nil, err
+	}
+	form, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	switch types.PatchType(form) {
+	case types.MergePatchType:
+		return jsonpatch.MergePatch(text, q.body)
+	case types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(q.body)
+		if err != nil {
+			return nil, err
+		}
+		return patch.Apply(text)
+	case types.StrategicMergePatchType:
+		typed, err := scheme.Scheme.New(current.GroupVersionKind())
+		if err != nil {
+			return nil, err
+		}
+		return strategicpatch.StrategicMergePatch(text, q.body, typed)
+	}
+	return nil, fmt.Errorf("a plan does not support patches of the type %q", form)
+}

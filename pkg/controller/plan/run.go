@@ -1,0 +1,280 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// maxSteps limits the reconciles of one object. A plan of more steps has no end: the operator and an admission webhook
+// revert each other's writes, for example.
+const maxSteps = 200
+
+// Run runs controllers whose clients use a Server. Its methods must not be called concurrently.
+type Run struct {
+	server     *Server
+	clock      *Clock
+	kinds      []controller.Stepper
+	deliveries []*delivery
+	// handled is the number of changes of the server that all handlers have received.
+	handled int
+	steps   map[target]int
+	// failed are the errors of the last reconciles that failed for another reason than a refused write.
+	failed map[target]error
+	// touched are the objects that were reconciled, in the order of their first reconcile.
+	touched []target
+}
+
+// target is an object of a kind.
+type target struct {
+	kind int
+	key  controller.Key
+}
+
+// NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled first.
+// clock must be the clock of the controllers.
+func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
+	r := &Run{server: server, clock: clock, steps: map[target]int{}, failed: map[target]error{}}
+	for _, c := range controllers {
+		r.kinds = append(r.kinds, controller.Stepper{Controller: c})
+	}
+	return r
+}
+
+// Start fills the caches, which start starts. It queues no object. It returns the first error of a list.
+func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error {
+	var synced []cache.DoneChecker
+	for _, k := range r.kinds {
+		checkers, err := k.Watch(r.deliver)
+		if err != nil {
+			return err
+		}
+		synced = append(synced, checkers...)
+	}
+	start(ctx.Done())
+	filling, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { cancel(r.server.failure(filling)) }()
+	if !cache.WaitFor(filling, "", synced...) {
+		return context.Cause(filling)
+	}
+	for _, d := range r.deliveries {
+		for d.list = d.informer.LastSyncResourceVersion(); d.list == ""; d.list = d.informer.LastSyncResourceVersion() {
+			select { // a reflector sets the version after it has filled the cache
+			case <-filling.Done():
+				return context.Cause(filling)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	for _, k := range r.kinds {
+		k.Skip()
+	}
+	return nil
+}
+
+// Add queues an object of a kind. Settle then reconciles it even if it has not changed.
+func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
+	for _, k := range r.kinds {
+		if k.GroupVersionKind().GroupKind() == kind {
+			k.Add(key)
+		}
+	}
+}
+
+// Settle reconciles the queued objects, and the objects that the planned writes queue, until no object is left that
+// waits for nothing else. It then goes on for the objects that wait for a time: see Kind.Expected of package controller.
+func (r *Run) Settle(ctx context.Context) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	for i := 0; i < len(r.touched); i++ { // the loop adds objects
+		of := r.touched[i]
+		due, ok := r.kinds[of.kind].Expected(of.key)
+		if !ok || !due.After(r.clock.Now()) {
+			continue
+		}
+		r.clock.set(due)
+		r.kinds[of.kind].Add(of.key)
+		err := r.settle(ctx)
+		r.clock.reset()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) settle(ctx context.Context) error {
+	for {
+		if err := r.reconcileAll(ctx); err != nil {
+			return err
+		}
+		if changed, err := r.server.Collect(ctx); err != nil || !changed {
+			return err
+		}
+	}
+}
+
+// reconcileAll reconciles until all queues are empty.
+func (r *Run) reconcileAll(ctx context.Context) error {
+	for {
+		if err := r.await(ctx); err != nil {
+			return err
+		}
+		reconciled := false
+		for i := range r.kinds {
+			did, err := r.next(ctx, i)
+			if err != nil {
+				return err
+			}
+			if reconciled = did; did {
+				break
+			}
+		}
+		if !reconciled {
+			return nil
+		}
+	}
+}
+
+// next reconciles the next object of a kind. It returns false if none is queued.
+func (r *Run) next(ctx context.Context, kind int) (bool, error) {
+	k := r.kinds[kind]
+	refused := r.server.refusals()
+	step, ok := k.Next(ctx, func(key controller.Key) { r.server.setWriter(k.GroupVersionKind().Kind + " " + key.String()) })
+	if !ok {
+		return false, nil
+	}
+	r.server.setWriter("")
+	of := target{kind, step.Key}
+	if r.steps[of] == 0 {
+		r.touched = append(r.touched, of)
+	}
+	delete(r.failed, of)
+	if (step.Outcome == controller.OutcomeError || step.Outcome == controller.OutcomePanic) && r.server.refusals() == refused {
+		r.failed[of] = step.Err
+	}
+	if r.steps[of]++; r.steps[of] > maxSteps {
+		return true, fmt.Errorf("planning %s %s: it was reconciled %d times without an end", k.GroupVersionKind().Kind, step.Key, maxSteps)
+	}
+	if step.Soon {
+		if step.Outcome == controller.OutcomeBehind {
+			<-time.After(time.Millisecond) // a cache without a handler is about to observe a write
+		}
+		k.Add(step.Key)
+	}
+	return true, ctx.Err()
+}
+
+// Object is an object of a kind.
+type Object struct {
+	schema.GroupVersionKind
+	controller.Key
+}
+
+// Reconciled returns the objects that were reconciled, in the order of their first reconcile.
+func (r *Run) Reconciled() (all []Object) {
+	for _, of := range r.touched {
+		all = append(all, Object{r.kinds[of.kind].GroupVersionKind(), of.key})
+	}
+	return all
+}
+
+// Failed returns the objects whose last reconcile failed for another reason than a refused write, and the errors. The plan
+// lacks what the operator would do for them.
+func (r *Run) Failed() (all []Object, errs []error) {
+	for _, of := range r.touched {
+		if err := r.failed[of]; err != nil {
+			all, errs = append(all, Object{r.kinds[of.kind].GroupVersionKind(), of.key}), append(errs, err)
+		}
+	}
+	return all, errs
+}
+
+// delivery passes the events of an informer to a handler, and remembers the version of the last one.
+type delivery struct {
+	cache.ResourceEventHandler
+	informer cache.SharedInformer
+	// list is the version of the list with which the informer began.
+	list string
+
+	mu   sync.Mutex
+	more *sync.Cond
+	seen string
+}
+
+func (r *Run) deliver(informer cache.SharedInformer, handler cache.ResourceEventHandler) cache.ResourceEventHandler {
+	d := &delivery{ResourceEventHandler: handler, informer: informer}
+	d.more = sync.NewCond(&d.mu)
+	r.deliveries = append(r.deliveries, d)
+	return d
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (d *delivery) OnAdd(obj any, isInInitialList bool) {
+	d.ResourceEventHandler.OnAdd(obj, isInInitialList)
+	if !isInInitialList {
+		d.note(obj)
+	}
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (d *delivery) OnUpdate(oldObj, newObj any) {
+	d.ResourceEventHandler.OnUpdate(oldObj, newObj)
+	d.note(newObj)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (d *delivery) OnDelete(obj any) {
+	d.ResourceEventHandler.OnDelete(obj)
+	d.note(obj)
+}
+
+func (d *delivery) note(obj any) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = object.GetResourceVersion()
+	d.more.Broadcast()
+}
+
+// wait waits until the handler has received the event with a version.
+func (d *delivery) wait(ctx context.Context, version string) error {
+	defer context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.more.Broadcast()
+	})()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for isLater(version, d.seen) && ctx.Err() == nil {
+		d.more.Wait()
+	}
+	return ctx.Err()
+}
+
+// await waits until all handlers have received the events of all planned writes.
+func (r *Run) await(ctx context.Context) error {
+	grown := r.server.size()
+	if grown == r.handled {
+		return nil
+	}
+	for _, d := range r.deliveries {
+		if err := d.wait(ctx, r.server.lastEvent(d.list, r.handled)); err != nil {
+			return err
+		}
+	}
+	r.handled = grown
+	return nil
+}

@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// Step is one reconcile of a Stepper.
+type Step struct {
+	Key     Key
+	Outcome Outcome
+	// Err is the error of a failed reconcile. It is nil for a reconcile that waits.
+	Err error
+	// Soon is true if the reconcile is to be repeated as soon as the caches have observed all writes.
+	Soon bool
+}
+
+// Stepper runs the reconciles of a controller one at a time, in the goroutine of its caller. In contrast to
+// Controller.Run, it starts no workers and no timers: only events, and Add, queue a key. Package plan uses it.
+type Stepper struct {
+	*Controller
+}
+
+// Watch registers the handlers of all watches of the controller. It passes each handler to wrap, and registers the
+// result. It returns checkers that are done once the handlers have received the initial lists, also those of optional watches.
+func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler) ([]cache.DoneChecker, error) {
+	synced, _, err := s.watch(wrap, true)
+	return synced, err
+}
+
+// Add queues a key in the urgent lane.
+func (s Stepper) Add(key Key) { s.queue.Add(key, Urgent) }
+
+// Next reconciles the next key of the queue. ok is false if the queue is empty.
+func (s Stepper) Next(ctx context.Context, began func(key Key)) (step Step, ok bool) {
+	if s.queue.Len() == 0 {
+		return step, false
+	}
+	key, _ := s.queue.Get()
+	defer s.queue.Done(key)
+	began(key)
+	result, err := recovered(func() (Result, error) { return s.sync(ctx, key) })
+	o := classify(result, err)
+	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
+	return Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}, true
+}
+
+// Skip empties the queue.
+func (s Stepper) Skip() {
+	for s.queue.Len() > 0 {
+		key, _ := s.queue.Get()
+		s.queue.Done(key)
+	}
+}
+
+// Expected returns the time from which the object of a key is expected to become Ready: see Kind.Expected. ok is false
+// if there is no such time, or no such object.
+func (s Stepper) Expected(key Key) (from time.Time, ok bool) {
+	if s.expected == nil {
+		return from, false
+	}
+	return s.expected(key)
+}

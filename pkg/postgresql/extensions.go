@@ -1,0 +1,60 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// extend creates the missing extensions. Some extensions need others, so extend repeats until it can create
+// no more. It returns the error of the first extension that is still missing.
+func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
+	missing := w.missing(seen)
+	if s.connector.options.Plan != nil && len(missing) > 0 {
+		seen.Extensions = append(slices.Clone(seen.Extensions), missing...)
+		s.predict(w, seen)
+	}
+	for {
+		var first error
+		left := slices.DeleteFunc(slices.Clone(missing), func(name string) bool {
+			err := s.makeExtension(ctx, w, name)
+			if err != nil && first == nil {
+				first = fmt.Errorf("creating extension %q: %w", name, err)
+			}
+			return err == nil
+		})
+		if len(left) == 0 || len(left) == len(missing) {
+			return first
+		}
+		missing = left
+	}
+}
+
+// makeExtension creates an extension as the owner. If the owner may not create it, and UntrustedExtensions lists
+// it, makeExtension creates the extension as the administrator. The control file of the extension can name the
+// schema. The default is public.
+func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
+	quoted, err := Identifier(name)
+	if err != nil {
+		return err
+	}
+	sql := "SET LOCAL ROLE NONE; SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
+	if s.plan(w.Owner, w.Database, sql) {
+		return nil
+	}
+	err = s.exec(ctx, s.owner, sql)
+	if isCode(err, codeNoPrivilege) {
+		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
+			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
+		}
+		admin, connectErr := s.administrator(ctx, w.Database)
+		if connectErr != nil {
+			return connectErr
+		}
+		err = s.exec(ctx, admin, sql)
+	}
+	if codeOf(err) != "" && ClassOf(err) == Other {
+		return NewError(Rejected, "%w", err) // another attempt would fail too
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package postgresql
+
+import (
+	"context"
+	"regexp"
+	"sync"
+)
+
+// Statement is SQL that a Server would execute: see Options.Plan.
+type Statement struct {
+	// Address is the host and port of the server.
+	Address string
+	// Role is the role, and Database the database, of the session.
+	Role, Database string
+	// SQL is one statement, or several in one transaction. It has no password.
+	SQL string
+}
+
+// predictions are the states of roles and databases after the statements of a plan.
+type predictions struct {
+	mu   sync.Mutex
+	seen map[subject]sight
+}
+
+// subject is a role and a database on a server.
+type subject struct{ address, owner, database string }
+
+func (s *Server) subject(w Want) subject { return subject{s.admin.Address(), w.Owner, w.Database} }
+
+// predicted returns the state after the planned statements. ok is false if none was planned for the role and the
+// database of w.
+func (s *Server) predicted(w Want) (seen sight, ok bool) {
+	p := s.connector.predictions
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen, ok = p.seen[s.subject(w)]
+	return seen, ok
+}
+
+func (s *Server) predict(w Want, seen sight) {
+	p := s.connector.predictions
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[s.subject(w)] = seen
+}
+
+// withExtensions returns a predicted state with the extensions of the database, if the state is from a session in another
+// database.
+func (s *Server) withExtensions(ctx context.Context, w Want, seen sight) (sight, error) {
+	if seen.Database == nil || seen.Database.OID == plannedOID || seen.Connected == w.Database {
+		return seen, nil
+	}
+	admin, err := s.administrator(ctx, w.Database)
+	if err != nil {
+		return seen, err
+	}
+	inside, err := s.look(ctx, admin, w)
+	if err != nil {
+		return seen, err
+	}
+	seen.Connected, seen.Extensions = inside.Connected, inside.Extensions
+	s.predict(w, seen)
+	return seen, nil
+}
+
+// secret matches the password in a statement.
+var secret = regexp.MustCompile(`PASSWORD '[^']*'`)
+
+// plan reports a statement in place of its execution. It returns false if there is no plan.
+func (s *Server) plan(role, database, sql string) bool {
+	if s.connector.options.Plan == nil {
+		return false
+	}
+	s.connector.options.Plan(Statement{Address: s.admin.Address(), Role: role, Database: database, SQL: secret.ReplaceAllString(sql, "PASSWORD '(changed)'")})
+	return true
+}
+
+// plannedOID is the OID of a planned database. No database has it.
+const plannedOID = "0"
+
+// after returns the state after the step that next returned for seen. newPassword was set if the step sets the password.
+func (c *change) after(seen sight) sight {
+	role, _ := c.alterRole(seenOrDesired(seen, c))
+	switch {
+	case seen.Role == nil || role != "":
+		seen.Role = c.desiredRole()
+	case seen.Database == nil:
+		seen.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
+		seen.Extensions = nil // template0 has none that an ExternalDatabase lists
+	default:
+		seen.Database = &seenDatabase{OID: seen.Database.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
+	}
+	return seen
+}
+
+func (c *change) desiredRole() *seenRole {
+	return &seenRole{Mark: c.Mark.String(), Held: true, Login: true}
+}
+
+// seenOrDesired returns seen, with the desired role if there is none.
+func seenOrDesired(seen sight, c *change) sight {
+	if seen.Role == nil {
+		seen.Role = c.desiredRole()
+	}
+	return seen
+}
+
+// afterDeletion returns the state after the step that nextOfDeletion returned for seen.
+func (c *change) afterDeletion(seen sight) sight {
+	switch {
+	case seen.Database == nil || !c.ownsDatabase(seen):
+		seen.Role = nil
+	case !seen.Role.held() && !seen.Superuser:
+		held := *seen.Role
+		held.Held = true
+		seen.Role = &held
+	case seen.Database.Template:
+		plain := *seen.Database
+		plain.Template = false
+		seen.Database = &plain
+	default:
+		seen.Database = nil
+	}
+	return seen
+}
+
+// held reports whether the administrator can act as the role, or has no role to act as.
+func (r *seenRole) held() bool { return r == nil || r.Held }

@@ -1,0 +1,57 @@
+//go:build integration
+
+// Package plan tests on a real API server that a plan is what happens: it compares the writes of plans with the writes
+// of the operator.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/postgres"
+)
+
+var (
+	// shared is the cluster of all tests, and operating the operator that runs in it.
+	shared    *place.Place
+	operating *running
+	// server is the PostgreSQL server of all ExternalDatabases.
+	server *postgres.Server
+)
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "windlass-test")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if shared, err = place.Start(dir); err != nil {
+		return 1, err
+	}
+	defer shared.Close()
+	if server, err = postgres.NewServer(context.Background()); err != nil {
+		return 1, err
+	}
+	defer server.Remove()
+	ctx, stop := context.WithCancel(context.Background())
+	if operating, err = operate(ctx, shared.Config()); err != nil {
+		stop()
+		return 1, err
+	}
+	code = m.Run()
+	stop()
+	operating.wait()
+	return code, nil
+}

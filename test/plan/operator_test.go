@@ -1,0 +1,120 @@
+//go:build integration
+
+package plan
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/apipath"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// workers is the number of workers of each controller.
+const workers = 4
+
+// running is the operator, whose writes are recorded.
+type running struct {
+	writes recorder
+	done   sync.WaitGroup
+}
+
+// operate starts the operator. It runs until ctx ends.
+func operate(ctx context.Context, config *rest.Config) (*running, error) {
+	r := &running{}
+	config = rest.CopyConfig(config)
+	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{&r.writes, next} })
+	clients, err := operator.NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	caches := operator.NewCaches(clients, "")
+	controllers, err := operator.Kinds(ctx, caches, silent{}, options())
+	if err != nil {
+		return nil, err
+	}
+	caches.Start(ctx.Done())
+	for _, c := range controllers.All {
+		r.done.Go(func() { _ = c.Run(ctx, workers) }) // it returns an error when the test ends
+	}
+	return r, nil
+}
+
+// options returns the configuration of the operator, which may connect to the PostgreSQL server on this machine.
+func options() operator.Options {
+	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.0/8", "::1"})
+	if err != nil {
+		return operator.Options{} // then no ExternalDatabase becomes Ready
+	}
+	return operator.Options{ExternalDatabases: postgresql.Options{Allowed: allowed}}
+}
+
+func (r *running) wait() { r.done.Wait() }
+
+type silent struct{}
+
+// Event implements controller.EventRecorder.
+func (silent) Event(controller.Object, string, string, string) {}
+
+// write is a write of the operator.
+type write struct {
+	verb string
+	apipath.Path
+	body []byte
+	code int
+}
+
+// recorder records the writes of the operator.
+type recorder struct {
+	mu  sync.Mutex
+	all []write
+}
+
+// in returns the writes so far about the objects in a namespace, and about the cluster-scoped object of its name.
+func (r *recorder) in(namespace string) []write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.all), func(w write) bool { return !concerns(w.Path, namespace) })
+}
+
+func concerns(p apipath.Path, namespace string) bool {
+	return p.Namespace == namespace || p.Namespace == "" && p.Name == namespace
+}
+
+type recording struct {
+	recorder *recorder
+	next     http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet {
+		return r.next.RoundTrip(request)
+	}
+	w := write{Path: apipath.Parse(request.URL.Path)}
+	w.verb = w.Verb(request)
+	if request.Body != nil {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return nil, err
+		}
+		w.body, request.Body = body, io.NopCloser(bytes.NewReader(body))
+	}
+	response, err := r.next.RoundTrip(request)
+	if err == nil {
+		w.code = response.StatusCode
+	}
+	r.recorder.mu.Lock()
+	defer r.recorder.mu.Unlock()
+	r.recorder.all = append(r.recorder.all, w)
+	return response, err
+}
