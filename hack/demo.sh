@@ -106,6 +106,12 @@ say "When each component was created, and its status"
 bin/kubectl get databases.windlass.dev,ats,apps.windlass.dev -n web-shop --no-headers --sort-by=.metadata.creationTimestamp \
   -o custom-columns='CREATED:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
 
+say "9. What the operator would do, and what it has done"
+export PATH="${PWD}/bin:${PATH}" # kubectl finds its plugin there
+sed 's/image: .*/image: nginxinc\/nginx-unprivileged:1.30/' artifacts/examples/app-database.yaml | kubectl windlass plan -f - || (($? == 1)) # 1: differences
+kubectl windlass tree platform/web-shop
+kubectl windlass why at/fails
+
 say "What to look at next"
 cat <<TEXT
   export KUBECONFIG=${KUBECONFIG}
@@ -118,6 +124,7 @@ cat <<TEXT
   bin/kubectl get platform web-shop -o yaml # its status lists the components
   bin/kubectl delete platform web-shop && bin/kubectl get windlass -n web-shop
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
+  bin/kubectl-windlass status -A
   less ${state}/log/controller.log
 To stop and remove everything, run: make cluster-down
 TEXT

@@ -52,7 +52,7 @@ func (i inspector) annotate(args []string, done string, value any) error {
 	}
 	for _, info := range found {
 		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
-			return fmt.Errorf("%s %s is not an object of Windlass", info.Mapping.GroupVersionKind.Kind, info.ObjectName())
+			return notOwn(info)
 		}
 	}
 	for _, info := range found {

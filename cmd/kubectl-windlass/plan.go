@@ -14,11 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/at"
 	"windlass.dev/windlass/pkg/kinds/database"
+	"windlass.dev/windlass/pkg/webhook/conversion"
 )
 
 const planExample = `  # What would happen if you applied a file?
@@ -149,7 +152,16 @@ func (o *planOptions) objects(args []string) ([]*resource.Info, error) {
 	default:
 		b = b.FilenameParam(enforce, &o.FilenameOptions).LabelSelectorParam(o.selector)
 	}
-	return b.Do().Infos()
+	found, err := b.Do().Infos()
+	if err != nil || len(args) == 0 {
+		return found, err
+	}
+	for _, info := range found {
+		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
+			return nil, notOwn(info)
+		}
+	}
+	return found, nil
 }
 
 // allKinds are the kinds of Windlass.
@@ -196,12 +208,38 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 		if !ok {
 			return fmt.Errorf("unexpected type %T", info.Object)
 		}
+		if err := o.convert(info, obj); err != nil {
+			return err
+		}
 		if err := p.Apply(ctx, info.Mapping, obj); err != nil {
 			return err
 		}
 	}
 	p.Reconcile(info.Mapping.GroupVersionKind.GroupKind(), controller.Key{Namespace: info.Namespace, Name: info.Name})
 	return nil
+}
+
+// convert converts an At to the version that the operator reads, as the webhook of the operator does.
+func (o *planOptions) convert(info *resource.Info, obj *unstructured.Unstructured) error {
+	if info.Mapping.GroupVersionKind.Group != cnatv1.SchemeGroupVersion.Group || info.Mapping.GroupVersionKind.Version == cnatv1.SchemeGroupVersion.Version {
+		return nil
+	}
+	text, err := obj.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if text, err = conversion.Convert(text, cnatv1.SchemeGroupVersion.String()); err != nil {
+		return err
+	}
+	if err := obj.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	mapper, err := o.config.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	info.Mapping, err = mapper.RESTMapping(info.Mapping.GroupVersionKind.GroupKind(), cnatv1.SchemeGroupVersion.Version)
+	return err
 }
 
 func notesOf(p *planner.Planner) (notes []string) {

@@ -19,6 +19,7 @@ import (
 // Request is a request in the audit log, to which the API server has responded.
 type Request struct {
 	Verb           string
+	RequestURI     string
 	User           struct{ Username string }
 	ObjectRef      ObjectRef
 	ResponseStatus struct {

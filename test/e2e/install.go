@@ -65,6 +65,10 @@ func (m manifests) install(ctx context.Context) error {
 }
 
 func (m manifests) uninstall(ctx context.Context) error {
+	// The operator goes first: otherwise it could finish the deletions that follow before it ends.
+	if _, err := kubectl(ctx, "", "delete", "deployment", "windlass-controller", "-n", operatorNamespace, "--ignore-not-found", "--cascade=foreground", "--timeout=120s"); err != nil {
+		return err
+	}
 	// CRDs whose objects have finalizers of the operator are not deleted before the operator is installed again.
 	if _, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--wait=false", m.flag, m.path); err != nil {
 		return err

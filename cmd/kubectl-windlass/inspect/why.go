@@ -182,11 +182,10 @@ func podIn(message string, all *Objects) string {
 // Lines returns the explanation as lines, the object itself first. now is the time for ages.
 func (e Explanation) Lines(name string, now time.Time) (lines []string) {
 	if e.Ready {
-		since := ""
-		if !e.Since.IsZero() {
-			since = " since " + duration.HumanDuration(now.Sub(e.Since))
+		if e.Since.IsZero() {
+			return []string{name + " is Ready."}
 		}
-		return []string{name + " is Ready" + since + "."}
+		return []string{name + " has been Ready for " + duration.HumanDuration(now.Sub(e.Since)) + "."}
 	}
 	for _, cause := range e.Causes {
 		lines = append(lines, cause.Object+" "+cause.Text)

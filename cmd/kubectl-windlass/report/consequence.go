@@ -18,8 +18,12 @@ func consequence(w *plan.Write) string {
 		return deletion(w)
 	case w.Before == nil:
 		return "is created" + running(w.After)
-	case w.After.GetDeletionTimestamp() != nil && w.Before.GetDeletionTimestamp() == nil:
-		return deletion(w) + ", once its finalizers are removed: " + list(w.After.GetFinalizers())
+	case isDeletion(w) && len(w.After.GetFinalizers()) > 0:
+		return deletion(w) + " once its finalizers are removed: " + list(w.After.GetFinalizers())
+	case isDeletion(w):
+		return "is deleted after the grace period for its containers"
+	case w.After.GetDeletionTimestamp() != nil && len(w.After.GetFinalizers()) == 0:
+		return "loses its last finalizer, and is gone"
 	}
 	switch w.Kind {
 	case "Deployment", "StatefulSet":
@@ -31,9 +35,17 @@ func consequence(w *plan.Write) string {
 	return "is changed"
 }
 
+// isDeletion reports whether a write requests a deletion that does not happen at once.
+func isDeletion(w *plan.Write) bool {
+	return w.Before != nil && w.After != nil && w.After.GetDeletionTimestamp() != nil && w.Before.GetDeletionTimestamp() == nil
+}
+
 func deletion(w *plan.Write) string {
-	if w.Kind == "PersistentVolumeClaim" {
+	switch w.Kind {
+	case "PersistentVolumeClaim":
 		return "is deleted, with the volume and its data unless the reclaim policy of the volume is Retain"
+	case "Deployment", "StatefulSet":
+		return "is deleted, with its Pods"
 	}
 	return "is deleted"
 }

@@ -64,7 +64,7 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 	}
 	fields := obj.DeepCopy().Object
 	delete(fields, "status")
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionGracePeriodSeconds"} {
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		unstructured.RemoveNestedField(fields, "metadata", field)
 	}
 	for _, name := range hidden {

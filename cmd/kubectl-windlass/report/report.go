@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -38,6 +39,8 @@ type Step struct {
 	// Server and Database are the server and the database that execute SQL.
 	Server   string `json:"server,omitempty"`
 	Database string `json:"database,omitempty"`
+	// Due is the time of the write, in the format of RFC 3339, if the operator waits for a time.
+	Due string `json:"due,omitempty"`
 	// Consequence says in words what follows, for example: replaces the Pods one by one.
 	Consequence string `json:"consequence"`
 	// Diff is a unified diff of the object as YAML, or the SQL.
@@ -145,7 +148,10 @@ func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 		return step, false, err
 	}
 	step.Consequence = consequence(w)
-	return step, step.Diff != "" || w.Before == nil || w.After == nil, nil
+	if !w.Due.IsZero() {
+		step.Due = w.Due.UTC().Format(time.RFC3339)
+	}
+	return step, step.Diff != "" || w.Before == nil || w.After == nil || isDeletion(w), nil
 }
 
 // summarize counts the objects that differ before the first and after the last write.
@@ -168,7 +174,7 @@ func summarize(writes []plan.Write) (s Summary) {
 		switch is, _ := diff(e.first, e.last); {
 		case e.first == nil && e.last != nil:
 			s.Create++
-		case e.first != nil && (e.last == nil || e.last.GetDeletionTimestamp() != nil && e.first.GetDeletionTimestamp() == nil):
+		case e.first != nil && (e.last == nil || isDeletion(&plan.Write{Before: e.first, After: e.last})):
 			s.Delete++
 		case e.first != nil && is != "":
 			s.Change++

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"windlass.dev/windlass/pkg/controller/plan"
 )
 
 // Escape sequences of terminals (ECMA-48).
@@ -59,8 +61,13 @@ func (s *Step) title() string {
 	title := nameOf(s.Kind, s.Namespace, s.Name) + " " + s.Consequence
 	if s.Verb == verbExecute {
 		title = s.By + " " + s.Consequence
+	} else if s.By == plan.GarbageCollector {
+		title += " (by the garbage collector)"
 	} else if s.By != you {
 		title += " (for " + s.By + ")"
+	}
+	if s.Due != "" {
+		title = "At " + s.Due + ": " + title
 	}
 	if s.Unchecked {
 		title += " (not checked by the API server)"

@@ -102,8 +102,10 @@ func (r *Run) Settle(ctx context.Context) error {
 			continue
 		}
 		r.clock.set(due)
+		r.server.setDue(due)
 		r.kinds[of.kind].Add(of.key)
 		err := r.settle(ctx)
+		r.server.setDue(time.Time{})
 		r.clock.reset()
 		if err != nil {
 			return err

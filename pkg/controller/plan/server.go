@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,6 +39,8 @@ type Server struct {
 	version int64
 	// writer is who sends the next writes: see Write.
 	writer string
+	// due is when they are sent: see Write.
+	due    time.Time
 	writes []Write
 	// denied are rights of the user that the Server has asked for, and whether the user lacks them.
 	denied map[access]bool

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,8 @@ type Write struct {
 	// Unchecked is true if the API server could not check the write: the namespace does not exist yet, or the user may
 	// not send the write.
 	Unchecked bool
+	// Due is the time at which the operator sends the write, if it waits for a time. Otherwise it is zero.
+	Due time.Time
 	// Err is the error with which the API server refused the write, or nil.
 	Err error
 }
@@ -73,8 +76,16 @@ func (s *Server) setWriter(writer string) {
 	s.writer = writer
 }
 
+// setDue sets the time at which the operator sends the next writes. Zero means at once.
+func (s *Server) setDue(due time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = due
+}
+
 // record records a write. It returns the answer.
 func (s *Server) record(q *request, w Write, a *answer) *answer {
+	w.Due = s.due
 	w.Writer, w.Verb, w.Resource, w.Body = s.writer, q.Verb(q.Request), q.Resource, q.body
 	w.Namespace, w.Name, w.Subresource = q.Namespace, q.Name, q.Subresource
 	for _, obj := range []*unstructured.Unstructured{w.Before, w.After} {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+)
+
+func newStatus(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	i, everywhere := inspector{streams, config}, false
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show the objects of all kinds, those that are not Ready first",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return i.status(c.Context(), everywhere) },
+	}
+	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Show the objects of all namespaces.")
+	return command
+}
+
+func (i inspector) status(ctx context.Context, everywhere bool) error {
+	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	if everywhere {
+		namespace = ""
+	}
+	r, err := i.reader()
+	if err != nil {
+		return err
+	}
+	all, denied, err := r.Own(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b inspect.State) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	if len(all) == 0 {
+		_, _ = fmt.Fprintln(i.ErrOut, "No objects of Windlass were found.")
+	} else {
+		w := printers.GetNewTabWriter(i.Out)
+		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tPHASE\tREASON\tAGE")
+		for _, s := range all {
+			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name, s.Ready, s.Phase, s.Reason, duration.HumanDuration(time.Since(s.Created)))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	noteDenied(i.ErrOut, denied)
+	return nil
+}
+
+// rank orders objects: failed objects first, then objects that are not Ready, then Ready objects.
+func rank(s inspect.State) int {
+	switch {
+	case s.Degraded:
+		return 0
+	case s.Ready != "True":
+		return 1
+	}
+	return 2
+}
