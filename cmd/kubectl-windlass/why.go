@@ -43,6 +43,9 @@ func (i inspector) why(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := r.ReadWarnings(ctx, namespaceOf(obj), all); err != nil {
+			return err
+		}
 		e := inspect.Why(obj, all)
 		lines := e.Lines(inspect.Name(obj), time.Now())
 		if e.Pod != "" {

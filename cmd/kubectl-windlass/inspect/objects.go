@@ -56,6 +56,8 @@ type Reader struct {
 // Objects are the objects of a namespace.
 type Objects struct {
 	all []*unstructured.Unstructured
+	// warnings are the Warning Events: see Reader.ReadWarnings.
+	warnings []unstructured.Unstructured
 	// Denied are the resources that the user may not list.
 	Denied []string
 }

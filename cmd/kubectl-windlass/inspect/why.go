@@ -70,9 +70,27 @@ func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
 		}
 		e.Causes = append(e.Causes, Cause{Name(at), "is " + state + ": " + via})
 		e.Advice, e.Pod = Advice(ready.Reason, ready.Message), podIn(ready.Message, all)
+		if next == nil && e.Pod == "" {
+			e.look(at, all)
+		}
 		at = next
 	}
 	return e
+}
+
+// look adds the problem of a Pod or a volume below the root cause that the operator does not report yet. Otherwise it
+// selects the Pod whose log may say more.
+func (e *Explanation) look(root *unstructured.Unstructured, all *Objects) {
+	problem, found := below(root, all)
+	if degraded, _ := condition(root, conditions.Degraded); !found || degraded.Status == "True" {
+		e.Pod = failedPod(root, all)
+		return
+	}
+	e.Causes = append(e.Causes, problem)
+	e.Advice = "Correct the cause, or look at it with kubectl describe."
+	if kind, name, _ := strings.Cut(problem.Object, " "); kind == "Pod" {
+		_, e.Pod, _ = strings.Cut(name, "/")
+	}
 }
 
 // waitsFor returns the object that obj waits for, and a text about the wait. next is nil if obj itself is the root cause.
@@ -133,7 +151,7 @@ func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *
 			return child, text
 		}
 	}
-	return nil, waiting
+	return nil, "" // the message of the Platform says why
 }
 
 // Advice returns what docs/messages.md says to do about a message with a reason, or "".

@@ -1,0 +1,105 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
+// ReadWarnings adds the Warning Events of the namespace to all. Without the right to list Events, it adds none.
+func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects) error {
+	list, err := r.Dynamic.Resource(events).Namespace(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	ok, err := all.allowed(events, err)
+	if !ok {
+		return err
+	}
+	all.warnings = list.Items
+	return nil
+}
+
+// warning returns the message of the last Warning about an object, or "".
+func (o *Objects) warning(about *unstructured.Unstructured) (message string) {
+	last := ""
+	for i := range o.warnings {
+		event := &o.warnings[i]
+		if text(event, "involvedObject", "uid") != string(about.GetUID()) {
+			continue
+		}
+		at := text(event, "lastTimestamp")
+		if at == "" {
+			at = text(event, "eventTime")
+		}
+		if at >= last {
+			last, message = at, text(event, "message")
+		}
+	}
+	return message
+}
+
+// below returns the problem of the first Pod or volume that an object owns, directly or not. found is false if none has a
+// problem.
+func below(obj *unstructured.Unstructured, all *Objects) (problem Cause, found bool) {
+	for _, child := range all.OwnedBy(obj) {
+		if IsOwn(child.GroupVersionKind()) {
+			continue // it has a condition Ready of its own
+		}
+		if says := trouble(child, all); says != "" {
+			return Cause{Name(child), says}, true
+		}
+		if problem, found = below(child, all); found {
+			return problem, true
+		}
+	}
+	return problem, false
+}
+
+const podFailed = "Failed"
+
+// failedPod returns the name of the last failed Pod below an object, or "".
+func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
+	for _, child := range all.OwnedBy(obj) {
+		if child.GetKind() == "Pod" && text(child, "status", "phase") == podFailed {
+			name = child.GetName()
+		}
+		if found := failedPod(child, all); found != "" && !IsOwn(child.GroupVersionKind()) {
+			name = found
+		}
+	}
+	return name
+}
+
+// trouble says what is wrong with a Pod or a volume, or returns "".
+func trouble(obj *unstructured.Unstructured, all *Objects) string {
+	switch obj.GetKind() {
+	case "Pod":
+		if phase := text(obj, "status", "phase"); phase == podFailed || phase == "Succeeded" {
+			return "" // the operator says how it ended
+		}
+		if scheduled, ok := condition(obj, "PodScheduled"); ok && scheduled.Status == metav1.ConditionFalse {
+			return "is not scheduled: " + scheduled.Message
+		}
+		if reason := podReason(obj); reason != "" {
+			return fmt.Sprintf("does not run (%s): %s", reason, all.warning(obj))
+		}
+	case "PersistentVolumeClaim":
+		if text(obj, "status", "phase") == "Pending" {
+			if says := all.warning(obj); says != "" {
+				return "is Pending: " + says
+			}
+			if class := text(obj, "spec", "storageClassName"); class != "" {
+				return "is Pending: no volume of the StorageClass " + class + " is bound to it"
+			}
+			return "is Pending: no volume is bound to it"
+		}
+	case "ReplicaSet", "Deployment":
+		if failure, ok := condition(obj, "ReplicaFailure"); ok && failure.Status == metav1.ConditionTrue {
+			return "cannot create Pods: " + failure.Message
+		}
+	}
+	return ""
+}
