@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,12 +31,12 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 	here.Create(t, namespace, "counted", "true", nil)
 	here.InPhase(t, namespace, "counted", v1.AtDone)
 
-	url, client := forward(t, leader(t.Context())), scraper(t)
-	if status, text := get(t, client, url, ""); status != http.StatusUnauthorized {
+	pod, client := leader(t.Context()), scraper(t)
+	if status, text := get(t, client, pod, ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token: status %d: %s", status, text)
 	}
 	token := serviceAccountToken(t, namespace, "prometheus")
-	if status, text := get(t, client, url, token); status != http.StatusForbidden {
+	if status, text := get(t, client, pod, token); status != http.StatusForbidden {
 		t.Errorf("without the ClusterRole: status %d: %s", status, text)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -54,7 +53,7 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 	var metrics string
 	world.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) { // a refusal is remembered for 10 s
 		var status int
-		status, metrics = get(t, client, url, token)
+		status, metrics = get(t, client, pod, token)
 		return status == http.StatusOK, nil
 	})
 	for _, series := range []string{
@@ -69,8 +68,8 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 
 var forwarded = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward forwards a local port to the metrics of a replica, and returns their URL.
-func forward(t *testing.T, pod string) (url string) {
+// forward forwards a local port to the metrics of a replica, and returns their URL and a function that ends it.
+func forward(t *testing.T, pod string) (url string, end func()) {
 	t.Helper()
 	command, err := kubectlCommand(t.Context(), "port-forward", "-n", operatorNamespace, "pod/"+pod, ":8443")
 	if err != nil {
@@ -83,21 +82,20 @@ func forward(t *testing.T, pod string) (url string) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { end(command) })
+	end = func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if found := forwarded.FindStringSubmatch(lines.Text()); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return "https://" + found[1] + "/metrics"
+			return "https://" + found[1] + "/metrics", end
 		}
 	}
+	end()
 	t.Fatalf("kubectl port-forward has ended: %v", lines.Err())
-	return ""
-}
-
-func end(command *exec.Cmd) {
-	_ = command.Process.Kill()
-	_ = command.Wait()
+	return "", nil
 }
 
 // scraper returns a client that trusts the CA in the webhook's Secret.
@@ -111,7 +109,7 @@ func scraper(t *testing.T) *http.Client {
 	if !roots.AppendCertsFromPEM(secret.Data["ca.crt"]) {
 		t.Fatal("the Secret has no CA")
 	}
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		RootCAs: roots, ServerName: "windlass-webhook." + operatorNamespace + ".svc", MinVersion: tls.VersionTLS12,
 	}}}
 }
@@ -129,8 +127,12 @@ func serviceAccountToken(t *testing.T, namespace, name string) string {
 	return request.Status.Token
 }
 
-func get(t *testing.T, client *http.Client, url, token string) (status int, text string) {
+// get requests the metrics of a replica. Each request has a forwarded port of its own, because kubectl port-forward can end
+// when the replica closes a connection.
+func get(t *testing.T, client *http.Client, pod, token string) (status int, text string) {
 	t.Helper()
+	url, end := forward(t, pod)
+	defer end()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
