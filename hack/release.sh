@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh check VERSION IMAGE PUSH checks whether a version can be released: see the README.
 # release.sh fill VERSION IMAGE adds to dist/, which has the image already, the other files of a release: manifests, Helm
-# chart, release notes and checksums.
+# chart, kubectl plugin, release notes and checksums.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,11 +38,29 @@ check() {
   fi
 }
 
+# plugin PLATFORM... builds the kubectl plugin for platforms such as linux/amd64. Two builds of one commit with one version
+# of Go are equal.
+plugin() {
+  local platform name work
+  work=$(mktemp -d)
+  for platform in "$@"; do
+    name="kubectl-windlass"
+    [[ "${platform}" != windows/* ]] || name+=".exe"
+    CGO_ENABLED=0 GOFLAGS=-trimpath GOOS="${platform%/*}" GOARCH="${platform#*/}" go build -trimpath -buildvcs=false \
+      -ldflags "$(make -s ldflags VERSION="${version}")" -o "${work}/${name}" ./cmd/kubectl-windlass
+    tar -C "${work}" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "${name}" |
+      gzip -9n >"dist/kubectl-windlass-${version}-${platform/\//-}.tar.gz"
+    rm "${work}/${name}"
+  done
+  rmdir "${work}"
+}
+
 fill() {
   bin/release manifests --version "${version}" --name "${image}"
   bin/release manifests --version "${version}" --name "${image}" --components monitoring --out dist/install-with-monitoring.yaml
   bin/release chart --version "${version}" --name "${image}"
   bin/release notes --version "${version}" >dist/RELEASE_NOTES.md
+  plugin linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
   cd dist
   sha256sum -- * >../SHA256SUMS
   mv ../SHA256SUMS .

@@ -45,7 +45,7 @@ func run(ctx context.Context, o *options) error {
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
 	kinds.ExternalDatabases.Workers = o.workers
-	if kinds.ExternalDatabases.APIServers, err = apiServers(ctx, c.config, os.Getenv); err != nil {
+	if kinds.ExternalDatabases.APIServers, err = operator.APIServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
 	served, err := operator.Kinds(ctx, caches, events, kinds)

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -17,7 +16,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 )
 
-// inspector has what the commands that read objects share.
+// inspector holds the dependencies of the commands that read objects.
 type inspector struct {
 	genericiooptions.IOStreams
 	config *genericclioptions.ConfigFlags
@@ -35,14 +34,14 @@ func (i inspector) reader() (r inspect.Reader, err error) {
 	return r, err
 }
 
-// named returns the objects of Windlass that args name, and the objects in the namespace of each.
+// named returns the objects of Windlass that args name.
 func (i inspector) named(args []string) ([]*unstructured.Unstructured, error) {
 	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
 	found, err := resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
+		ResourceTypeOrNameArgs(false, args...).Flatten().Do().Infos()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func notOwn(info *resource.Info) error {
 	return fmt.Errorf("%s %s is not an object of Windlass: name an App, At, Database, ExternalDatabase or Platform", info.Mapping.GroupVersionKind.Kind, info.Name)
 }
 
-// namespaceOf returns the namespace of what an object owns.
+// namespaceOf returns the namespace of the objects that an object owns.
 func namespaceOf(obj *unstructured.Unstructured) string {
 	if obj.GetKind() == "Platform" {
 		namespace, _, _ := unstructured.NestedString(obj.Object, "spec", "namespace")
@@ -71,8 +70,8 @@ func namespaceOf(obj *unstructured.Unstructured) string {
 }
 
 // noteDenied says which objects the output lacks.
-func noteDenied(w io.Writer, denied map[string]bool) {
-	if names := slices.Sorted(maps.Keys(denied)); len(names) > 0 {
-		_, _ = fmt.Fprintf(w, "You may not list %s: these objects are missing above.\n", strings.Join(names, ", "))
+func noteDenied(w io.Writer, denied sets.Set[string]) {
+	if names := sets.List(denied); len(names) > 0 {
+		_, _ = fmt.Fprintf(w, "You may not list %s. The output lacks these objects.\n", strings.Join(names, ", "))
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
 // Exit codes, as of kubectl diff.
@@ -82,4 +84,6 @@ func isTerminal(w io.Writer) bool {
 }
 
 // oneLine returns the message of an error in one line.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+func oneLine(err error) string {
+	return report.Printable(strings.Join(strings.Fields(err.Error()), " "))
+}

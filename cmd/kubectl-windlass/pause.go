@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,20 +17,20 @@ import (
 )
 
 func newPause(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	return pausing(config, streams, "pause", "paused", "Stop the operator from changing objects", "true")
+	return pausing(config, streams, "pause", "paused", "Stop the operator from changing objects", "The command sets the annotation "+controller.PausedAnnotation+".", "true")
 }
 
 func newResume(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	return pausing(config, streams, "resume", "resumed", "Let the operator change paused objects again", nil)
+	return pausing(config, streams, "resume", "resumed", "Let the operator change paused objects again", "The command removes the annotation "+controller.PausedAnnotation+".", nil)
 }
 
 // pausing returns a command that sets the annotation with which the operator pauses an object. A value of nil removes it.
-func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short string, value any) *cobra.Command {
+func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short, long string, value any) *cobra.Command {
 	i := inspector{streams, config}
 	return &cobra.Command{
 		Use:     use + " KIND/NAME ...",
 		Short:   short,
-		Long:    short + ". The command sets or removes the annotation " + controller.PausedAnnotation + ".",
+		Long:    short + ". " + long,
 		Example: "  kubectl windlass " + use + " database/shop",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return i.annotate(args, done, value) },
@@ -46,7 +47,7 @@ func (i inspector) annotate(args []string, done string, value any) error {
 		return err
 	}
 	found, err := resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(true, args...).Flatten().Do().Infos()
+		ResourceTypeOrNameArgs(false, args...).Flatten().Do().Infos()
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (i inspector) annotate(args []string, done string, value any) error {
 			Patch(info.Namespace, info.Name, types.MergePatchType, patch, &metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("annotating %s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
 		}
-		_, _ = fmt.Fprintf(i.Out, "%s/%s %s\n", info.Mapping.Resource.GroupResource(), info.Name, done)
+		_, _ = fmt.Fprintf(i.Out, "%s.%s/%s %s\n", strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Mapping.GroupVersionKind.Group, info.Name, done)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,14 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
-	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/at"
 	"windlass.dev/windlass/pkg/kinds/database"
-	"windlass.dev/windlass/pkg/webhook/conversion"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 const planExample = `  # What would happen if you applied a file?
@@ -36,10 +35,10 @@ const planExample = `  # What would happen if you applied a file?
   # What would this version of the operator change in the whole cluster?
   kubectl windlass plan --all -A`
 
-const planLong = `Show what the operator would do: every write, in order, with its consequence.
+const planLong = `Show the writes of the operator in order, each with its consequence. Writes of the status are not shown.
 
-The plan runs the operator's own code. Every write is checked by the API server with dryRun=All, and nothing is changed.
-The cluster needs the CustomResourceDefinitions of Windlass, but no operator.
+The plan runs the operator's own code. The API server checks each write with dryRun=All and stores nothing. Writes that
+it cannot check are marked. The cluster needs the CustomResourceDefinitions of Windlass, but no running operator.
 
 The exit code is 0 if nothing would change, 1 if something would change, and greater than 1 after an error.`
 
@@ -55,6 +54,8 @@ type planOptions struct {
 	deletes       bool
 	output        string
 	kinds         operator.Options
+	allowedHosts  []string
+	connect       bool
 }
 
 func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -71,12 +72,15 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 	flags.BoolVarP(&o.Recursive, "recursive", "R", false, "Also read the directories in the directories of -f.")
 	flags.StringVarP(&o.Kustomize, "kustomize", "k", "", "Directory with a kustomization. It cannot be used together with -f.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Plan only the objects with these labels.")
-	flags.BoolVar(&o.all, "all", false, "Plan all objects of Windlass as they are. After a change of the operator's version, nothing should change.")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Plan the objects of all namespaces.")
+	flags.BoolVar(&o.all, "all", false, "Plan all objects of Windlass in the namespace, or with -A in all namespaces, as they are.")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "With --all, plan the objects of all namespaces.")
 	flags.BoolVar(&o.deletes, "delete", false, "Plan the deletion of the objects.")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Empty means text.")
-	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "The flag --at-image of the operator.")
-	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "The flag --postgresql-image of the operator.")
+	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Value of the flag --at-image of the operator.")
+	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Value of the flag --postgresql-image of the operator.")
+	flags.BoolVar(&o.connect, "connect", false, "With --all, also log in to the PostgreSQL servers of ExternalDatabases. Without --all, a plan always does.")
+	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Value of the flag --external-database-allowed-hosts of the operator. The plan connects to no other hosts.")
+	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Value of the flag --external-database-untrusted-extensions of the operator.")
 	return command
 }
 
@@ -96,6 +100,12 @@ func (o *planOptions) validate(args []string) error {
 		return fmt.Errorf("-f and -k cannot be used together")
 	case o.all && o.deletes:
 		return fmt.Errorf("--delete needs -f FILE or KIND/NAME")
+	case o.allNamespaces && !o.all:
+		return fmt.Errorf("--all-namespaces needs --all")
+	}
+	var err error
+	if o.kinds.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
+		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
 	}
 	return nil
 }
@@ -112,6 +122,7 @@ func (o *planOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.kinds.ExternalDatabases.Offline = o.all && !o.connect
 	if o.kinds.Namespace, err = o.scope(found); err != nil {
 		return err
 	}
@@ -126,80 +137,33 @@ func (o *planOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if result.Waiting, err = waiting(ctx, p); err != nil {
-		return err
+	result.Waiting = waiting(p)
+	for _, f := range p.Failed() {
+		result.Fail(f.Kind, f.Namespace, f.Name, f.Err)
 	}
-	failed, errs := p.Failed()
-	for i, of := range failed {
-		result.Fail(of.Kind, of.Namespace, of.Name, errs[i])
-	}
-	result.Notes = notesOf(p)
+	result.Notes = notesOf(p, o.kinds.ExternalDatabases.Offline && hasExternalDatabases(found))
 	return o.print(result)
-}
-
-// objects returns the objects that the user names.
-func (o *planOptions) objects(args []string) ([]*resource.Info, error) {
-	namespace, enforce, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	b := resource.NewBuilder(o.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().AllNamespaces(o.allNamespaces).Flatten()
-	switch {
-	case o.all:
-		b = b.ResourceTypes(allKinds...).SelectAllParam(o.selector == "").LabelSelectorParam(o.selector).ContinueOnError()
-	case len(args) > 0:
-		b = b.ResourceTypeOrNameArgs(true, args...).LabelSelectorParam(o.selector).RequireObject(true)
-	default:
-		b = b.FilenameParam(enforce, &o.FilenameOptions).LabelSelectorParam(o.selector)
-	}
-	found, err := b.Do().Infos()
-	if err != nil || len(args) == 0 {
-		return found, err
-	}
-	for _, info := range found {
-		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
-			return nil, notOwn(info)
-		}
-	}
-	return found, nil
-}
-
-// allKinds are the kinds of Windlass.
-var allKinds = []string{
-	"platforms.windlass.dev", "externaldatabases.windlass.dev", "databases.windlass.dev", "apps.windlass.dev",
-	"ats.cnat.programming-kubernetes.info",
-}
-
-// scope returns the namespace of all objects, or "" if they are in several namespaces or in none.
-func (o *planOptions) scope(found []*resource.Info) (string, error) {
-	if o.allNamespaces {
-		return "", nil
-	}
-	namespace := ""
-	for i, info := range found {
-		if !info.Namespaced() || i > 0 && info.Namespace != namespace {
-			return "", nil
-		}
-		namespace = info.Namespace
-	}
-	if namespace == "" {
-		namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-		return namespace, err
-	}
-	return namespace, nil
 }
 
 // plan plans what the user asks for.
 func (o *planOptions) plan(ctx context.Context, p *planner.Planner, found []*resource.Info) error {
 	for _, info := range found {
-		if err := o.planOne(ctx, p, info); err != nil && !p.HasRefused(err) {
+		if err := o.planOne(ctx, p, info); err != nil && !p.IsLastRefusal(err) {
+			if info.Mapping.GroupVersionKind.Kind == "Secret" {
+				err = errors.New(report.RefusalOfSecret(err))
+			}
 			return fmt.Errorf("%s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
 		}
 	}
 	return p.Settle(ctx)
 }
 
-func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *resource.Info) error {
+func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *resource.Info) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil { // the library for patches panics on some values of the annotation last-applied
+			err = fmt.Errorf("comparing it with the live object: %v", reason)
+		}
+	}()
 	if o.deletes {
 		return p.Delete(ctx, info.Mapping, info.Namespace, info.Name)
 	}
@@ -219,34 +183,14 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 	return nil
 }
 
-// convert converts an At to the version that the operator reads, as the webhook of the operator does.
-func (o *planOptions) convert(info *resource.Info, obj *unstructured.Unstructured) error {
-	if info.Mapping.GroupVersionKind.Group != cnatv1.SchemeGroupVersion.Group || info.Mapping.GroupVersionKind.Version == cnatv1.SchemeGroupVersion.Version {
-		return nil
-	}
-	text, err := obj.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	if text, err = conversion.Convert(text, cnatv1.SchemeGroupVersion.String()); err != nil {
-		return err
-	}
-	if err := obj.UnmarshalJSON(text); err != nil {
-		return err
-	}
-	mapper, err := o.config.ToRESTMapper()
-	if err != nil {
-		return err
-	}
-	info.Mapping, err = mapper.RESTMapping(info.Mapping.GroupVersionKind.GroupKind(), cnatv1.SchemeGroupVersion.Version)
-	return err
-}
-
-func notesOf(p *planner.Planner) (notes []string) {
+func notesOf(p *planner.Planner, offline bool) (notes []string) {
 	for _, right := range p.Denied() {
 		notes = append(notes, fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults are missing.", right))
 	}
 	slices.Sort(notes)
+	if offline {
+		notes = append(notes, "The plan has no SQL for ExternalDatabases, because it connects to no PostgreSQL server. To connect, add --connect.")
+	}
 	return notes
 }
 
@@ -270,8 +214,8 @@ func (o *planOptions) print(p report.Plan) error {
 		return err
 	}
 	switch {
-	case p.Summary.Errors > 0:
-		return fmt.Errorf("%d of these steps fail", p.Summary.Errors)
+	case p.Summary.Refused+p.Summary.Failed > 0:
+		return fmt.Errorf("the API server refuses %d writes, and %d objects cannot be planned", p.Summary.Refused, p.Summary.Failed)
 	case !p.Summary.IsEmpty():
 		return errDifferences
 	}
@@ -279,16 +223,15 @@ func (o *planOptions) print(p report.Plan) error {
 }
 
 // waiting returns the objects of Windlass that are not Ready after the plan.
-func waiting(ctx context.Context, p *planner.Planner) ([]report.Waiting, error) {
-	var all []report.Waiting
+func waiting(p *planner.Planner) (all []report.Problem) {
 	for _, of := range p.Reconciled() {
-		obj, err := p.State(ctx, of)
-		if err != nil {
-			return nil, err
+		obj, found := p.Object(of)
+		if !found {
+			continue
 		}
-		if w, ok := report.WaitingOf(obj); ok {
+		if w, ok := report.WaitingOf(of.Kind, obj); ok {
 			all = append(all, w)
 		}
 	}
-	return all, nil
+	return all
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
 func newStatus(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -54,7 +55,7 @@ func (i inspector) status(ctx context.Context, everywhere bool) error {
 		w := printers.GetNewTabWriter(i.Out)
 		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tPHASE\tREASON\tAGE")
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name, s.Ready, s.Phase, s.Reason, duration.HumanDuration(time.Since(s.Created)))
+			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name, report.Cell(s.Ready), report.Cell(s.Phase), report.Cell(s.Reason), duration.HumanDuration(time.Since(s.Created)))
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
 func newTree(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -68,15 +70,13 @@ func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) 
 		return nil, err
 	}
 	var rows []inspect.Row
-	denied := map[string]bool{}
+	denied := sets.New[string]()
 	for _, root := range roots {
 		all, err := r.Namespace(ctx, namespaceOf(root))
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range all.Denied {
-			denied[name] = true
-		}
+		denied = denied.Union(all.Denied)
 		rows = append(rows, inspect.Tree(root, all, time.Now())...)
 	}
 	if sameButAge(rows, last) {
@@ -89,7 +89,7 @@ func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) 
 	w := printers.GetNewTabWriter(&text)
 	_, _ = fmt.Fprintln(w, "NAME\tPHASE\tREASON\tAGE")
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.Name, row.Phase, row.Reason, row.Age)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", report.Cell(row.Name), report.Cell(row.Phase), report.Cell(row.Reason), row.Age)
 	}
 	if err := w.Flush(); err != nil {
 		return nil, err

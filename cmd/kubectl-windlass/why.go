@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -38,6 +39,7 @@ func (i inspector) why(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	denied := sets.New[string]()
 	for _, obj := range objects {
 		all, err := r.Namespace(ctx, namespaceOf(obj))
 		if err != nil {
@@ -46,6 +48,7 @@ func (i inspector) why(ctx context.Context, args []string) error {
 		if err := r.ReadWarnings(ctx, namespaceOf(obj), all); err != nil {
 			return err
 		}
+		denied = denied.Union(all.Denied)
 		e := inspect.Why(obj, all)
 		lines := e.Lines(inspect.Name(obj), time.Now())
 		if e.Pod != "" {
@@ -55,6 +58,7 @@ func (i inspector) why(ctx context.Context, args []string) error {
 			_, _ = fmt.Fprintln(i.Out, report.Printable(line))
 		}
 	}
+	noteDenied(i.ErrOut, denied)
 	return nil
 }
 
@@ -64,7 +68,7 @@ const (
 	logBytes = 4 << 10
 )
 
-// log returns the last lines of the containers of a Pod that crashed.
+// log returns the last log lines of each crashed container of a Pod.
 func (i inspector) log(ctx context.Context, namespace, name string) (lines []string) {
 	config, err := i.config.ToRESTConfig()
 	if err != nil {
@@ -80,7 +84,7 @@ func (i inspector) log(ctx context.Context, namespace, name string) (lines []str
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		crashed := status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
-		before := status.LastTerminationState.Terminated != nil
+		before := status.LastTerminationState.Terminated != nil && status.LastTerminationState.Terminated.ExitCode != 0
 		if !crashed && !before {
 			continue
 		}

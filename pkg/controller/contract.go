@@ -87,6 +87,12 @@ func ClientOf[T Object, C Client[T]](generated func(namespace string) C) func(na
 	return func(namespace string) Client[T] { return generated(namespace) }
 }
 
+// DiscardEvents is an EventRecorder that drops all Events.
+type DiscardEvents struct{}
+
+// Event implements EventRecorder.
+func (DiscardEvents) Event(Object, string, string, string) {}
+
 // EventRecorder records Events about transitions. Implementations do not block.
 type EventRecorder interface {
 	// Event records an Event about regarding. eventType is corev1.EventTypeNormal or

@@ -32,8 +32,10 @@ type Controller struct {
 	failures *failures
 	// objects are the metrics of the kind's own objects. Nil if they are not measured.
 	objects *objectMetrics
-	// expected returns when an object is expected to become Ready: see Kind.Expected. Nil if the kind does not say.
-	expected func(key Key) (from time.Time, ok bool)
+	// cached returns an object from the cache, and expected when it is expected to become Ready: see Kind.Expected. Both
+	// are nil if the controller was created without a Kind.
+	cached   func(key Key) (Object, error)
+	expected func(Object) (from time.Time, ok bool)
 
 	mu         sync.Mutex
 	unreadable sets.Set[Key]

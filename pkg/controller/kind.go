@@ -114,13 +114,7 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
 	}
-	c.expected = func(key Key) (from time.Time, ok bool) {
-		obj, err := k.cached(key)
-		if err != nil || k.Expected == nil {
-			return from, false
-		}
-		return k.Expected(obj)
-	}
+	c.cached, c.expected = func(key Key) (Object, error) { return k.cached(key) }, k.expected
 	for _, owned := range k.Owned {
 		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
 	}

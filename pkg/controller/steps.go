@@ -34,33 +34,43 @@ func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandle
 // Add queues a key in the urgent lane.
 func (s Stepper) Add(key Key) { s.queue.Add(key, Urgent) }
 
-// Next reconciles the next key of the queue. ok is false if the queue is empty.
-func (s Stepper) Next(ctx context.Context, began func(key Key)) (step Step, ok bool) {
+// Next reconciles the next key of the queue. It drops a key for which begins returns false. ok is false if the
+// queue is empty.
+func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step, ok bool) {
 	if s.queue.Len() == 0 {
 		return step, false
 	}
 	key, _ := s.queue.Get()
 	defer s.queue.Done(key)
-	began(key)
+	if !begins(key) {
+		return Step{Key: key}, true
+	}
 	result, err := recovered(func() (Result, error) { return s.sync(ctx, key) })
 	o := classify(result, err)
 	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
 	return Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}, true
 }
 
-// Skip empties the queue.
-func (s Stepper) Skip() {
+// Clear empties the queue.
+func (s Stepper) Clear() {
 	for s.queue.Len() > 0 {
 		key, _ := s.queue.Get()
 		s.queue.Done(key)
 	}
 }
 
+// Object returns an object from the cache. found is false if there is none. The object must not be changed.
+func (s Stepper) Object(key Key) (obj Object, found bool) {
+	obj, err := s.cached(key)
+	return obj, err == nil
+}
+
 // Expected returns the time from which the object of a key is expected to become Ready: see Kind.Expected. ok is false
 // if there is no such time, or no such object.
 func (s Stepper) Expected(key Key) (from time.Time, ok bool) {
-	if s.expected == nil {
+	obj, found := s.Object(key)
+	if !found {
 		return from, false
 	}
-	return s.expected(key)
+	return s.expected(obj)
 }

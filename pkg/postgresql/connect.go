@@ -64,9 +64,13 @@ type Options struct {
 	Workers int
 	// Observe, if it is set, is called after each request to a server. It is called concurrently.
 	Observe func(Request)
-	// Plan, if it is set, is called with each statement that would change a server, in place of its execution.
+	// Plan, if it is set, is called with each statement that would change a server, in place of its execution. The
+	// statement has no password.
 	// Servers then act as if the statements had been executed.
-	Plan func(Statement)
+	Plan func(sql string)
+	// Offline makes a Server of a plan connect to no PostgreSQL server. A database that was created before counts as
+	// current, and every other database as one whose server does not respond.
+	Offline bool
 }
 
 // DefaultWorkers is the default of Options.Workers.

@@ -39,7 +39,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		return err
 	}
 	sql := "SET LOCAL ROLE NONE; SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
-	if s.plan(w.Owner, w.Database, sql) {
+	if s.plan(sql) {
 		return nil
 	}
 	err = s.exec(ctx, s.owner, sql)

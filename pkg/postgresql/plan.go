@@ -10,6 +10,8 @@ import (
 type change struct {
 	Want
 	owner, database, mark string // quoted
+	// planned is true if the statements are only shown.
+	planned bool
 	// newPassword is true if the password has to be set, because the owner cannot log in with it.
 	newPassword bool
 }
@@ -72,7 +74,7 @@ func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
 
 // createRole returns the SQL that creates the role with its mark, in one transaction.
 func (c *change) createRole(s sight) (string, error) {
-	secret, err := verifier(c.Password)
+	secret, err := c.verifier()
 	if err != nil {
 		return "", err
 	}
@@ -94,6 +96,14 @@ func (c *change) hold(s sight) string {
 	return sql
 }
 
+// verifier returns the text that a statement has as the password.
+func (c *change) verifier() (string, error) {
+	if c.planned {
+		return "(changed)", nil
+	}
+	return verifier(c.Password)
+}
+
 func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
 
 func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
@@ -112,7 +122,7 @@ func (c *change) alterRole(s sight) (string, error) {
 	}
 	slices.Sort(attributes)
 	if c.newPassword {
-		secret, err := verifier(c.Password)
+		secret, err := c.verifier()
 		if err != nil {
 			return "", err
 		}

@@ -2,19 +2,8 @@ package postgresql
 
 import (
 	"context"
-	"regexp"
 	"sync"
 )
-
-// Statement is SQL that a Server would execute: see Options.Plan.
-type Statement struct {
-	// Address is the host and port of the server.
-	Address string
-	// Role is the role, and Database the database, of the session.
-	Role, Database string
-	// SQL is one statement, or several in one transaction. It has no password.
-	SQL string
-}
 
 // predictions are the states of roles and databases after the statements of a plan.
 type predictions struct {
@@ -22,10 +11,24 @@ type predictions struct {
 	seen map[subject]sight
 }
 
-// subject is a role and a database on a server.
-type subject struct{ address, owner, database string }
+// subject is a role and a database on a server, as one administrator sees them.
+type subject struct{ address, username, password, owner, database string }
 
-func (s *Server) subject(w Want) subject { return subject{s.admin.Address(), w.Owner, w.Database} }
+func (s *Server) subject(w Want) subject {
+	return subject{s.admin.Address(), s.admin.Username, s.admin.Password, w.Owner, w.Database}
+}
+
+// errOffline is the error of a connection that Options.Offline forbids.
+var errOffline = NewError(Silent, "the plan connects to no PostgreSQL server")
+
+// newChange returns the change to the desired state.
+func (s *Server) newChange(w Want) (*change, error) {
+	c, err := newChange(w)
+	if err == nil {
+		c.planned = s.connector.options.Plan != nil
+	}
+	return c, err
+}
 
 // predicted returns the state after the planned statements. ok is false if none was planned for the role and the
 // database of w.
@@ -37,6 +40,7 @@ func (s *Server) predicted(w Want) (seen sight, ok bool) {
 	return seen, ok
 }
 
+// predict records the state after a planned statement.
 func (s *Server) predict(w Want, seen sight) {
 	p := s.connector.predictions
 	p.mu.Lock()
@@ -63,22 +67,20 @@ func (s *Server) withExtensions(ctx context.Context, w Want, seen sight) (sight,
 	return seen, nil
 }
 
-// secret matches the password in a statement.
-var secret = regexp.MustCompile(`PASSWORD '[^']*'`)
-
 // plan reports a statement in place of its execution. It returns false if there is no plan.
-func (s *Server) plan(role, database, sql string) bool {
+func (s *Server) plan(sql string) bool {
 	if s.connector.options.Plan == nil {
 		return false
 	}
-	s.connector.options.Plan(Statement{Address: s.admin.Address(), Role: role, Database: database, SQL: secret.ReplaceAllString(sql, "PASSWORD '(changed)'")})
+	s.connector.options.Plan(sql)
 	return true
 }
 
 // plannedOID is the OID of a planned database. No database has it.
 const plannedOID = "0"
 
-// after returns the state after the step that next returned for seen. newPassword was set if the step sets the password.
+// after returns the state after the step that next returned for seen. c.newPassword must have the value that it had when
+// next ran.
 func (c *change) after(seen sight) sight {
 	role, _ := c.alterRole(seenOrDesired(seen, c))
 	switch {
@@ -107,15 +109,16 @@ func seenOrDesired(seen sight, c *change) sight {
 
 // afterDeletion returns the state after the step that nextOfDeletion returned for seen.
 func (c *change) afterDeletion(seen sight) sight {
+	role, database := seen.Role, seen.Database
 	switch {
-	case seen.Database == nil || !c.ownsDatabase(seen):
+	case database == nil || !c.ownsDatabase(seen):
 		seen.Role = nil
-	case !seen.Role.held() && !seen.Superuser:
-		held := *seen.Role
+	case role != nil && c.ownsRole(seen) && !role.Held && !seen.Superuser:
+		held := *role
 		held.Held = true
 		seen.Role = &held
-	case seen.Database.Template:
-		plain := *seen.Database
+	case database.Template:
+		plain := *database
 		plain.Template = false
 		seen.Database = &plain
 	default:
@@ -123,6 +126,3 @@ func (c *change) afterDeletion(seen sight) sight {
 	}
 	return seen
 }
-
-// held reports whether the administrator can act as the role, or has no role to act as.
-func (r *seenRole) held() bool { return r == nil || r.Held }

@@ -55,7 +55,10 @@ type Found struct {
 // Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
 // ours.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
-	c, err := newChange(w)
+	if s.connector.options.Offline && w.ID != "" {
+		return Found{ID: w.ID, Current: true}, nil
+	}
+	c, err := s.newChange(w)
 	if err != nil {
 		return Found{}, err
 	}
@@ -85,7 +88,7 @@ func (c *change) found(seen sight) (Found, error) {
 // Create creates the role and the database, or continues an interrupted creation. It returns the identity of
 // the database, even if it could not create an extension.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
-	c, err := newChange(w)
+	c, err := s.newChange(w)
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +110,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 
 // Update brings the role and the database to the desired state.
 func (s *Server) Update(ctx context.Context, w Want) error {
-	c, err := newChange(w)
+	c, err := s.newChange(w)
 	if err != nil {
 		return err
 	}
@@ -132,7 +135,7 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 // state right before each statement, in the same session. If w.ID is set, Delete deletes no database with
 // another ID, whatever its mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
-	c, err := newChange(w)
+	c, err := s.newChange(w)
 	if err != nil {
 		return err
 	}
@@ -161,7 +164,7 @@ func (s *Server) converge(ctx context.Context, w Want, to steps, done func()) er
 		if err != nil || sql == "" {
 			return err
 		}
-		if s.plan(s.admin.Username, s.home(w), sql) {
+		if s.plan(sql) {
 			s.predict(w, to.after(seen))
 			done()
 			continue
@@ -176,6 +179,9 @@ func (s *Server) converge(ctx context.Context, w Want, to steps, done func()) er
 
 // connect logs in if the gate admits the visit, and reports the result to the gate.
 func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*session, error) {
+	if s.connector.options.Offline {
+		return nil, errOffline
+	}
 	if s.visit == nil {
 		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
 		if err != nil {

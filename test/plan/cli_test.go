@@ -131,6 +131,17 @@ func TestPlanChangesNothingAndShowsNoSecret(t *testing.T) {
 			}
 		}
 	}
+	for name, input := range map[string]string{
+		"an unknown field of a live Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\nimutable: true\nstringData: {key: canary-of-the-file}\n",
+		"an unknown field of a new Secret":  "apiVersion: v1\nkind: Secret\nmetadata: {name: new}\nimutable: true\nstringData: {key: canary-of-the-file}\n",
+		"data that is not encoded":          "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\ndata: {key: canary-of-the-file}\n",
+		"a Secret without a kind":           "apiVersion: v1\nkinb: Secret\nmetadata: {name: live}\nstringData: {key: canary-of-the-file}\n",
+	} {
+		r := windlass(t, kubeconfig, input, "plan", "-n", namespace, "-f", "-")
+		if r.code != 2 || strings.Contains(r.out+r.errors, "canary-of-the-file") {
+			t.Errorf("%s: exit code %d, want 2, and no data in the output:\n%s%s", name, r.code, r.out, r.errors)
+		}
+	}
 	requests, err := shared.Requests(func(r cluster.Request) bool { return r.User.Username == username })
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +249,7 @@ func TestPauseStopsOperatorUntilResume(t *testing.T) {
 	shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	for _, step := range []struct{ verb, paused, says string }{{"pause", "true", "paused"}, {"resume", "", "resumed"}} {
 		r := windlass(t, shared.Kubeconfig(), "", step.verb, "app/web", "-n", namespace)
-		if r.code != 0 || r.out != "apps.windlass.dev/web "+step.says+"\n" {
+		if r.code != 0 || r.out != "app.windlass.dev/web "+step.says+"\n" {
 			t.Errorf("%s ended with %d: %s%s", step.verb, r.code, r.out, r.errors)
 		}
 		app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), "web", metav1.GetOptions{})

@@ -38,7 +38,7 @@ func operate(ctx context.Context, config *rest.Config) (*running, error) {
 		return nil, err
 	}
 	caches := operator.NewCaches(clients, "")
-	controllers, err := operator.Kinds(ctx, caches, silent{}, options())
+	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, options())
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,6 @@ func options() operator.Options {
 }
 
 func (r *running) wait() { r.done.Wait() }
-
-type silent struct{}
-
-// Event implements controller.EventRecorder.
-func (silent) Event(controller.Object, string, string, string) {}
 
 // write is a write of the operator.
 type write struct {

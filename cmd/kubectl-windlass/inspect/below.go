@@ -60,13 +60,17 @@ func below(obj *unstructured.Unstructured, all *Objects) (problem Cause, found b
 
 const podFailed = "Failed"
 
-// failedPod returns the name of the last failed Pod below an object, or "".
+// failedPod returns the name of a failed Pod below an object, or "". Of several, it returns the last in the order of
+// OwnedBy.
 func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
 	for _, child := range all.OwnedBy(obj) {
 		if child.GetKind() == "Pod" && text(child, "status", "phase") == podFailed {
 			name = child.GetName()
 		}
-		if found := failedPod(child, all); found != "" && !IsOwn(child.GroupVersionKind()) {
+		if IsOwn(child.GroupVersionKind()) {
+			continue // it explains itself; a cycle of owner references has such an object
+		}
+		if found := failedPod(child, all); found != "" {
 			name = found
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
@@ -59,12 +60,12 @@ type Objects struct {
 	// warnings are the Warning Events: see Reader.ReadWarnings.
 	warnings []unstructured.Unstructured
 	// Denied are the resources that the user may not list.
-	Denied []string
+	Denied sets.Set[string]
 }
 
 // Namespace returns the objects of Windlass in a namespace, and the objects that they can own.
 func (r Reader) Namespace(ctx context.Context, namespace string) (*Objects, error) {
-	found := &Objects{}
+	found := &Objects{Denied: sets.New[string]()}
 	for _, resource := range slices.Concat(Kinds, owned) {
 		if resource.Resource == platforms {
 			continue
@@ -101,7 +102,7 @@ func (o *Objects) allowed(resource schema.GroupVersionResource, err error) (bool
 	case err == nil:
 		return true, nil
 	case apierrors.IsForbidden(err):
-		o.Denied = append(o.Denied, resource.GroupResource().String())
+		o.Denied.Insert(resource.GroupResource().String())
 		return false, nil
 	case apierrors.IsNotFound(err) && slices.Contains(Kinds, resource):
 		return false, fmt.Errorf("the CustomResourceDefinitions of Windlass are not installed in this cluster: the API server does not know %s", resource.GroupResource())
@@ -139,8 +140,7 @@ func (o *Objects) Find(kind, name string) *unstructured.Unstructured {
 // madeFor is the annotation of an object that outlives the object for which it was created.
 const madeFor = "windlass.dev/made-for"
 
-// OwnedBy returns the objects that an object owns, in the order of a tree: objects of Windlass last, and otherwise by kind
-// and name. It omits ReplicaSets without Pods.
+// OwnedBy returns the objects that an object owns, sorted by kind and name. It omits ReplicaSets that are scaled to 0.
 func (o *Objects) OwnedBy(owner *unstructured.Unstructured) (all []*unstructured.Unstructured) {
 	for _, obj := range o.all {
 		controller := metav1.GetControllerOfNoCopy(obj)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/pkg/controller/conditions"
@@ -22,8 +23,8 @@ type State struct {
 
 // Own returns the states of the objects of Windlass in a namespace, or in all namespaces if namespace is empty, and of all
 // Platforms. denied are the resources that the user may not list.
-func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied map[string]bool, err error) {
-	found := &Objects{}
+func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied sets.Set[string], err error) {
+	found := &Objects{Denied: sets.New[string]()}
 	for _, resource := range Kinds {
 		client := dynamic.ResourceInterface(r.Dynamic.Resource(resource))
 		if resource.Resource != platforms {
@@ -49,9 +50,5 @@ func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied 
 			})
 		}
 	}
-	denied = map[string]bool{}
-	for _, name := range found.Denied {
-		denied[name] = true
-	}
-	return all, denied, nil
+	return all, found.Denied, nil
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
@@ -24,7 +26,7 @@ type Row struct {
 
 // Tree returns the tree of what an object owns. now is the time for ages.
 func Tree(root *unstructured.Unstructured, all *Objects, now time.Time) []Row {
-	t := &tree{all: all, now: now}
+	t := &tree{all: all, now: now, seen: sets.New[types.UID]()}
 	t.add("", "", root)
 	return t.rows
 }
@@ -33,6 +35,8 @@ type tree struct {
 	all  *Objects
 	now  time.Time
 	rows []Row
+	// seen are the objects of the tree. Owner references of users can have cycles.
+	seen sets.Set[types.UID]
 }
 
 // add adds an object and what it owns. first precedes the object, and rest precedes what it owns.
@@ -42,6 +46,10 @@ func (t *tree) add(first, rest string, obj *unstructured.Unstructured) {
 		row.Age = duration.HumanDuration(t.now.Sub(created.Time))
 	}
 	t.rows = append(t.rows, row)
+	if t.seen.Has(obj.GetUID()) {
+		return
+	}
+	t.seen.Insert(obj.GetUID())
 	branches := t.branches(obj)
 	for i, b := range branches {
 		first, next := "├── ", "│   "

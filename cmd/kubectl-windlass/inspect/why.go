@@ -54,7 +54,7 @@ func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
 		}
 		if !known {
 			e.Causes = append(e.Causes, Cause{Name(at), "has no status yet"})
-			e.Advice = "Check that the operator runs: kubectl get deployments -A -l app.kubernetes.io/name=windlass-controller"
+			e.Advice = "Check that the operator is running: kubectl get deployments -A -l app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
 			return e
 		}
 		if ready.Status == "True" {

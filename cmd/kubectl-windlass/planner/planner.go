@@ -5,13 +5,11 @@ package planner
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -19,7 +17,6 @@ import (
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/plan"
-	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // Planner plans what the operator would do. Its methods must not be called concurrently.
@@ -29,7 +26,6 @@ type Planner struct {
 
 	server *plan.Server
 	run    *plan.Run
-	events *notes
 
 	mu         sync.Mutex
 	statements []Statement
@@ -37,21 +33,22 @@ type Planner struct {
 
 // Statement is SQL that the operator would execute.
 type Statement struct {
-	postgresql.Statement
+	// SQL is one statement, or several in one transaction. It has no password.
+	SQL string
 	// By is the object for which the operator would execute it, for example ExternalDatabase shop/orders.
 	By string
 	// After is the number of planned writes before the statement.
 	After int
 }
 
-// New returns a Planner for the cluster of config, with full caches. o says what the operator is configured to do, and in
-// which namespace objects are planned. New returns the first error of a request.
+// New returns a Planner for the cluster of config, with full caches. o has the configuration of the operator, and the
+// namespace to which the plan is limited. New returns the first error of a request.
 func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner, error) {
 	to, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the URL of the API server: %w", err)
 	}
-	p := &Planner{server: plan.NewServer(to.Path), events: &notes{}}
+	p := &Planner{server: plan.NewServer(to.Path)}
 	config = rest.CopyConfig(config)
 	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
 	config.Wrap(p.server.Wrap)
@@ -62,10 +59,13 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	if p.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
+	if o.ExternalDatabases.APIServers, err = operator.APIServers(ctx, config, os.Getenv); err != nil {
+		return nil, err
+	}
 	clock := &plan.Clock{}
 	o.Clock, o.ExternalDatabases.Plan = clock, p.note
 	caches := operator.NewCaches(clients, o.Namespace)
-	controllers, err := operator.Kinds(ctx, caches, p.events, o)
+	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,40 +78,29 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	return p, nil
 }
 
-func (p *Planner) note(s postgresql.Statement) {
+func (p *Planner) note(sql string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.statements = append(p.statements, Statement{s, p.server.Writer(), len(p.server.Writes())})
+	p.statements = append(p.statements, Statement{sql, p.server.Writer(), len(p.server.Writes())})
 }
 
 // Reconcile makes Settle reconcile an object, even if the plan has not changed it.
 func (p *Planner) Reconcile(kind schema.GroupKind, key controller.Key) { p.run.Add(kind, key) }
 
-// Settle reconciles objects until none is left that does not wait for something else.
+// Settle reconciles objects until the queues are empty: see plan.Run.
 func (p *Planner) Settle(ctx context.Context) error { return p.run.Settle(ctx) }
 
 // Reconciled returns the objects that were reconciled, in the order of their first reconcile.
 func (p *Planner) Reconciled() []plan.Object { return p.run.Reconciled() }
 
-// Failed returns the objects that the plan does not cover, and why: see plan.Run.
-func (p *Planner) Failed() ([]plan.Object, []error) { return p.run.Failed() }
+// Failed returns the objects that cannot be planned: see plan.Run.
+func (p *Planner) Failed() []plan.Failure { return p.run.Failed() }
 
-// State returns an object after the planned writes, or nil if it does not exist.
-func (p *Planner) State(ctx context.Context, of plan.Object) (*unstructured.Unstructured, error) {
-	resource, _ := meta.UnsafeGuessKindToResource(of.GroupVersionKind)
-	client := dynamic.ResourceInterface(p.Dynamic.Resource(resource))
-	if of.Namespace != "" {
-		client = p.Dynamic.Resource(resource).Namespace(of.Namespace)
-	}
-	obj, err := client.Get(ctx, of.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return obj, err
-}
+// Object returns a reconciled object after the planned writes. found is false if it does not exist.
+func (p *Planner) Object(of plan.Object) (obj controller.Object, found bool) { return p.run.Object(of) }
 
-// HasRefused reports whether err is the error of the last planned write, so that the plan shows it.
-func (p *Planner) HasRefused(err error) bool {
+// IsLastRefusal reports whether err is the error of the last planned write, so that the plan shows it.
+func (p *Planner) IsLastRefusal(err error) bool {
 	writes := p.server.Writes()
 	if len(writes) == 0 {
 		return false
@@ -132,9 +121,3 @@ func (p *Planner) Statements() []Statement {
 
 // Denied returns the rights that the user lacks for the checks of the API server: see plan.Server.
 func (p *Planner) Denied() []string { return p.server.Denied() }
-
-// notes are the Events that the operator would record.
-type notes struct{}
-
-// Event implements controller.EventRecorder.
-func (*notes) Event(controller.Object, string, string, string) {}

@@ -81,9 +81,11 @@ func rollout(w *plan.Write) string {
 	case get(w.After, "spec", "strategy", "type") == "Recreate":
 		how = "stops all Pods, and then starts new Pods"
 	case is == int64(1) && w.Kind == "StatefulSet":
-		how = "restarts its Pod" + name(w.After)
+		how = "restarts its Pod" + whichRuns(w.After)
+	case w.Kind == "StatefulSet":
+		how = "replaces its Pods one by one"
 	default:
-		how = "replaces the Pods one by one"
+		how = "replaces its Pods in a rolling update"
 	}
 	switch {
 	case scaled != "" && how != "":
@@ -94,8 +96,8 @@ func rollout(w *plan.Write) string {
 	return "is changed, and its Pods keep running"
 }
 
-// name returns what the Pod of a StatefulSet runs, as its label app.kubernetes.io/name says.
-func name(obj *unstructured.Unstructured) string {
+// whichRuns returns ", which runs …" with the label app.kubernetes.io/name of the Pod of a StatefulSet.
+func whichRuns(obj *unstructured.Unstructured) string {
 	labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
 	if runs := labels["app.kubernetes.io/name"]; runs != "" {
 		return ", which runs " + runs

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,11 +10,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"windlass.dev/windlass/pkg/controller/plan"
 )
 
 // isRetried reports whether the operator sends a refused write again, after it has read the object again.
 func isRetried(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// refusal returns the error of a refused write. The API server quotes fields of an object in its messages, so refusal shows
+// only the names of the fields of a Secret.
+func refusal(w *plan.Write) string {
+	if w.Resource.Resource != "secrets" {
+		return w.Err.Error()
+	}
+	return RefusalOfSecret(w.Err)
+}
+
+// RefusalOfSecret returns the reason of an error about a Secret, and the names of the invalid fields.
+func RefusalOfSecret(err error) string {
+	text := string(apierrors.ReasonForError(err))
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			text += " " + cause.Field
+		}
+	}
+	return strings.TrimSpace(text + " (the message of the API server can have the data of the Secret, and is not shown)")
 }
 
 // contextLines is the number of equal lines around a difference.

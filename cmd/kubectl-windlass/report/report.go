@@ -1,4 +1,4 @@
-// Package report turns planned writes into what users read: differences, consequences and a summary. It shows no data of
+// Package report turns planned writes into text for users: differences, consequences and a summary. It shows no data of
 // Secrets.
 package report
 
@@ -17,9 +17,9 @@ type Plan struct {
 	// Steps are the planned writes and SQL statements in order.
 	Steps []Step `json:"steps"`
 	// Waiting are the objects that are not Ready after the steps, and why.
-	Waiting []Waiting `json:"waiting,omitempty"`
+	Waiting []Problem `json:"waiting,omitempty"`
 	// Failed are the objects for which the plan lacks steps, because a reconcile failed.
-	Failed []Waiting `json:"failed,omitempty"`
+	Failed []Problem `json:"failed,omitempty"`
 	// Notes are sentences about what the plan does not know.
 	Notes   []string `json:"notes,omitempty"`
 	Summary Summary  `json:"summary"`
@@ -28,7 +28,7 @@ type Plan struct {
 // Step is a planned write, or SQL.
 type Step struct {
 	// By is the object for which the operator sends the write, for example App shop/web. It is "you" for the objects that
-	// the user gave, and "garbage collector" for the deletions that follow from other deletions.
+	// the user gave, and "garbage collector" for the writes of the garbage collector.
 	By string `json:"by"`
 	// Verb is create, update, patch, delete or execute.
 	Verb       string `json:"verb"`
@@ -36,12 +36,9 @@ type Step struct {
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
-	// Server and Database are the server and the database that execute SQL.
-	Server   string `json:"server,omitempty"`
-	Database string `json:"database,omitempty"`
 	// Due is the time of the write, in the format of RFC 3339, if the operator waits for a time.
 	Due string `json:"due,omitempty"`
-	// Consequence says in words what follows, for example: replaces the Pods one by one.
+	// Consequence says in words what follows, for example: replaces its Pods in a rolling update.
 	Consequence string `json:"consequence"`
 	// Diff is a unified diff of the object as YAML, or the SQL.
 	Diff string `json:"diff,omitempty"`
@@ -57,8 +54,8 @@ const (
 	verbExecute = "execute"
 )
 
-// Waiting is an object that is not Ready after the planned writes.
-type Waiting struct {
+// Problem is an object, and the reason why it is not Ready after the planned writes, or cannot be planned.
+type Problem struct {
 	Object  string `json:"object"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
@@ -69,20 +66,25 @@ type Summary struct {
 	Create int `json:"create"`
 	Change int `json:"change"`
 	Delete int `json:"delete"`
-	// Statements is the number of SQL statements.
+	// Statements is the number of SQL transactions.
 	Statements int `json:"statements,omitempty"`
-	// Errors is the number of refused writes.
-	Errors int `json:"errors,omitempty"`
+	// Refused is the number of refused writes.
+	Refused int `json:"refused,omitempty"`
+	// Failed is the number of objects that cannot be planned.
+	Failed int `json:"failed,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s Summary) String() string {
 	text := fmt.Sprintf("Plan: %d to create, %d to change, %d to delete", s.Create, s.Change, s.Delete)
 	if s.Statements > 0 {
-		text += fmt.Sprintf(", %d SQL statements to execute", s.Statements)
+		text += fmt.Sprintf(", %d SQL transactions to execute", s.Statements)
 	}
-	if s.Errors > 0 {
-		text += fmt.Sprintf(", %d refused", s.Errors)
+	if s.Refused > 0 {
+		text += fmt.Sprintf(", %d refused", s.Refused)
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf(", %d objects not planned", s.Failed)
 	}
 	return text + "."
 }
@@ -115,7 +117,7 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 			p.Summary.Statements++
 		}
 		if s.Error != "" {
-			p.Summary.Errors++
+			p.Summary.Refused++
 		}
 	}
 	return p, nil
@@ -123,8 +125,8 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 
 func sql(s planner.Statement) Step {
 	return Step{
-		By: s.By, Verb: verbExecute, Server: s.Address, Database: s.Database, Diff: s.SQL + ";\n",
-		Consequence: fmt.Sprintf("executes SQL as %s in database %s at %s", s.Role, s.Database, s.Address),
+		By: s.By, Verb: verbExecute, Diff: s.SQL + ";\n",
+		Consequence: "executes SQL on its PostgreSQL server", // the Secret has the name of the server
 	}
 }
 
@@ -138,7 +140,7 @@ func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 		if w.Writer != "" && isRetried(w.Err) {
 			return step, false, nil
 		}
-		step.Consequence, step.Error = "is refused by the API server", w.Err.Error()
+		step.Consequence, step.Error = "is refused by the API server", refusal(w)
 		return step, true, nil
 	}
 	if w.Subresource != "" {

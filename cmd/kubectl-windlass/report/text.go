@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"windlass.dev/windlass/pkg/controller/plan"
 )
@@ -67,7 +68,7 @@ func (s *Step) title() string {
 		title += " (for " + s.By + ")"
 	}
 	if s.Due != "" {
-		title = "At " + s.Due + ": " + title
+		title = s.Due + ": " + title
 	}
 	if s.Unchecked {
 		title += " (not checked by the API server)"
@@ -78,10 +79,14 @@ func (s *Step) title() string {
 	return Printable(title)
 }
 
-// Printable replaces control characters, which could act on the terminal. Values of other users can have them.
+// Cell is Printable for a cell of a table.
+func Cell(text string) string { return Printable(strings.ReplaceAll(text, "\t", " ")) }
+
+// Printable replaces characters that are not printable, such as control characters, which act on a terminal. Values of
+// other users can have them.
 func Printable(line string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if r != '\t' && !unicode.IsPrint(r) {
 			return '\ufffd'
 		}
 		return r

@@ -7,8 +7,8 @@
 //   - It answers later reads, lists and watches as if the writes had happened.
 //   - It deletes the dependents of deleted objects, as the garbage collector does.
 //
-// A Run then reconciles one key at a time, until nothing is left to do that does not wait for something else: a
-// kubelet, another controller, another server or a time. The Server has recorded every write until then.
+// A Run then reconciles one key at a time until all remaining objects wait for a kubelet, another controller, another
+// server or a time. The Server has recorded every write until then.
 //
 // The cluster is observed once, when the caches are filled. If another client changes an object after that, the plan
 // takes the change into account only if it writes the same object.

@@ -13,9 +13,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// maxSteps limits the reconciles of one object. A plan of more steps has no end: the operator and an admission webhook
-// revert each other's writes, for example.
-const maxSteps = 200
+// maxReconciles limits the reconciles of one object. An object that exceeds it never settles, for example because the
+// operator and an admission webhook revert each other's writes.
+const maxReconciles = 1000
 
 // Run runs controllers whose clients use a Server. Its methods must not be called concurrently.
 type Run struct {
@@ -24,15 +24,15 @@ type Run struct {
 	kinds      []controller.Stepper
 	deliveries []*delivery
 	// handled is the number of changes of the server that all handlers have received.
-	handled int
-	steps   map[target]int
+	handled    int
+	reconciles map[target]int
 	// failed are the errors of the last reconciles that failed for another reason than a refused write.
 	failed map[target]error
 	// touched are the objects that were reconciled, in the order of their first reconcile.
 	touched []target
 }
 
-// target is an object of a kind.
+// target is an object, with the index of its controller in Run.kinds.
 type target struct {
 	kind int
 	key  controller.Key
@@ -41,7 +41,7 @@ type target struct {
 // NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled first.
 // clock must be the clock of the controllers.
 func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
-	r := &Run{server: server, clock: clock, steps: map[target]int{}, failed: map[target]error{}}
+	r := &Run{server: server, clock: clock, reconciles: map[target]int{}, failed: map[target]error{}}
 	for _, c := range controllers {
 		r.kinds = append(r.kinds, controller.Stepper{Controller: c})
 	}
@@ -75,7 +75,7 @@ func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error
 		}
 	}
 	for _, k := range r.kinds {
-		k.Skip()
+		k.Clear()
 	}
 	return nil
 }
@@ -89,8 +89,8 @@ func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
 	}
 }
 
-// Settle reconciles the queued objects, and the objects that the planned writes queue, until no object is left that
-// waits for nothing else. It then goes on for the objects that wait for a time: see Kind.Expected of package controller.
+// Settle reconciles the queued objects, and the objects that the planned writes queue, until the queues are empty. It
+// then plans at a later time for each object that waits for a time: see Kind.Expected of package controller.
 func (r *Run) Settle(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -151,22 +151,30 @@ func (r *Run) reconcileAll(ctx context.Context) error {
 func (r *Run) next(ctx context.Context, kind int) (bool, error) {
 	k := r.kinds[kind]
 	refused := r.server.refusals()
-	step, ok := k.Next(ctx, func(key controller.Key) { r.server.setWriter(k.GroupVersionKind().Kind + " " + key.String()) })
+	var of target
+	admitted := false
+	step, ok := k.Next(ctx, func(key controller.Key) bool {
+		of = target{kind, key}
+		admitted = r.reconciles[of] < maxReconciles
+		r.server.setWriter(k.GroupVersionKind().Kind + " " + key.String())
+		return admitted
+	})
 	if !ok {
 		return false, nil
 	}
 	r.server.setWriter("")
-	of := target{kind, step.Key}
-	if r.steps[of] == 0 {
+	if !admitted {
+		r.failed[of] = fmt.Errorf("it was reconciled %d times and is still not settled", maxReconciles)
+		return true, ctx.Err()
+	}
+	if r.reconciles[of] == 0 {
 		r.touched = append(r.touched, of)
 	}
 	delete(r.failed, of)
 	if (step.Outcome == controller.OutcomeError || step.Outcome == controller.OutcomePanic) && r.server.refusals() == refused {
 		r.failed[of] = step.Err
 	}
-	if r.steps[of]++; r.steps[of] > maxSteps {
-		return true, fmt.Errorf("planning %s %s: it was reconciled %d times without an end", k.GroupVersionKind().Kind, step.Key, maxSteps)
-	}
+	r.reconciles[of]++
 	if step.Soon {
 		if step.Outcome == controller.OutcomeBehind {
 			<-time.After(time.Millisecond) // a cache without a handler is about to observe a write
@@ -190,15 +198,31 @@ func (r *Run) Reconciled() (all []Object) {
 	return all
 }
 
-// Failed returns the objects whose last reconcile failed for another reason than a refused write, and the errors. The plan
-// lacks what the operator would do for them.
-func (r *Run) Failed() (all []Object, errs []error) {
-	for _, of := range r.touched {
-		if err := r.failed[of]; err != nil {
-			all, errs = append(all, Object{r.kinds[of.kind].GroupVersionKind(), of.key}), append(errs, err)
+// Object returns a reconciled object as it is after the planned writes. found is false if it does not exist.
+func (r *Run) Object(of Object) (obj controller.Object, found bool) {
+	for _, k := range r.kinds {
+		if k.GroupVersionKind() == of.GroupVersionKind {
+			return k.Object(of.Key)
 		}
 	}
-	return all, errs
+	return nil, false
+}
+
+// Failure is an object whose last reconcile failed for another reason than a refused write. The plan lacks the writes that
+// the operator would send for it.
+type Failure struct {
+	Object
+	Err error
+}
+
+// Failed returns all failures.
+func (r *Run) Failed() (all []Failure) {
+	for _, of := range r.touched {
+		if err := r.failed[of]; err != nil {
+			all = append(all, Failure{Object{r.kinds[of.kind].GroupVersionKind(), of.key}, err})
+		}
+	}
+	return all
 }
 
 // delivery passes the events of an informer to a handler, and remembers the version of the last one.

@@ -25,7 +25,7 @@ type Server struct {
 	base string
 
 	mu sync.Mutex
-	// grown is signaled when changes has grown.
+	// grown is signaled when changes has grown or failed is set.
 	grown *sync.Cond
 	// objects are the objects that clients have listed, read or written.
 	objects map[ref]*object
@@ -37,9 +37,9 @@ type Server struct {
 	lists map[string]selection
 	// version is the last resource version that the Server has given.
 	version int64
-	// writer is who sends the next writes: see Write.
+	// writer is the sender of the next writes: see Write.
 	writer string
-	// due is when they are sent: see Write.
+	// due is the time at which they are sent: see Write.
 	due    time.Time
 	writes []Write
 	// denied are rights of the user that the Server has asked for, and whether the user lacks them.

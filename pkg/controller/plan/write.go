@@ -40,7 +40,7 @@ type Write struct {
 	Err error
 }
 
-// GarbageCollector is the Writer of the deletions of the garbage collector.
+// GarbageCollector is the Writer of the writes of the garbage collector.
 const GarbageCollector = "garbage collector"
 
 // Writes returns all planned writes in order. An object in it must not be changed.

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 // lookupTimeout limits the time for all lookups of the addresses of the API server.
 const lookupTimeout = 5 * time.Second
 
-// apiServers returns the addresses of the API server: the addresses of the host in config, and the address of
-// the Service in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. If the lookup of a host fails, apiServers
+// APIServers returns the addresses of the API server: the addresses of the host in config, and the address of
+// the Service in KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. If the lookup of a host fails, APIServers
 // logs the error and omits the host, since the clients may use a proxy.
-func apiServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
+func APIServers(ctx context.Context, config *rest.Config, env func(string) string) ([]netip.AddrPort, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("determining the URL of the API server: %w", err)

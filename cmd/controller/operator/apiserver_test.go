@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"net/netip"
@@ -26,7 +26,7 @@ func TestAPIServers(t *testing.T) {
 		"a name that is none": {host: "https://no-such-host.invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := apiServers(t.Context(), &rest.Config{Host: c.host}, func(key string) string { return c.env[key] })
+			got, err := APIServers(t.Context(), &rest.Config{Host: c.host}, func(key string) string { return c.env[key] })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestAPIServers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := apiServers(t.Context(), &rest.Config{Host: "https://%zz"}, func(string) string { return "" }); err == nil {
+	if _, err := APIServers(t.Context(), &rest.Config{Host: "https://%zz"}, func(string) string { return "" }); err == nil {
 		t.Error("a URL that is none is read")
 	}
 }

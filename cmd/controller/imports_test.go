@@ -1,0 +1,20 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestControllerHasNothingOfThePlugin checks that libraries of command-line tools are not in the binary of the operator.
+func TestControllerHasNothingOfThePlugin(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, library := range []string{"k8s.io/cli-runtime", "github.com/aymanbagabas/go-udiff", "sigs.k8s.io/kustomize", "windlass.dev/windlass/pkg/controller/plan"} {
+		if strings.Contains(string(out), "\n"+library) {
+			t.Errorf("the operator depends on %s", library)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package inspect
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func objects(t *testing.T, manifests ...string) *Objects {
+	t.Helper()
+	all := &Objects{}
+	for _, manifest := range manifests {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		all.all = append(all.all, obj)
+	}
+	return all
+}
+
+// TestCycleOfOwnersEnds has an App that its own Deployment owns: users can write any owner reference.
+func TestCycleOfOwnersEnds(t *testing.T) {
+	all := objects(t,
+		"{apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {name: web, uid: a, ownerReferences: [{kind: Deployment, name: web, uid: d, controller: true}]}, status: {conditions: [{type: Ready, status: 'False', message: waits}]}}",
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, uid: d, ownerReferences: [{kind: App, name: web, uid: a, controller: true}]}}",
+	)
+	if rows := Tree(all.all[0], all, time.Now()); len(rows) != 3 {
+		t.Errorf("the tree has %d rows, want 3: %v", len(rows), rows)
+	}
+	if e := Why(all.all[0], all); len(e.Causes) != 1 {
+		t.Errorf("the causes are %v", e.Causes)
+	}
+}
+
+func TestWhySaysThatOperatorMayNotRun(t *testing.T) {
+	all := objects(t, "{apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {namespace: shop, name: web, uid: a}}")
+	e := Why(all.all[0], all)
+	if len(e.Causes) != 1 || e.Causes[0] != (Cause{"App shop/web", "has no status yet"}) || e.Advice == "" {
+		t.Errorf("the explanation is %+v", e)
+	}
+}

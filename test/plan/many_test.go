@@ -1,0 +1,104 @@
+//go:build integration
+
+package plan
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+// maxMemory is the largest resident set of a plan of 500 objects, in bytes.
+const maxMemory = 300 << 20
+
+// TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans 500 objects of all kinds that are in their desired state.
+func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
+	namespace := shared.NewNamespace(t)
+	kubeconfig, username := user(t, namespace, "planner", everything)
+	createConnections(t, namespace)
+	const each = 100
+	for i := range each {
+		name := fmt.Sprintf("many-%d", i)
+		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{Image: "web:1", Config: map[string]string{"a": name}})
+		shared.CreateDatabase(t, namespace, "db-"+name, world.SmallestDatabase())
+		shared.Create(t, namespace, name, "true", func(at *cnatv1.At) { at.Spec.Suspend = new(true) })
+		shared.CreateExternalDatabase(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name + namespace})
+		shared.CreatePlatform(t, fmt.Sprintf("%s-%d", namespace, i), v1alpha1.PlatformSpec{Namespace: namespace})
+	}
+	for i := range each {
+		name := fmt.Sprintf("many-%d", i)
+		shared.AppIn(t, namespace, name, v1alpha1.AppReady)
+		shared.DatabaseIn(t, namespace, "db-"+name, v1alpha1.DatabaseReady)
+		shared.ExternalDatabaseIn(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseReady)
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "kubectl-windlass"), "plan", "--all", "-A")
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+t.TempDir())
+	began := time.Now()
+	out, err := command.CombinedOutput()
+	took := time.Since(began)
+	if err != nil {
+		t.Fatalf("plan --all -A: %v\n%s", err, out)
+	}
+	usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		t.Fatal("the resident set is not known")
+	}
+	if peak := usage.Maxrss << 10; peak > maxMemory {
+		t.Errorf("the plan took %d MiB, want at most %d MiB", peak>>20, maxMemory>>20)
+	}
+	requests, err := shared.Requests(func(r cluster.Request) bool { return r.User.Username == username && r.Verb != "watch" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, r := range requests {
+		kinds[r.Verb+" "+r.ObjectRef.Resource]++
+	}
+	listing, err := listAll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("plan --all of %d objects: %d requests, %d MiB, %v; listing took %v", 5*each, len(requests), usage.Maxrss>>10, took.Round(time.Millisecond), listing.Round(time.Millisecond))
+	t.Logf("requests: %v", kinds)
+	// Each resource is listed, and the connection Secret of all ExternalDatabases is read once.
+	if limit := 40; len(requests) > limit {
+		t.Errorf("the plan sent %d requests, want at most %d", len(requests), limit)
+	}
+}
+
+// listAll lists the objects that a plan lists, and returns how long this takes.
+func listAll(ctx context.Context) (time.Duration, error) {
+	config := shared.Config()
+	config.QPS = -1
+	client, began := dynamic.NewForConfigOrDie(config), time.Now()
+	for _, resource := range slices.Concat(inspect.Kinds, []schema.GroupVersionResource{
+		{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"},
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "persistentvolumeclaims"}, {Version: "v1", Resource: "namespaces"},
+		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	}) {
+		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{}); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
