@@ -80,13 +80,16 @@ func hasExternalDatabases(found []*resource.Info) bool {
 	return slices.ContainsFunc(found, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind.Kind == "ExternalDatabase" })
 }
 
-// isComponent reports whether a Platform owns an object, and restores what a user changes or deletes.
+// isComponent reports whether a Platform owns an object. The Platform reverts changes of the object.
 func isComponent(info *resource.Info) bool {
-	live := resource.Info{Client: info.Client, Mapping: info.Mapping, Namespace: info.Namespace, Name: info.Name}
-	if live.Get() != nil {
-		return false // the object does not exist yet
-	}
+	live := *info
 	obj, err := meta.Accessor(live.Object)
+	if err == nil && obj.GetUID() == "" { // the object is from a file
+		if live.Get() != nil {
+			return false // the object does not exist yet
+		}
+		obj, err = meta.Accessor(live.Object)
+	}
 	if err != nil {
 		return false
 	}

@@ -25,7 +25,8 @@ type Stepper struct {
 }
 
 // Watch registers the handlers of all watches of the controller. It passes each handler to wrap, and registers the
-// result. It returns checkers that are done once the handlers have received the initial lists, also those of optional watches.
+// result. It returns checkers that are done once the handlers have received the initial lists of all watches, including
+// the optional watches.
 func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler) ([]cache.DoneChecker, error) {
 	synced, _, err := s.watch(wrap, true)
 	return synced, err

@@ -1,4 +1,4 @@
-// Package inspect reads the objects of Windlass and what they own, and explains their state.
+// Package inspect reads the objects of Windlass and the objects that they own, and explains their state.
 package inspect
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
 // Kinds are the resources of Windlass, the kinds that own others first.
@@ -45,8 +46,11 @@ var owned = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// withData are the resources of which only the metadata is read.
-var withData = []schema.GroupVersionResource{{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}}
+// withData maps the resources that can hold confidential data to their kinds. The plugin reads only their metadata.
+var withData = map[schema.GroupVersionResource]string{
+	{Version: "v1", Resource: "secrets"}:    "Secret",
+	{Version: "v1", Resource: "configmaps"}: "ConfigMap",
+}
 
 // Reader reads objects.
 type Reader struct {
@@ -81,7 +85,7 @@ func (r Reader) Namespace(ctx context.Context, namespace string) (*Objects, erro
 			found.all = append(found.all, &list.Items[i])
 		}
 	}
-	for _, resource := range withData {
+	for resource, kind := range withData {
 		list, err := r.Metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if ok, err := found.allowed(resource, err); !ok {
 			if err != nil {
@@ -90,7 +94,7 @@ func (r Reader) Namespace(ctx context.Context, namespace string) (*Objects, erro
 			continue
 		}
 		for i := range list.Items {
-			found.all = append(found.all, partial(resource, &list.Items[i]))
+			found.all = append(found.all, partial(kind, &list.Items[i]))
 		}
 	}
 	return found, nil
@@ -112,12 +116,11 @@ func (o *Objects) allowed(resource schema.GroupVersionResource, err error) (bool
 	return false, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
 }
 
-var kindsWithData = map[string]string{"secrets": "Secret", "configmaps": "ConfigMap"}
-
-func partial(resource schema.GroupVersionResource, of *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+// partial returns the metadata of an object of a kind of withData as an object.
+func partial(kind string, of *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetAPIVersion("v1")
-	obj.SetKind(kindsWithData[resource.Resource])
+	obj.SetKind(kind)
 	obj.SetNamespace(of.Namespace)
 	obj.SetName(of.Name)
 	obj.SetUID(of.UID)
@@ -137,15 +140,12 @@ func (o *Objects) Find(kind, name string) *unstructured.Unstructured {
 	return nil
 }
 
-// madeFor is the annotation of an object that outlives the object for which it was created.
-const madeFor = "windlass.dev/made-for"
-
 // OwnedBy returns the objects that an object owns, sorted by kind and name. It omits ReplicaSets that are scaled to 0.
 func (o *Objects) OwnedBy(owner *unstructured.Unstructured) (all []*unstructured.Unstructured) {
 	for _, obj := range o.all {
 		controller := metav1.GetControllerOfNoCopy(obj)
 		is := controller != nil && controller.UID == owner.GetUID() ||
-			controller == nil && obj.GetAnnotations()[madeFor] == owner.GetKind()+"/"+owner.GetName()
+			controller == nil && obj.GetAnnotations()[children.MadeForAnnotation] == owner.GetKind()+"/"+owner.GetName()
 		replicas, counted, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas")
 		if former := obj.GetKind() == "ReplicaSet" && counted && replicas == 0; is && !former {
 			all = append(all, obj)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +16,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 )
-
-// lastApplied is the annotation in which `kubectl apply` keeps the object that it applied last.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Apply plans what `kubectl apply` would do with an object. It returns the error of the API server.
 func (p *Planner) Apply(ctx context.Context, mapping *meta.RESTMapping, obj *unstructured.Unstructured) error {
@@ -60,10 +58,10 @@ func (p *Planner) client(mapping *meta.RESTMapping, namespace string) dynamic.Re
 	return p.Dynamic.Resource(mapping.Resource).Namespace(namespace)
 }
 
-// annotated returns obj with the annotation lastApplied.
+// annotated returns obj with the annotation in which `kubectl apply` keeps the object that it applied last.
 func annotated(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	bare := obj.DeepCopy()
-	unstructured.RemoveNestedField(bare.Object, "metadata", "annotations", lastApplied)
+	unstructured.RemoveNestedField(bare.Object, "metadata", "annotations", corev1.LastAppliedConfigAnnotation)
 	text, err := json.Marshal(bare.Object)
 	if err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ func annotated(obj *unstructured.Unstructured) (*unstructured.Unstructured, erro
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[lastApplied] = string(text) + "\n"
+	annotations[corev1.LastAppliedConfigAnnotation] = string(text) + "\n"
 	bare.SetAnnotations(annotations)
 	return bare, nil
 }
@@ -80,7 +78,7 @@ func annotated(obj *unstructured.Unstructured) (*unstructured.Unstructured, erro
 // threeWay returns the patch of `kubectl apply`: it sets the fields of modified, and removes the fields that were
 // applied last and that modified lacks.
 func threeWay(live, modified *unstructured.Unstructured) (patch []byte, kind types.PatchType, err error) {
-	original := []byte(live.GetAnnotations()[lastApplied])
+	original := []byte(live.GetAnnotations()[corev1.LastAppliedConfigAnnotation])
 	current, err := json.Marshal(live.Object)
 	if err != nil {
 		return nil, "", err

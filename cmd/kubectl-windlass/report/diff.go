@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	udiff "github.com/aymanbagabas/go-udiff"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/plan"
 )
 
@@ -44,7 +46,7 @@ func RefusalOfSecret(err error) string {
 const contextLines = 3
 
 // diff returns a unified diff of two versions of an object as YAML, without status and without the fields that the API
-// server sets. before is nil for a new object, and after for a deleted object, of which diff returns nothing.
+// server sets. For a new object, before is nil. For a deleted object, after is nil, and diff returns "".
 func diff(before, after *unstructured.Unstructured) (string, error) {
 	if after == nil {
 		return "", nil
@@ -79,7 +81,7 @@ func diff(before, after *unstructured.Unstructured) (string, error) {
 }
 
 // hidden are annotations with a copy of other fields.
-var hidden = []string{"kubectl.kubernetes.io/last-applied-configuration", "windlass.dev/last-applied"}
+var hidden = []string{corev1.LastAppliedConfigAnnotation, children.RecordAnnotation}
 
 // visible returns the fields of an object that users write.
 func visible(obj *unstructured.Unstructured) map[string]any {
@@ -97,7 +99,7 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 	if notes, ok, _ := unstructured.NestedMap(fields, "metadata", "annotations"); ok && len(notes) == 0 {
 		unstructured.RemoveNestedField(fields, "metadata", "annotations")
 	}
-	if ip := text(obj, "spec", "clusterIP"); ip != "None" && obj.GetKind() == "Service" {
+	if ip, _, _ := unstructured.NestedString(fields, "spec", "clusterIP"); ip != "None" && obj.GetKind() == "Service" {
 		for _, field := range []string{"clusterIP", "clusterIPs"} { // a dry run assigns an address that the Service does not get
 			unstructured.RemoveNestedField(fields, "spec", field)
 		}
@@ -111,11 +113,6 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 		_ = unstructured.SetNestedSlice(fields, owners, "metadata", "ownerReferences") // its parent is a map
 	}
 	return fields
-}
-
-func text(obj *unstructured.Unstructured, path ...string) string {
-	value, _, _ := unstructured.NestedString(obj.Object, path...)
-	return value
 }
 
 // The texts in place of a hidden value.

@@ -117,11 +117,11 @@ func terminating(kind string, live metav1.Object) error {
 	return messageTerminating.Wait(recheck, kind, live.GetName())
 }
 
-// madeForAnnotation is an annotation of children that outlive their owner. Its value is the kind and name of
+// MadeForAnnotation is an annotation of children that outlive their owner. Its value is the kind and name of
 // the owner, for example Database/shop or Cache.cache.example.com/shop.
-const madeForAnnotation = controller.AnnotationDomain + "/made-for"
+const MadeForAnnotation = controller.AnnotationDomain + "/made-for"
 
-// mark returns the value of madeForAnnotation. For the kinds of Windlass the value has no group, as in
+// mark returns the value of MadeForAnnotation. For the kinds of Windlass the value has no group, as in
 // earlier versions.
 func (o Owner) mark() string {
 	if o.Kind.Group == controller.AnnotationDomain {
@@ -137,21 +137,21 @@ func (o Owner) isNamed(ref *metav1.OwnerReference) bool {
 }
 
 // owns reports whether child belongs to owner. A child that outlives its owner belongs to the owner if the
-// child has no controlling owner, and madeForAnnotation on the child or in its record names the owner.
+// child has no controlling owner, and MadeForAnnotation on the child or in its record names the owner.
 func (t *Type[T]) owns(owner Owner, child T) bool {
 	if !t.Outlives {
 		return owner.Owns(child)
 	}
-	marked := func(object metav1.Object) bool { return object.GetAnnotations()[madeForAnnotation] == owner.mark() }
+	marked := func(object metav1.Object) bool { return object.GetAnnotations()[MadeForAnnotation] == owner.mark() }
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
 }
 
-// owned returns a copy of child with ManagedByLabel, and with the owner reference or madeForAnnotation.
+// owned returns a copy of child with ManagedByLabel, and with the owner reference or MadeForAnnotation.
 func (t *Type[T]) owned(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
 	if t.Outlives {
-		child.SetAnnotations(with(child.GetAnnotations(), madeForAnnotation, owner.mark()))
+		child.SetAnnotations(with(child.GetAnnotations(), MadeForAnnotation, owner.mark()))
 	} else {
 		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
 	}

@@ -214,8 +214,8 @@ func (s *Server) fail(q *request, a *answer, err error) {
 	}
 }
 
-// headroom is the distance between the versions of the API server and those of the Server: no object changes as often
-// while the caches are filled.
+// headroom is the distance between the versions of the API server and the versions of the Server. The API server makes
+// fewer changes than that while the caches are filled.
 const headroom = 1 << 30
 
 // begin makes all versions of the Server later than the versions of the API server.
