@@ -28,17 +28,24 @@ func (p *Process) Heap(t *testing.T) (bytes int64) {
 // PeakRSS returns the controller's largest resident set size since its start, in bytes.
 func (p *Process) PeakRSS(t *testing.T) (bytes int64) {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	bytes, err := PeakRSS(p.command.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return bytes
+}
+
+// PeakRSS returns the largest resident set size of a process since its start, in bytes. The rusage of a process does not
+// tell it: its maximum includes the resident set of the process that started it.
+func PeakRSS(pid int) (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
 	}
 	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	if found == nil {
-		t.Fatal("the status of the process in /proc has no line VmHWM")
+		return 0, fmt.Errorf("/proc/%d/status has no line VmHWM", pid)
 	}
 	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
+	return kib << 10, err
 }

@@ -67,7 +67,7 @@ func (s *Server) current(q *request) (current *unstructured.Unstructured, refusa
 	}
 	current.SetManagedFields(nil)
 	if s.objects[at] == nil {
-		s.objects[at] = known(current)
+		s.objects[at] = unchanged(current)
 		s.kinds[at.resource] = current.GroupVersionKind()
 	}
 	return current, nil, nil

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,21 +42,8 @@ type change struct {
 	before, after *unstructured.Unstructured
 }
 
-// note remembers the objects of a list. An object that the Server knows already stays as it is.
-func (s *Server) note(q *request, found *unstructured.UnstructuredList) {
-	if kind := strings.TrimSuffix(found.GetKind(), "List"); kind != "" && kind != partialKind {
-		s.kinds[q.Resource.GroupResource()] = q.Resource.GroupVersion().WithKind(kind)
-	}
-	for i := range found.Items {
-		item := &found.Items[i]
-		at := ref{q.Resource.GroupResource(), item.GetNamespace(), item.GetName()}
-		if s.objects[at] == nil {
-			s.objects[at] = known(item)
-		}
-	}
-}
-
-func known(live *unstructured.Unstructured) *object {
+// unchanged returns an object that no planned write has changed.
+func unchanged(live *unstructured.Unstructured) *object {
 	return &object{uid: live.GetUID(), labels: live.GetLabels(), owners: live.GetOwnerReferences(), stored: live.GetResourceVersion(), deleting: live.GetDeletionTimestamp() != nil}
 }
 
@@ -146,10 +132,6 @@ func (l selection) form(obj *unstructured.Unstructured) *unstructured.Unstructur
 		return obj
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": partialVersion, "kind": partialKind, "metadata": obj.Object["metadata"]}}
-}
-
-func (l selection) refOf(obj *unstructured.Unstructured) ref {
-	return ref{l.resource, obj.GetNamespace(), obj.GetName()}
 }
 
 // event returns the event of a change for a watch with this selection. ok is false if the watch gets none.

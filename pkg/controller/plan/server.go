@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -166,38 +165,6 @@ func (s *Server) adopt(at ref, live *unstructured.Unstructured) {
 	s.objects[at].stored, s.objects[at].deleting = version, deleting
 }
 
-// list answers with the list of the API server, over which it lays the planned changes. It gives the list a version of
-// its own, by which the watch that follows is recognized.
-func (s *Server) list(q *request) (*answer, error) {
-	chosen, err := q.selection()
-	if err != nil {
-		return refuse(apierrors.NewBadRequest(err.Error())), nil
-	}
-	a, err := q.forward(q.Method, q.URL, nil)
-	if err != nil || !a.ok() {
-		s.fail(q, a, err)
-		return a, err
-	}
-	found := &unstructured.UnstructuredList{}
-	if err := found.UnmarshalJSON(a.body); err != nil {
-		s.fail(q, a, err)
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.version == 0 {
-		s.begin(found.GetResourceVersion())
-	}
-	s.keep(q)
-	s.note(q, found)
-	s.lay(chosen, found)
-	version := s.nextVersion()
-	s.lists[version] = chosen
-	found.SetResourceVersion(version)
-	a.body, err = json.Marshal(found)
-	return a, err
-}
-
 // fail remembers why a list failed. Reflectors repeat a list for ever, and do not return the error.
 func (s *Server) fail(q *request, a *answer, err error) {
 	s.mu.Lock()
@@ -231,21 +198,4 @@ func (s *Server) begin(version string) {
 func (s *Server) nextVersion() string {
 	s.version++
 	return strconv.FormatInt(s.version, 10)
-}
-
-// lay lays the planned changes over a list.
-func (s *Server) lay(chosen selection, found *unstructured.UnstructuredList) {
-	items := found.Items[:0]
-	for i := range found.Items {
-		item := &found.Items[i]
-		if known := s.objects[chosen.refOf(item)]; known == nil || !known.gone && known.state == nil {
-			items = append(items, *item)
-		}
-	}
-	for at, known := range s.objects {
-		if at.resource == chosen.resource && known.state != nil && chosen.has(known.state) {
-			items = append(items, *chosen.form(known.state))
-		}
-	}
-	found.Items = items
 }
