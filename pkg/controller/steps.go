@@ -16,6 +16,8 @@ type Step struct {
 	Err error
 	// Soon is true if the reconcile is to be repeated as soon as the caches have observed all writes.
 	Soon bool
+	// Later is true if the reconcile is to be repeated after a time, even if nothing changes.
+	Later bool
 }
 
 // Stepper runs the reconciles of a controller one at a time, in the goroutine of its caller. In contrast to
@@ -49,7 +51,9 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 	result, err := recovered(func() (Result, error) { return s.sync(ctx, key) })
 	o := classify(result, err)
 	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
-	return Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}, true
+	step = Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}
+	step.Later = !step.Soon && o.retry != onChange
+	return step, true
 }
 
 // Clear empties the queue.

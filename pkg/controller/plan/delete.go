@@ -36,18 +36,15 @@ func (s *Server) delete(q *request) (*answer, error) {
 		return nil, err
 	}
 	if refusal != nil {
-		if refusal.code == http.StatusConflict {
-			err = s.refresh(q)
-		}
-		return s.record(q, Write{Before: current}, refusal), err
+		return s.refused(q, current, refusal)
 	}
 	after := terminating(current, opts)
 	s.set(q.ref(), after)
+	answered := after
 	if after == nil {
-		after = current
-		return s.record(q, Write{Before: current}, found(http.StatusOK, after)), nil
+		answered = current
 	}
-	return s.record(q, Write{Before: current, After: after}, found(http.StatusOK, after)), nil
+	return s.record(q, Write{Before: current, After: after}, found(http.StatusOK, answered)), nil
 }
 
 // deletable returns the answer to a deletion that is refused, or nil.

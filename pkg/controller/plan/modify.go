@@ -31,10 +31,7 @@ func (s *Server) modify(q *request) (*answer, error) {
 		return nil, err
 	}
 	if refusal != nil {
-		if refusal.code == http.StatusConflict {
-			err = s.refresh(q)
-		}
-		return s.record(q, Write{Before: current}, refusal), err
+		return s.refused(q, current, refusal)
 	}
 	w := Write{Before: current, After: after, Unchecked: unchecked}
 	switch {
@@ -155,18 +152,31 @@ func (s *Server) otherVersion(q *request) *apierrors.StatusError {
 	return apierrors.NewBadRequest(fmt.Sprintf("a plan supports only version %s of %s", watched.GroupVersion(), q.Resource.GroupResource()))
 }
 
-// refresh makes clients see an object that another client has changed since it was listed.
-func (s *Server) refresh(q *request) error {
-	if s.objects[q.ref()].state != nil {
-		return nil // the client has not observed its own writes yet
+// refused answers a write that is refused. If another client has changed the object since it was listed, the write is not
+// part of the plan: the watches send the change, and the client writes again.
+func (s *Server) refused(q *request, current *unstructured.Unstructured, refusal *answer) (*answer, error) {
+	if refusal.code == http.StatusConflict {
+		if changed, err := s.refresh(q); err != nil || changed {
+			return refusal, err
+		}
+	}
+	return s.record(q, Write{Before: current}, refusal), nil
+}
+
+// refresh makes clients see an object that another client has changed since it was listed. It reports whether this is so.
+func (s *Server) refresh(q *request) (changed bool, err error) {
+	known := s.objects[q.ref()]
+	if known.state != nil {
+		return false, nil // the client has not observed its own writes yet
 	}
 	a, err := q.live(q.ref())
 	if err != nil || !a.ok() {
-		return err
+		return false, err
 	}
 	live, err := a.object()
-	if err == nil {
-		s.adopt(q.ref(), live)
+	if err != nil || live.GetResourceVersion() == known.stored {
+		return false, err
 	}
-	return err
+	s.adopt(q.ref(), live)
+	return true, nil
 }

@@ -26,6 +26,8 @@ type Run struct {
 	reconciles map[target]int
 	// failed are the errors of the last reconciles that failed for another reason than a refused write.
 	failed map[target]error
+	// later are the objects whose last reconcile is to be repeated after a time.
+	later map[target]bool
 	// touched are the objects that were reconciled, in the order of their first reconcile.
 	touched []target
 }
@@ -39,7 +41,7 @@ type target struct {
 // NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled first.
 // clock must be the clock of the controllers.
 func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
-	r := &Run{server: server, clock: clock, reconciles: map[target]int{}, failed: map[target]error{}}
+	r := &Run{server: server, clock: clock, reconciles: map[target]int{}, failed: map[target]error{}, later: map[target]bool{}}
 	for _, c := range controllers {
 		r.kinds = append(r.kinds, controller.Stepper{Controller: c})
 	}
@@ -120,6 +122,11 @@ func (r *Run) settle(ctx context.Context) error {
 		if changed, err := r.server.Collect(ctx); err != nil || !changed {
 			return err
 		}
+		for _, of := range r.touched { // no event tells an object that the garbage collector has done what it waits for
+			if r.later[of] {
+				r.kinds[of.kind].Add(of.key)
+			}
+		}
 	}
 }
 
@@ -171,6 +178,9 @@ func (r *Run) next(ctx context.Context, kind int) (bool, error) {
 	delete(r.failed, of)
 	if (step.Outcome == controller.OutcomeError || step.Outcome == controller.OutcomePanic) && r.server.refusals() == refused {
 		r.failed[of] = step.Err
+	}
+	if delete(r.later, of); step.Later {
+		r.later[of] = true
 	}
 	r.reconciles[of]++
 	if step.Soon {
