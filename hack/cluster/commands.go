@@ -127,15 +127,15 @@ func (s *supervisor) carryOut(ctx context.Context, words []string) error {
 		return s.end(words[1], syscall.SIGTERM)
 	case len(words) == 2 && words[0] == "kill":
 		return s.end(words[1], syscall.SIGKILL)
-	case len(words) == 2 && words[0] == "start":
-		if err := s.start(words[1]); err != nil {
+	case len(words) >= 2 && words[0] == "start":
+		if err := s.start(words[1], words[2:]...); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		return s.await(ctx, s.cluster.serving)
 	default:
-		return fmt.Errorf("unknown command %q: it must be stop NAME, kill NAME, start NAME or compact", strings.Join(words, " "))
+		return fmt.Errorf("unknown command %q: it must be stop NAME, kill NAME, start NAME [FLAG...] or compact", strings.Join(words, " "))
 	}
 }
 

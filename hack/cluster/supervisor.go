@@ -45,8 +45,8 @@ func newSupervisor(c *cluster) (*supervisor, error) {
 	return &supervisor{cluster: c, self: self, died: make(chan string, 16)}, nil
 }
 
-// start starts a component. It fails if the component is running.
-func (s *supervisor) start(name string) error {
+// start starts a component, with more flags than those in its description. It fails if the component is running.
+func (s *supervisor) start(name string, flags ...string) error {
 	all := s.cluster.components()
 	i := slices.IndexFunc(all, func(c component) bool { return c.name == name })
 	if i < 0 {
@@ -60,7 +60,7 @@ func (s *supervisor) start(name string) error {
 		return err
 	}
 	defer log.Close()
-	p := &process{name: name, command: exec.Command(s.self, append([]string{name}, all[i].args...)...), ended: make(chan struct{})}
+	p := &process{name: name, command: exec.Command(s.self, slices.Concat([]string{name}, all[i].args, flags)...), ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr, p.command.SysProcAttr = log, log, processAttributes()
 	started := make(chan error)
 	go s.keep(p, started)

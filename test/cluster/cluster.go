@@ -92,12 +92,13 @@ func (c *Cluster) Stop(component string) error { return c.send("stop " + compone
 // Kill stops a component at once.
 func (c *Cluster) Kill(component string) error { return c.send("kill " + component) }
 
-// StartComponent starts a stopped component, and returns when the API server is ready.
-func (c *Cluster) StartComponent(component string) error {
+// StartComponent starts a stopped component, and returns when the API server is ready. The flags are in addition to
+// those that the component always has.
+func (c *Cluster) StartComponent(component string, flags ...string) error {
 	if err := c.audited.forgetPending(); err != nil && !errors.Is(err, fs.ErrNotExist) { // a cluster without Audit has no log
 		return err
 	}
-	return c.send("start " + component)
+	return c.send(strings.Join(append([]string{"start", component}, flags...), " "))
 }
 
 // Compact removes the history of all objects, so that the API server rejects watches from older

@@ -3,18 +3,24 @@
 package plan
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
+	"windlass.dev/windlass/pkg/controller/plan"
 	"windlass.dev/windlass/test/world"
 )
+
+var only = flag.String("plan.only", "", "plan only the changes whose names match this regular expression")
 
 // scenario is a change of the objects in a namespace.
 type scenario struct {
@@ -28,24 +34,32 @@ type scenario struct {
 	// unordered is true if several controllers write at the same time. Then the order of the writes of each object
 	// counts.
 	unordered bool
+	// collects is true if the garbage collector has to act, or Pods have to end. The operator then misses states that
+	// end soon.
+	collects bool
 	// grows is true if a volume grows, which the simulated storage does at any time. Then the status follows the volume.
 	grows bool
-	// collects is true if the garbage collector has to act.
-	collects bool
 }
 
 // TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes with the writes of the operator.
-// Nothing but the operator acts meanwhile: there is no controller manager, scheduler or node. Only where a plan includes
-// what the garbage collector does, the controller manager and the node run, and the test does not compare the writes of
-// statuses.
+// Only the operator, the garbage collector and the node act meanwhile. The node ends deleted Pods, and starts none,
+// because there is no scheduler.
 func TestPlanIsWhatHappens(t *testing.T) {
 	all, namespaces := scenarios(), map[string]string{}
+	all = slices.DeleteFunc(all, func(s scenario) bool { return !regexp.MustCompile(*only).MatchString(s.name) })
 	for _, s := range all {
 		namespaces[s.name] = shared.NewNamespace(t)
-		if s.create != nil {
-			s.create(t, namespaces[s.name])
-		}
 	}
+	t.Run("create", func(t *testing.T) {
+		for _, s := range all {
+			if s.create != nil {
+				t.Run(s.name, func(t *testing.T) {
+					t.Parallel()
+					s.create(t, namespaces[s.name])
+				})
+			}
+		}
+	})
 	t.Run("ready", func(t *testing.T) {
 		for _, s := range all {
 			if s.ready == nil {
@@ -63,36 +77,14 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		if err := shared.StartComponent(scheduler); err != nil {
+		if err := errors.Join(shared.Stop(controllerManager), shared.StartComponent(controllerManager), shared.StartComponent(scheduler)); err != nil {
 			t.Error(err)
 		}
 	})
-	sent := map[string]int{}
-	for _, s := range all {
-		if s.collects {
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			if n := s.compare(t, namespaces[s.name]); !s.grows {
-				sent[s.name] = n
-			}
-		})
+	if err := errors.Join(shared.StartComponent(controllerManager, "--controllers=garbage-collector-controller"), shared.StartComponent(node)); err != nil {
+		t.Fatal(err)
 	}
-	for name, n := range sent { // the operator has had time for writes that were not planned
-		if got := written(t, operating.writes.in(namespaces[name])); len(got) != n {
-			t.Errorf("%s: the operator wrote later:\n%s", name, strings.Join(got[min(len(got), n):], "\n"))
-		}
-	}
-	for _, component := range []string{controllerManager, node} {
-		if err := shared.StartComponent(component); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range all {
-		if s.collects {
-			t.Run(s.name, func(t *testing.T) { s.compare(t, namespaces[s.name]) })
-		}
-	}
+	compare(t, all, namespaces)
 }
 
 // Components of the cluster.
@@ -102,61 +94,53 @@ const (
 	node              = "kwok"
 )
 
-// compare plans and makes the change, and returns the number of all writes about the namespace so far.
-func (s *scenario) compare(t *testing.T, namespace string) (sent int) {
+// compare plans the changes of all scenarios, makes them, and compares what was planned with what happens.
+func compare(t *testing.T, all []scenario, namespaces map[string]string) {
+	t.Helper()
 	ctx := t.Context()
-	before := len(operating.writes.in(namespace))
 	p, err := planner.New(ctx, shared.Config(), options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.change(ctx, p.Dynamic, namespace); err != nil {
-		t.Fatalf("planning the change: %v", err)
+	refusals, writes, statements := map[string]error{}, map[string]int{}, map[string]int{} // before the change
+	for _, s := range all {
+		refusals[s.name] = s.change(ctx, p.Dynamic, namespaces[s.name])
 	}
 	if err := p.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want := s.sorted(planned(t, p.Writes(), namespace))
-	if err := s.change(ctx, dynamic.NewForConfigOrDie(shared.Config()), namespace); err != nil {
-		t.Fatalf("making the change: %v", err)
-	}
-	var got []string
-	if t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("writes (-planned +written):\n%s", cmp.Diff(want, got))
-		}
-	}); len(want) > 0 {
-		world.Eventually(t, fmt.Sprintf("%d writes", len(want)), func(context.Context) (bool, error) {
-			got = s.sorted(written(t, operating.writes.in(namespace)[before:]))
-			return len(got) >= len(want), nil
+	for i, s := range all {
+		all[i].collects = s.collects || slices.ContainsFunc(p.Writes(), func(w plan.Write) bool {
+			return w.Writer == plan.GarbageCollector && w.Namespace == namespaces[s.name]
 		})
 	}
-	if !slices.Equal(want, got) {
-		t.Errorf("the plan has %d writes, and the operator sent %d writes, or they differ", len(want), len(got))
+	for _, s := range all {
+		writes[s.name], statements[s.name] = len(operating.writes.in(namespaces[s.name])), len(executed(namespaces[s.name]))
+		err := s.change(ctx, dynamic.NewForConfigOrDie(shared.Config()), namespaces[s.name])
+		if fmt.Sprint(err) != fmt.Sprint(refusals[s.name]) {
+			t.Errorf("%s: the API server returns the error %v, but in the plan %v", s.name, err, refusals[s.name])
+		}
 	}
-	return len(operating.writes.in(namespace))
-}
-
-// sorted returns the writes that are compared, in an order in which they can be compared.
-func (s *scenario) sorted(writes []string) []string {
-	if s.collects || s.grows {
-		writes = slices.DeleteFunc(writes, func(w string) bool {
-			line, _, _ := strings.Cut(w, "\n")
-			return strings.Contains(line, "/status ") || strings.HasSuffix(line, ": 409") // the garbage collector was faster
+	difference := func(s scenario) string {
+		namespace := namespaces[s.name]
+		return cmp.Or(
+			s.difference(planned(t, p.Writes(), namespace), written(t, operating.writes.in(namespace)[writes[s.name]:])),
+			diff.Diff(plannedStatements(p.Statements(), namespace), executed(namespace)[statements[s.name]:]),
+		)
+	}
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the plan is not what happens (-planned +happened):\n%s", difference(s))
+				}
+			})
+			world.Eventually(t, "what was planned", func(context.Context) (bool, error) { return difference(s) == "", nil })
 		})
-		for i := range writes { // the garbage collector removes its own finalizer at any time
-			writes[i] = strings.Replace(writes[i], "finalizers:\n  - foregroundDeletion\n", "finalizers: []\n", 1)
+	}
+	for _, s := range all { // the operator has had time for writes that were not planned
+		if text := difference(s); text != "" {
+			t.Errorf("%s: the operator did more later (-planned +happened):\n%s", s.name, text)
 		}
 	}
-	if !s.unordered {
-		return writes
-	}
-	return slices.SortedStableFunc(slices.Values(writes), func(a, b string) int {
-		object := func(w string) string {
-			line, _, _ := strings.Cut(w, ":")
-			_, line, _ = strings.Cut(line, " ")
-			return strings.Replace(line, "/status", "", 1)
-		}
-		return strings.Compare(object(a), object(b))
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -65,20 +64,38 @@ type write struct {
 	verb string
 	apipath.Path
 	body []byte
+	// code is 0 until there is a response.
 	code int
 }
 
-// recorder records the writes of the operator.
+// recorder records the writes of the operator, in the order of the requests.
 type recorder struct {
 	mu  sync.Mutex
-	all []write
+	all []*write
 }
 
 // in returns the writes so far about the objects in a namespace, and about the cluster-scoped object of its name.
-func (r *recorder) in(namespace string) []write {
+func (r *recorder) in(namespace string) (found []write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.all), func(w write) bool { return !concerns(w.Path, namespace) })
+	for _, w := range r.all {
+		if w.code != 0 && concerns(w.Path, namespace) {
+			found = append(found, *w)
+		}
+	}
+	return found
+}
+
+func (r *recorder) begin(w *write) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, w)
+}
+
+func (r *recorder) end(w *write, code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.code = code
 }
 
 func concerns(p apipath.Path, namespace string) bool {
@@ -95,7 +112,7 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return r.next.RoundTrip(request)
 	}
-	w := write{Path: apipath.Parse(request.URL.Path)}
+	w := &write{Path: apipath.Parse(request.URL.Path)}
 	w.verb = w.Verb(request)
 	if request.Body != nil {
 		body, err := io.ReadAll(request.Body)
@@ -104,12 +121,10 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		w.body, request.Body = body, io.NopCloser(bytes.NewReader(body))
 	}
+	r.recorder.begin(w)
 	response, err := r.next.RoundTrip(request)
 	if err == nil {
-		w.code = response.StatusCode
+		r.recorder.end(w, response.StatusCode)
 	}
-	r.recorder.mu.Lock()
-	defer r.recorder.mu.Unlock()
-	r.recorder.all = append(r.recorder.all, w)
 	return response, err
 }

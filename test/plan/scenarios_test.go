@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -33,6 +34,11 @@ type kindOf[S any] struct {
 	// ready waits until the object is Ready.
 	ready   func(t *testing.T, namespace, name string)
 	changes map[string][]func(*S)
+	// random makes a random change of the spec with all fields. Its states of components are random only if it may
+	// release and remove them.
+	random func(r *rand.Rand, spec *S, mayRemove bool)
+	// share is the percentage of the random changes that are of this kind.
+	share int
 }
 
 var (
@@ -44,7 +50,7 @@ var (
 			t.Helper()
 			shared.AppIn(t, namespace, name, v1alpha1.AppReady)
 		},
-		changes: world.ChangesOfApp,
+		changes: world.ChangesOfApp, random: randomly(world.ChangesOfApp), share: 35,
 	}
 	databases = kindOf[v1alpha1.DatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Database"), plural: "databases",
@@ -54,7 +60,7 @@ var (
 			t.Helper()
 			shared.DatabaseIn(t, namespace, name, v1alpha1.DatabaseReady)
 		},
-		changes: world.ChangesOfDatabase,
+		changes: world.ChangesOfDatabase, random: randomly(world.ChangesOfDatabase), share: 35,
 	}
 	externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase"), plural: "externaldatabases",
@@ -66,7 +72,7 @@ var (
 			t.Helper()
 			shared.ExternalDatabaseIn(t, namespace, name, v1alpha1.ExternalDatabaseReady)
 		},
-		changes: world.ChangesOfExternalDatabase,
+		changes: world.ChangesOfExternalDatabase, random: randomly(world.ChangesOfExternalDatabase), share: 20,
 	}
 	platforms = kindOf[v1alpha1.PlatformSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Platform"), plural: "platforms", clusterScoped: true,
@@ -86,7 +92,7 @@ var (
 			t.Helper()
 			shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 		},
-		changes: world.ChangesOfPlatform,
+		changes: world.ChangesOfPlatform, random: randomPlatform, share: 10,
 	}
 	ats = kindOf[cnatv1.AtSpec]{
 		GroupVersionKind: cnatv1.SchemeGroupVersion.WithKind("At"), plural: "ats",
@@ -109,7 +115,7 @@ func ofNamespace(spec v1alpha1.ExternalDatabaseSpec, namespace string) v1alpha1.
 
 func createConnections(t *testing.T, namespace string) {
 	t.Helper()
-	connection := map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"}
+	connection := map[string]string{"host": "127.0.0.1", "port": portOfServer(t, namespace), "username": "postgres", "password": server.Password, "sslmode": "disable"}
 	other := maps.Clone(connection)
 	other["host"] = "localhost"
 	for name, data := range map[string]map[string]string{"server": connection, "other": other} {
@@ -122,28 +128,21 @@ func createConnections(t *testing.T, namespace string) {
 
 // scenarios returns the scenarios of all kinds.
 func scenarios() []scenario {
-	return slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(), platforms.scenarios(), ats.scenarios())
+	tables := slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(), platforms.scenarios(), transitions(), ats.scenarios())
+	return slices.Concat(tables, apps.randomScenarios(), databases.randomScenarios(), externalDatabases.randomScenarios(), platforms.randomScenarios())
 }
 
 // scenarios returns a scenario for the creation of an object, for each change of a field, and for the deletion.
 func (k kindOf[S]) scenarios() []scenario {
-	create := func(t *testing.T, namespace string) {
-		t.Helper()
-		k.references(t, namespace)
-		if err := k.apply(t.Context(), dynamic.NewForConfigOrDie(shared.Config()), namespace, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ready := func(t *testing.T, namespace string) { t.Helper(); k.ready(t, namespace, k.name(namespace)) }
 	all := []scenario{
 		{
 			name: k.Kind + "/create", create: k.references, unordered: k.clusterScoped,
 			change: func(ctx context.Context, client dynamic.Interface, namespace string) error {
-				return k.apply(ctx, client, namespace, nil)
+				return k.create(ctx, client, namespace, k.spec(namespace))
 			},
 		},
 		{
-			name: k.Kind + "/delete", create: create, ready: ready, unordered: true, collects: true,
+			name: k.Kind + "/delete", create: k.creator(unchanged), ready: k.readiness, unordered: true, collects: true,
 			change: func(ctx context.Context, client dynamic.Interface, namespace string) error {
 				return k.client(client, namespace).Delete(ctx, k.name(namespace), metav1.DeleteOptions{})
 			},
@@ -151,24 +150,75 @@ func (k kindOf[S]) scenarios() []scenario {
 	}
 	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
 		for i, change := range k.changes[field] {
-			all = append(all, scenario{
-				name: fmt.Sprintf("%s/%s-%d", k.Kind, field, i+1), grows: field == "storage", create: create, ready: ready, unordered: k.clusterScoped, collects: k.removes(change),
-				change: func(ctx context.Context, client dynamic.Interface, namespace string) error {
-					return k.apply(ctx, client, namespace, change)
-				},
-			})
+			all = append(all, k.scenario(fmt.Sprintf("%s/%s-%d", k.Kind, field, i+1), unchanged, change))
 		}
 	}
 	return all
 }
 
-// removes reports whether a change removes a component of a Platform.
-func (k kindOf[S]) removes(change func(*S)) bool {
-	spec := k.spec("")
-	change(&spec)
-	platform, ok := any(spec).(v1alpha1.PlatformSpec)
-	return ok && (len(platform.Components) < len(world.EverythingOfPlatform().Components) ||
-		slices.ContainsFunc(platform.Components, func(c v1alpha1.PlatformComponent) bool { return c.ManagementState == v1alpha1.Removed }))
+func unchanged[S any](*S) {}
+
+// scenario returns a scenario that changes a spec. from and to change the spec with all fields: they make the spec before
+// and the spec after the change.
+func (k kindOf[S]) scenario(name string, from, to func(*S)) scenario {
+	before, after := k.spec(""), k.spec("")
+	from(&before)
+	to(&after)
+	return scenario{
+		name: name, create: k.creator(from), ready: k.readiness, unordered: k.clusterScoped,
+		grows: !slices.Equal(volumesOf(before), volumesOf(after)), collects: removes(before, after),
+		change: func(ctx context.Context, client dynamic.Interface, namespace string) error {
+			spec := k.spec(namespace)
+			to(&spec)
+			return k.update(ctx, client, namespace, spec)
+		},
+	}
+}
+
+// volumesOf returns the sizes of the volumes of a spec.
+func volumesOf(spec any) (sizes []string) {
+	switch spec := spec.(type) {
+	case v1alpha1.DatabaseSpec:
+		return []string{spec.Storage.Size.String()}
+	case v1alpha1.PlatformSpec:
+		for _, c := range spec.Components {
+			if c.Database != nil {
+				sizes = append(sizes, c.Database.Storage.Size.String())
+			}
+		}
+	}
+	return sizes
+}
+
+// removes reports whether a change removes components of a Platform.
+func removes(before, after any) bool {
+	from, isPlatform := before.(v1alpha1.PlatformSpec)
+	if !isPlatform {
+		return false
+	}
+	to, _ := after.(v1alpha1.PlatformSpec)
+	return slices.ContainsFunc(from.Components, func(c v1alpha1.PlatformComponent) bool {
+		i := slices.IndexFunc(to.Components, func(other v1alpha1.PlatformComponent) bool { return other.Name == c.Name })
+		return c.ManagementState != v1alpha1.Removed && (i < 0 || to.Components[i].ManagementState == v1alpha1.Removed)
+	})
+}
+
+// creator returns a function that creates the object, and the objects that its spec names.
+func (k kindOf[S]) creator(from func(*S)) func(t *testing.T, namespace string) {
+	return func(t *testing.T, namespace string) {
+		t.Helper()
+		k.references(t, namespace)
+		spec := k.spec(namespace)
+		from(&spec)
+		if err := k.create(t.Context(), dynamic.NewForConfigOrDie(shared.Config()), namespace, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (k kindOf[S]) readiness(t *testing.T, namespace string) {
+	t.Helper()
+	k.ready(t, namespace, k.name(namespace))
 }
 
 // name returns the name of the object that belongs to a namespace.
@@ -187,25 +237,25 @@ func (k kindOf[S]) client(client dynamic.Interface, namespace string) dynamic.Re
 	return all.Namespace(namespace)
 }
 
-// apply creates the object, or changes its spec. change, if it is not nil, changes the spec with all fields.
-func (k kindOf[S]) apply(ctx context.Context, client dynamic.Interface, namespace string, change func(*S)) error {
-	spec := k.spec(namespace)
-	if change != nil {
-		change(&spec)
+func (k kindOf[S]) create(ctx context.Context, client dynamic.Interface, namespace string, spec S) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
+	if err != nil {
+		return err
 	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
+	obj.SetGroupVersionKind(k.GroupVersionKind)
+	obj.SetName(k.name(namespace))
+	obj.SetLabels(map[string]string{"team": "storefront"})
+	_, err = k.client(client, namespace).Create(ctx, obj, metav1.CreateOptions{})
+	return err
+}
+
+func (k kindOf[S]) update(ctx context.Context, client dynamic.Interface, namespace string, spec S) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
 	if err != nil {
 		return err
 	}
 	objects := k.client(client, namespace)
-	if change == nil {
-		obj := &unstructured.Unstructured{Object: map[string]any{"spec": fields}}
-		obj.SetGroupVersionKind(k.GroupVersionKind)
-		obj.SetName(k.name(namespace))
-		obj.SetLabels(map[string]string{"team": "storefront"})
-		_, err = objects.Create(ctx, obj, metav1.CreateOptions{})
-		return err
-	}
 	live, err := objects.Get(ctx, k.name(namespace), metav1.GetOptions{})
 	if err != nil {
 		return err

@@ -1,0 +1,125 @@
+//go:build integration
+
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
+	"windlass.dev/windlass/test/postgres"
+)
+
+// difference returns the difference between the planned writes and the writes of the operator. It is empty if there is
+// none.
+func (s *scenario) difference(planned, written []string) string {
+	if text := cmp.Diff(s.inOrder(planned), s.inOrder(written)); text != "" {
+		return fmt.Sprintf("the plan has %d writes, and the operator has sent %d:\n%s", len(planned), len(written), text)
+	}
+	if s.collects && !s.grows {
+		return differenceOfStatuses(planned, written)
+	}
+	return ""
+}
+
+// inOrder returns the writes that can be compared, in an order in which they can be compared.
+func (s *scenario) inOrder(writes []string) []string {
+	refused := map[string]bool{}
+	writes = slices.DeleteFunc(slices.Clone(writes), func(w string) bool {
+		line := firstLine(w)
+		if (s.collects || s.grows) && (isOfStatus(line) || strings.HasSuffix(line, ": 409")) { // the garbage collector was faster
+			return true
+		}
+		again := refused[w]
+		refused[w] = !strings.HasSuffix(line, ": 200")
+		return again // the operator repeats a refused write from time to time
+	})
+	for i := range writes {
+		if s.collects { // the garbage collector removes its own finalizer at any time
+			writes[i] = strings.Replace(writes[i], "finalizers:\n  - foregroundDeletion\n", "finalizers: []\n", 1)
+		}
+	}
+	if s.unordered || s.collects {
+		slices.SortStableFunc(writes, func(a, b string) int { return strings.Compare(objectOf(a), objectOf(b)) })
+	}
+	return writes
+}
+
+// differenceOfStatuses compares the last status of each object. Before it, the operator misses states that end soon.
+func differenceOfStatuses(planned, written []string) string {
+	last := func(writes []string) map[string]string {
+		statuses := map[string]string{}
+		for _, w := range writes {
+			if line := firstLine(w); isOfStatus(line) && strings.HasSuffix(line, ": 200") {
+				statuses[objectOf(w)] = w
+			}
+		}
+		return statuses
+	}
+	return cmp.Diff(last(planned), last(written))
+}
+
+// The first line of a write has the verb, the resource with a subresource, the name, and the code of the response.
+
+func firstLine(write string) string {
+	line, _, _ := strings.Cut(write, "\n")
+	return line
+}
+
+func isOfStatus(line string) bool { return strings.Contains(line, "/status ") }
+
+// objectOf returns the resource and the name of the object of a write.
+func objectOf(write string) string {
+	object, _, _ := strings.Cut(write, ":")
+	_, object, _ = strings.Cut(object, " ")
+	return strings.Replace(object, "/status", "", 1)
+}
+
+// proxies has a *postgres.Proxy for each namespace. It records the statements for the ExternalDatabases there.
+var proxies sync.Map
+
+// portOfServer returns the port of the proxy of a namespace.
+func portOfServer(t *testing.T, namespace string) string {
+	t.Helper()
+	proxy, err := postgres.Intercept("127.0.0.1:"+server.Port, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies.Store(namespace, proxy)
+	return proxy.Port
+}
+
+// verifier is the verifier of a password in a statement.
+var verifier = regexp.MustCompile(`'SCRAM-SHA-256[^']*'`)
+
+// executed returns the statements that changed something for the ExternalDatabases in a namespace.
+func executed(namespace string) []string {
+	statements := []string{}
+	proxy, ok := proxies.Load(namespace)
+	if !ok {
+		return statements
+	}
+	for _, sql := range proxy.(*postgres.Proxy).Statements() {
+		if sql != postgres.Login && !strings.HasPrefix(sql, "select") {
+			statements = append(statements, varying.ReplaceAllString(verifier.ReplaceAllString(sql, "'(changed)'"), "VARIES"))
+		}
+	}
+	return statements
+}
+
+// plannedStatements returns the planned statements for the ExternalDatabases in a namespace.
+func plannedStatements(all []planner.Statement, namespace string) []string {
+	statements := []string{}
+	for _, s := range all {
+		if strings.HasPrefix(s.By, "ExternalDatabase "+namespace+"/") {
+			statements = append(statements, varying.ReplaceAllString(s.SQL, "VARIES"))
+		}
+	}
+	return statements
+}
