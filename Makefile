@@ -56,6 +56,7 @@ help: ## List the targets.
 build: prerequisites ## Build bin/controller and the kubectl plugin bin/kubectl-windlass, static binaries.
 	@CGO_ENABLED=0 $(STEP) "build bin/controller and bin/kubectl-windlass" \
 		go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/controller ./cmd/kubectl-windlass
+	@ln -sf kubectl-windlass bin/kubectl_complete-windlass
 
 .PHONY: image
 image: prerequisites bin/release ## Build the image for all platforms into dist/: make image [PUSH=NAME:TAG].
@@ -146,7 +147,7 @@ mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in 
 	@$(STEP) "mutants" hack/mutants.sh
 
 .PHONY: e2e
-e2e: prerequisites $(if $(filter helm,$(INSTALL)),bin/helm) ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE [INSTALL=artifacts|manifests|helm].
+e2e: prerequisites build $(if $(filter helm,$(INSTALL)),bin/helm) ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE [INSTALL=artifacts|manifests|helm].
 	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "KUBECONFIG is not set: run make e2e KUBECONFIG=FILE." >&2; exit 1; fi
 	@$(STEP) "end-to-end tests" \
 		env E2E_INSTALL=$(INSTALL) go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...

@@ -39,18 +39,20 @@ check() {
 }
 
 # plugin PLATFORM... builds the kubectl plugin for platforms such as linux/amd64. Two builds of one commit with one version
-# of Go are equal.
+# of Go are equal. The link is for the completion of command lines.
 plugin() {
-  local platform name work
+  local platform suffix name work
   work=$(mktemp -d)
   for platform in "$@"; do
-    name="kubectl-windlass"
-    [[ "${platform}" != windows/* ]] || name+=".exe"
+    suffix=""
+    [[ "${platform}" != windows/* ]] || suffix=".exe"
+    name="kubectl-windlass${suffix}"
+    ln -s "${name}" "${work}/kubectl_complete-windlass${suffix}"
     CGO_ENABLED=0 GOFLAGS=-trimpath GOOS="${platform%/*}" GOARCH="${platform#*/}" go build -trimpath -buildvcs=false \
       -ldflags "$(make -s ldflags VERSION="${version}")" -o "${work}/${name}" ./cmd/kubectl-windlass
-    tar -C "${work}" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "${name}" |
+    tar -C "${work}" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "${name}" "kubectl_complete-windlass${suffix}" |
       gzip -9n >"dist/kubectl-windlass-${version}-${platform/\//-}.tar.gz"
-    rm "${work}/${name}"
+    rm "${work}/${name}" "${work}/kubectl_complete-windlass${suffix}"
   done
   rmdir "${work}"
 }

@@ -28,12 +28,13 @@ func newResume(config *genericclioptions.ConfigFlags, streams genericiooptions.I
 func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short, long string, value any) *cobra.Command {
 	i := inspector{streams, config}
 	return &cobra.Command{
-		Use:     use + " KIND/NAME ...",
-		Short:   short,
-		Long:    short + ". " + long,
-		Example: "  kubectl windlass " + use + " database/shop",
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return i.annotate(args, done, value) },
+		Use:               use + " KIND/NAME ...",
+		Short:             short,
+		Long:              short + ". " + long,
+		Example:           "  kubectl windlass " + use + " database/shop",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: i.completeObjects,
+		RunE:              func(_ *cobra.Command, args []string) error { return i.annotate(args, done, value) },
 	}
 }
 

@@ -61,11 +61,12 @@ type planOptions struct {
 func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &planOptions{IOStreams: streams, config: config}
 	command := &cobra.Command{
-		Use:     "plan (-f FILE | KIND/NAME ... | --all)",
-		Short:   "Show what the operator would do",
-		Long:    planLong,
-		Example: planExample,
-		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+		Use:               "plan (-f FILE | KIND/NAME ... | --all)",
+		Short:             "Show what the operator would do",
+		Long:              planLong,
+		Example:           planExample,
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+		ValidArgsFunction: inspector{streams, config}.completeObjects,
 	}
 	flags := command.Flags()
 	flags.StringSliceVarP(&o.Filenames, "filename", "f", nil, "Files, directories or URLs with the objects to apply. - is the standard input.")
@@ -81,6 +82,7 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 	flags.BoolVar(&o.connect, "connect", false, "With --all, also log in to the PostgreSQL servers of ExternalDatabases. Without --all, a plan always does.")
 	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Value of the flag --external-database-allowed-hosts of the operator. The plan connects to no other hosts.")
 	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Value of the flag --external-database-untrusted-extensions of the operator.")
+	_ = command.RegisterFlagCompletionFunc("output", completeOutput) // the flag exists
 	return command
 }
 

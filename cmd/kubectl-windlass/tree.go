@@ -20,10 +20,11 @@ import (
 func newTree(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	i, follow := inspector{streams, config}, false
 	command := &cobra.Command{
-		Use:     "tree KIND/NAME ...",
-		Short:   "Show what an object owns, down to the Pods",
-		Example: "  kubectl windlass tree platform/web-shop",
-		Args:    cobra.MinimumNArgs(1),
+		Use:               "tree KIND/NAME ...",
+		Short:             "Show what an object owns, down to the Pods",
+		Example:           "  kubectl windlass tree platform/web-shop",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: i.completeObjects,
 		RunE: func(c *cobra.Command, args []string) error {
 			if follow {
 				return i.follow(c.Context(), args)

@@ -22,11 +22,12 @@ import (
 func newWhy(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	i := inspector{streams, config}
 	return &cobra.Command{
-		Use:     "why KIND/NAME ...",
-		Short:   "Explain why an object is not Ready, and what to do",
-		Example: "  kubectl windlass why app/storefront",
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return i.why(c.Context(), args) },
+		Use:               "why KIND/NAME ...",
+		Short:             "Explain why an object is not Ready, and what to do",
+		Example:           "  kubectl windlass why app/storefront",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: i.completeObjects,
+		RunE:              func(c *cobra.Command, args []string) error { return i.why(c.Context(), args) },
 	}
 }
 

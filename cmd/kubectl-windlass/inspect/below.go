@@ -90,6 +90,11 @@ func trouble(obj *unstructured.Unstructured, all *Objects) string {
 		if reason := podReason(obj); reason != "" {
 			return fmt.Sprintf("does not run (%s): %s", reason, all.warning(obj))
 		}
+		if ready, ok := condition(obj, "Ready"); ok && ready.Status == metav1.ConditionFalse {
+			if says := all.warning(obj); says != "" { // for example of a readiness probe
+				return "is not ready: " + says
+			}
+		}
 	case "PersistentVolumeClaim":
 		if text(obj, "status", "phase") == "Pending" {
 			if says := all.warning(obj); says != "" {

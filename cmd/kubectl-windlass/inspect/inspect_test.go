@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -40,5 +41,18 @@ func TestWhySaysThatOperatorMayNotRun(t *testing.T) {
 	e := Why(all.all[0], all)
 	if len(e.Causes) != 1 || e.Causes[0] != (Cause{"App shop/web", "has no status yet"}) || e.Advice == "" {
 		t.Errorf("the explanation is %+v", e)
+	}
+}
+
+func TestAdviceIsAboutTheProblemInTheMessage(t *testing.T) {
+	const created = "Pod web-1, created at 2026-01-01T00:00:00Z: %s. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl logs`."
+	for _, c := range []struct{ reason, problem, want string }{
+		{"ImagePullBackOff", "the node cannot reach the registry of the image a:1", "Check the network and the configuration of the node."},
+		{"CrashLoopBackOff", "the container ended with exit code 3", "Read the log of the container. Correct the image, the command, the environment or the limits."},
+		{"NewReason", "a problem of a later version", "Correct the cause, which the table Pods in docs/messages.md lists."},
+	} {
+		if got := Advice(c.reason, fmt.Sprintf(created, c.problem)); got != c.want {
+			t.Errorf("the advice about %q is %q, want %q", c.problem, got, c.want)
+		}
 	}
 }

@@ -154,21 +154,38 @@ func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *
 	return nil, "" // the message of the Platform says why
 }
 
-// Advice returns what docs/messages.md says to do about a message with a reason, or "".
+// Advice returns what docs/messages.md says to do about a message with a reason, or "". A message can contain another
+// message, such as the problem of a Pod. The advice about the other message is better than a reference to it.
 func Advice(reason, message string) string {
-	advice, longest := "", 0
+	var best *controller.Message
 	for _, catalog := range messages.Catalogs() {
 		for _, m := range catalog.Messages() {
-			if m.Reason != "" && m.Reason != reason || len(m.Template) <= longest || !matches(m, message) {
+			if m.Reason != "" && m.Reason != reason || !matches(m, message) {
 				continue
 			}
 			if m.Reason == "" && strings.HasPrefix(m.Advice, "Nothing to do") {
 				continue
 			}
-			advice, longest = m.Advice, len(m.Template)
+			if best == nil || isBetter(m, best) {
+				best = m
+			}
 		}
 	}
-	return advice
+	if best == nil {
+		return ""
+	}
+	return tables.ReplaceAllString(best.Advice, "$1 in docs/messages.md")
+}
+
+// tables matches references to tables of docs/messages.md.
+var tables = regexp.MustCompile(`\[([^]]*)\]\(#[^)]*\)`)
+
+// isBetter reports whether the advice of m is more specific than the advice of other.
+func isBetter(m, other *controller.Message) bool {
+	if refers := tables.MatchString(m.Advice); refers != tables.MatchString(other.Advice) {
+		return !refers
+	}
+	return len(m.Template) > len(other.Template)
 }
 
 // matches reports whether a message was made from a template, or contains it.

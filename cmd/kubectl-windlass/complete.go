@@ -1,0 +1,96 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+)
+
+// completer is the name under which kubectl runs the program to complete a command line of the plugin:
+// see SetupPluginCompletion in k8s.io/kubectl/pkg/cmd/plugin.
+const completer = "kubectl_complete-windlass"
+
+// arguments returns the arguments of the program. argv begins with the path of the program.
+func arguments(argv []string) []string {
+	if strings.TrimSuffix(filepath.Base(argv[0]), ".exe") == completer {
+		return slices.Concat([]string{cobra.ShellCompRequestCmd}, argv[1:])
+	}
+	return argv[1:]
+}
+
+// maxCompletions limits the number of objects among which a shell chooses.
+const maxCompletions = 500
+
+// completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an error.
+func (i inspector) completeObjects(c *cobra.Command, _ []string, written string) ([]string, cobra.ShellCompDirective) {
+	kind, _, named := strings.Cut(written, "/")
+	if !named {
+		var kinds []string
+		for _, resource := range inspect.Kinds {
+			kinds = append(kinds, strings.TrimSuffix(resource.Resource, "s")+"/")
+		}
+		return beginning(kinds, written), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	names, err := i.namesOf(c, kind)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return beginning(names, written), cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesOf returns the objects of a kind in the form KIND/NAME.
+func (i inspector) namesOf(c *cobra.Command, kind string) (names []string, err error) {
+	mapper, err := i.config.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	resource, err := mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion(""))
+	if err != nil {
+		return nil, err
+	}
+	of, err := mapper.KindFor(resource)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := mapper.RESTMapping(of.GroupKind(), of.Version)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	r, err := i.reader()
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.Metadata.Resource(mapping.Resource).Namespace(namespace).List(c.Context(), metav1.ListOptions{Limit: maxCompletions})
+	if err != nil {
+		return nil, err
+	}
+	for j := range list.Items {
+		names = append(names, kind+"/"+list.Items[j].Name)
+	}
+	return names, nil
+}
+
+// beginning returns the texts that begin with what the user has written.
+func beginning(texts []string, written string) []string {
+	return slices.DeleteFunc(texts, func(text string) bool { return !strings.HasPrefix(text, written) })
+}
+
+// completeOutput completes the flag --output.
+func completeOutput(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp
+}

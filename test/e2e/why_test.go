@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestWhyFindsCausesThatKubeletDecides explains objects whose Pods do not run, with bin/kubectl-windlass.
+func TestWhyFindsCausesThatKubeletDecides(t *testing.T) {
+	const missing = "localhost/there-is-no-such-image:1"
+	app := "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: '" + appImage() + "', %s}\n"
+	for name, c := range map[string]struct {
+		manifest, of string
+		// says are parts of the output, in their order.
+		says []string
+	}{
+		"an image that does not exist": {
+			strings.Replace(fmt.Sprintf(app, "port: 8080"), appImage(), missing, 1), "app/web",
+			[]string{"App NAMESPACE/web is ", "Pod web-", missing},
+		},
+		"a command that does not exist": {
+			fmt.Sprintf(app, "command: [/no/such/thing]"), "app/web",
+			[]string{"App NAMESPACE/web is ", "Pod web-", "no such file"},
+		},
+		"a command that crashes": {
+			fmt.Sprintf(app, "command: [sh, -c, 'echo there is no table orders; exit 3']"), "app/web",
+			[]string{"App NAMESPACE/web is ", "exit code 3", "The last lines of container", "    there is no table orders"},
+		},
+		"a command that fails before the rollout": {
+			fmt.Sprintf(app, "beforeRollout: {command: [sh, -c, 'echo the migration is wrong; exit 4']}"), "app/web",
+			[]string{"App NAMESPACE/web is ", "exit code 4", "    the migration is wrong"},
+		},
+		"an image that runs as root": {
+			strings.Replace(fmt.Sprintf(app, "command: [sleep, '600']"), appImage(), cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), 1), "app/web",
+			[]string{"App NAMESPACE/web is ", "run as root"},
+		},
+		"a probe of a path that is missing": {
+			fmt.Sprintf(app, "probe: {path: /missing}"), "app/web",
+			[]string{"App NAMESPACE/web is ", "Pod NAMESPACE/web-", "is not ready: Readiness probe failed", "404"},
+		},
+		"a component whose image does not exist": {
+			"apiVersion: windlass.dev/v1alpha1\nkind: Platform\nmetadata: {name: NAMESPACE}\nspec: {namespace: NAMESPACE, components: [" +
+				"{name: orders, dependsOn: [db], app: {image: '" + appImage() + "'}}, {name: db, database: {version: '17', image: '" + missing + "', storage: {size: 1Gi}}}]}\n",
+			"platform/NAMESPACE",
+			[]string{"Platform NAMESPACE is ", "component orders waits", "Database NAMESPACE/NAMESPACE-db is ", "Pod NAMESPACE-db-0", missing},
+		},
+		"an At whose command fails": {
+			"apiVersion: cnat.programming-kubernetes.info/v1\nkind: At\nmetadata: {name: job}\nspec: {schedule: '2020-01-01T00:00:00Z', command: [sh, -c, 'echo no disk; exit 5']}\n",
+			"at/job", []string{"At NAMESPACE/job is Done", "exit code 5", "    no disk"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := here.NewNamespace(t)
+			fill := strings.NewReplacer("NAMESPACE", namespace).Replace
+			if _, err := kubectl(t.Context(), fill(c.manifest), "apply", "-n", namespace, "-f", "-"); err != nil {
+				t.Fatal(err)
+			}
+			var output string
+			t.Cleanup(func() { t.Logf("kubectl windlass why %s:\n%s", c.of, output) })
+			world.Eventually(t, "why to find the cause", func(ctx context.Context) (found bool, err error) {
+				if output, err = why(ctx, fill(c.of), namespace); err != nil {
+					return false, err
+				}
+				rest := output
+				for _, part := range c.says {
+					if _, rest, found = strings.Cut(rest, fill(part)); !found {
+						return false, nil
+					}
+				}
+				return true, nil
+			})
+		})
+	}
+}
+
+// why returns the output of kubectl windlass why.
+func why(ctx context.Context, object, namespace string) (string, error) {
+	root, err := cluster.Root()
+	if err != nil {
+		return "", err
+	}
+	output, err := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "why", object, "-n", namespace).Output()
+	if failed := (&exec.ExitError{}); errors.As(err, &failed) {
+		return string(output), fmt.Errorf("why %s: %w: %s", object, err, failed.Stderr)
+	}
+	return string(output), err
+}
