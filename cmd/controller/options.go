@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,9 +13,6 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/kinds/at"
-	"windlass.dev/windlass/pkg/kinds/database"
-	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // options holds the values of the flags.
@@ -26,8 +22,7 @@ type options struct {
 	workers    int
 	qps        float32
 	burst      int
-	// allowedHosts is the unparsed value of --external-database-allowed-hosts.
-	allowedHosts []string
+	writing    operator.Flags
 
 	leaderElect           bool
 	electionNamespace     string
@@ -76,10 +71,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time.")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
-	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Image of an At without spec.image.")
-	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database without spec.image, for example registry.example.com/library/postgres. The operator adds spec.version as the tag. A change of this flag restarts these Databases.")
-	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Hosts to which the operator may connect for ExternalDatabases: host names such as *.example.com (* matches any characters), IP addresses, and networks such as 10.0.0.0/8. An entry matches the name of a host, or the address to which the name resolves. Empty allows all hosts except loopback, link-local and other special addresses, and the API server.")
-	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the database may not create them. Their scripts run with all rights of the administrator, in a schema that the owner can write to.")
+	o.writing.Add(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. False disables both.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
 	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
@@ -100,9 +92,6 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 // contain Secrets.
 const highestVerbosity = 7
 
-// repository matches an image without tag and digest. The last part of the image's path has no colon.
-var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
-
 func (o *options) validate() error {
 	verbosity := uint32(o.logging.Verbosity)
 	for _, module := range o.logging.VModule {
@@ -120,14 +109,8 @@ func (o *options) validate() error {
 	if o.qps > 0 && o.burst < 1 {
 		return fmt.Errorf("--kube-api-burst must be at least 1, not %d", o.burst)
 	}
-	if o.kinds.AtImage == "" {
-		return fmt.Errorf("--at-image must not be empty")
-	}
 	if o.clusterLeaseNamespace == "" {
 		return fmt.Errorf("--cluster-lease-namespace must not be empty")
-	}
-	if !repository.MatchString(o.kinds.PostgreSQLImage) {
-		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not %q", o.kinds.PostgreSQLImage)
 	}
 	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--metrics-bind-address": o.metricsAddress, "--webhook-bind-address": o.webhookAddress} {
 		if flag != "--webhook-bind-address" && address == noAddress {
@@ -137,9 +120,8 @@ func (o *options) validate() error {
 			return fmt.Errorf("%s must have the form HOST:PORT or :PORT, not %q", flag, address)
 		}
 	}
-	var err error
-	if o.kinds.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
-		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
+	if err := o.writing.Set(&o.kinds); err != nil {
+		return err
 	}
 	if o.webhookURL == "" {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -18,9 +19,6 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/at"
-	"windlass.dev/windlass/pkg/kinds/database"
-	"windlass.dev/windlass/pkg/postgresql"
 )
 
 const planExample = `  # What would happen if you applied a file?
@@ -54,7 +52,7 @@ type planOptions struct {
 	deletes       bool
 	output        string
 	kinds         operator.Options
-	allowedHosts  []string
+	operator      operatorFlags
 	connect       bool
 }
 
@@ -65,7 +63,7 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 		Short:             "Show what the operator would do",
 		Long:              planLong,
 		Example:           planExample,
-		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), c.Flags(), args) },
 		ValidArgsFunction: inspector{streams, config}.completeObjects,
 	}
 	flags := command.Flags()
@@ -77,11 +75,8 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "With --all, plan the objects of all namespaces.")
 	flags.BoolVar(&o.deletes, "delete", false, "Plan the deletion of the objects.")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Empty means text.")
-	flags.StringVar(&o.kinds.AtImage, "at-image", at.DefaultImage, "Value of the flag --at-image of the operator.")
-	flags.StringVar(&o.kinds.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Value of the flag --postgresql-image of the operator.")
 	flags.BoolVar(&o.connect, "connect", false, "With --all, also log in to the PostgreSQL servers of ExternalDatabases. Without --all, a plan always does.")
-	flags.StringSliceVar(&o.allowedHosts, "external-database-allowed-hosts", nil, "Value of the flag --external-database-allowed-hosts of the operator. The plan connects to no other hosts.")
-	flags.StringSliceVar(&o.kinds.ExternalDatabases.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Value of the flag --external-database-untrusted-extensions of the operator.")
+	o.operator.add(flags)
 	_ = command.RegisterFlagCompletionFunc("output", completeOutput) // the flag exists
 	return command
 }
@@ -105,14 +100,10 @@ func (o *planOptions) validate(args []string) error {
 	case o.allNamespaces && !o.all:
 		return fmt.Errorf("--all-namespaces needs --all")
 	}
-	var err error
-	if o.kinds.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(o.allowedHosts); err != nil {
-		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
-	}
-	return nil
+	return o.operator.Set(&o.kinds)
 }
 
-func (o *planOptions) run(ctx context.Context, args []string) error {
+func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []string) error {
 	if err := o.validate(args); err != nil {
 		return err
 	}
@@ -122,6 +113,13 @@ func (o *planOptions) run(ctx context.Context, args []string) error {
 	}
 	config, err := o.config.ToRESTConfig()
 	if err != nil {
+		return err
+	}
+	note, err := o.operator.complete(ctx, config, flags)
+	if err != nil {
+		return err
+	}
+	if err := o.operator.Set(&o.kinds); err != nil {
 		return err
 	}
 	o.kinds.ExternalDatabases.Offline = o.all && !o.connect
@@ -144,6 +142,9 @@ func (o *planOptions) run(ctx context.Context, args []string) error {
 		result.Fail(f.Kind, f.Namespace, f.Name, f.Err)
 	}
 	result.Notes = notesOf(p, o.kinds.ExternalDatabases.Offline && hasExternalDatabases(found))
+	if note != "" {
+		result.Notes = append(result.Notes, note)
+	}
 	return o.print(result)
 }
 

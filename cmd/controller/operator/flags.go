@@ -1,0 +1,44 @@
+package operator
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/spf13/pflag"
+
+	"windlass.dev/windlass/pkg/kinds/at"
+	"windlass.dev/windlass/pkg/kinds/database"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// Flags are the flags of the operator that change what it writes. A plan must have the same values.
+type Flags struct {
+	AtImage, PostgreSQLImage          string
+	AllowedHosts, UntrustedExtensions []string
+}
+
+// Add adds the flags to a set.
+func (f *Flags) Add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.AtImage, "at-image", at.DefaultImage, "Image of an At without spec.image.")
+	flags.StringVar(&f.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database without spec.image, for example registry.example.com/library/postgres. The operator adds spec.version as the tag. A change of this flag restarts these Databases.")
+	flags.StringSliceVar(&f.AllowedHosts, "external-database-allowed-hosts", nil, "Hosts to which the operator may connect for ExternalDatabases: host names such as *.example.com (* matches any characters), IP addresses, and networks such as 10.0.0.0/8. An entry matches the name of a host, or the address to which the name resolves. Empty allows all hosts except loopback, link-local and other special addresses, and the API server.")
+	flags.StringSliceVar(&f.UntrustedExtensions, "external-database-untrusted-extensions", nil, "Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the database may not create them. Their scripts run with all rights of the administrator, in a schema that the owner can write to.")
+}
+
+// repository matches an image without tag and digest. The last part of the image's path has no colon.
+var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
+
+// Set sets the options that the flags change. It returns an error if the value of a flag is invalid.
+func (f *Flags) Set(o *Options) (err error) {
+	if f.AtImage == "" {
+		return fmt.Errorf("--at-image must not be empty")
+	}
+	if !repository.MatchString(f.PostgreSQLImage) {
+		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not %q", f.PostgreSQLImage)
+	}
+	if o.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(f.AllowedHosts); err != nil {
+		return fmt.Errorf("--external-database-allowed-hosts: %w", err)
+	}
+	o.AtImage, o.PostgreSQLImage, o.ExternalDatabases.UntrustedExtensions = f.AtImage, f.PostgreSQLImage, f.UntrustedExtensions
+	return nil
+}
