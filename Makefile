@@ -147,7 +147,7 @@ mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in 
 	@$(STEP) "mutants" hack/mutants.sh
 
 .PHONY: e2e
-e2e: prerequisites build $(if $(filter helm,$(INSTALL)),bin/helm) ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE [INSTALL=artifacts|manifests|helm].
+e2e: build $(if $(filter helm,$(INSTALL)),bin/helm) ## Run the tests on your own cluster: make e2e KUBECONFIG=FILE [INSTALL=artifacts|manifests|helm].
 	@if [[ -z "$${KUBECONFIG:-}" ]]; then echo "KUBECONFIG is not set: run make e2e KUBECONFIG=FILE." >&2; exit 1; fi
 	@$(STEP) "end-to-end tests" \
 		env E2E_INSTALL=$(INSTALL) go test -count=1 -v -tags e2e -timeout $(E2E_TIMEOUT) ./test/e2e/...

@@ -39,20 +39,25 @@ check() {
 }
 
 # plugin PLATFORM... builds the kubectl plugin for platforms such as linux/amd64. Two builds of one commit with one version
-# of Go are equal. The link is for the completion of command lines.
+# of Go are equal. kubectl runs the link to complete command lines.
 plugin() {
-  local platform suffix name work
+  local platform suffix name link work
   work=$(mktemp -d)
   for platform in "$@"; do
     suffix=""
     [[ "${platform}" != windows/* ]] || suffix=".exe"
     name="kubectl-windlass${suffix}"
-    ln -s "${name}" "${work}/kubectl_complete-windlass${suffix}"
+    link="kubectl_complete-windlass${suffix}"
     CGO_ENABLED=0 GOFLAGS=-trimpath GOOS="${platform%/*}" GOARCH="${platform#*/}" go build -trimpath -buildvcs=false \
       -ldflags "$(make -s ldflags VERSION="${version}")" -o "${work}/${name}" ./cmd/kubectl-windlass
-    tar -C "${work}" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "${name}" "kubectl_complete-windlass${suffix}" |
+    if [[ "${platform}" == windows/* ]]; then
+      ln "${work}/${name}" "${work}/${link}" # only administrators may extract symbolic links
+    else
+      ln -s "${name}" "${work}/${link}"
+    fi
+    tar -C "${work}" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "${name}" "${link}" |
       gzip -9n >"dist/kubectl-windlass-${version}-${platform/\//-}.tar.gz"
-    rm "${work}/${name}" "${work}/kubectl_complete-windlass${suffix}"
+    rm "${work}/${name}" "${work}/${link}"
   done
   rmdir "${work}"
 }

@@ -22,7 +22,8 @@ type options struct {
 	workers    int
 	qps        float32
 	burst      int
-	writing    operator.Flags
+	// planned are the flags that kubectl windlass plan has too.
+	planned operator.Flags
 
 	leaderElect           bool
 	electionNamespace     string
@@ -71,7 +72,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time.")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
-	o.writing.Add(flags)
+	o.planned.AddFlags(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. False disables both.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
 	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
@@ -120,7 +121,7 @@ func (o *options) validate() error {
 			return fmt.Errorf("%s must have the form HOST:PORT or :PORT, not %q", flag, address)
 		}
 	}
-	if err := o.writing.Set(&o.kinds); err != nil {
+	if err := o.planned.ApplyTo(&o.kinds); err != nil {
 		return err
 	}
 	if o.webhookURL == "" {

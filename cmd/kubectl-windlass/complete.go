@@ -25,8 +25,11 @@ func arguments(argv []string) []string {
 	return argv[1:]
 }
 
-// maxCompletions limits the number of objects among which a shell chooses.
+// maxCompletions limits the objects of a kind that are listed for a completion. Names after these are not completed.
 const maxCompletions = 500
+
+// completionTimeout limits the time for which a shell waits for a request, unless the user sets --request-timeout.
+const completionTimeout = "5s"
 
 // completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an error.
 func (i inspector) completeObjects(c *cobra.Command, _ []string, written string) ([]string, cobra.ShellCompDirective) {
@@ -37,6 +40,9 @@ func (i inspector) completeObjects(c *cobra.Command, _ []string, written string)
 			kinds = append(kinds, strings.TrimSuffix(resource.Resource, "s")+"/")
 		}
 		return beginning(kinds, written), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	if flag := c.Flag("request-timeout"); flag != nil && !flag.Changed {
+		*i.config.Timeout = completionTimeout
 	}
 	names, err := i.namesOf(c, kind)
 	if err != nil {
@@ -52,13 +58,12 @@ func (i inspector) namesOf(c *cobra.Command, kind string) (names []string, err e
 	if err != nil {
 		return nil, err
 	}
-	resource, err := mapper.ResourceFor(schema.ParseGroupResource(kind).WithVersion(""))
+	of, err := mapper.KindFor(schema.ParseGroupResource(kind).WithVersion(""))
 	if err != nil {
 		return nil, err
 	}
-	of, err := mapper.KindFor(resource)
-	if err != nil {
-		return nil, err
+	if !inspect.IsOwn(of) {
+		return nil, nil
 	}
 	mapping, err := mapper.RESTMapping(of.GroupKind(), of.Version)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +16,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 )
-
-// operatorLabels select the Deployment of the operator, as the manifests and the chart label it.
-const operatorLabels = "app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
 
 // operatorFlags are flags that default to the flags of the operator in a cluster.
 type operatorFlags struct {
@@ -28,70 +28,94 @@ type operatorFlags struct {
 }
 
 func (o *operatorFlags) add(flags *pflag.FlagSet) {
-	o.Add(flags)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if isOfOperator(f.Name) {
-			f.Usage += " Defaults to the value of the operator in --operator-namespace."
-		}
+	planned := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(planned)
+	planned.VisitAll(func(f *pflag.Flag) {
+		f.Usage += " Without this flag, the plan uses the value of the operator in --operator-namespace, and the default value only if it finds no operator there."
 	})
-	flags.StringVar(&o.namespace, "operator-namespace", "windlass-system", "Namespace of the operator, whose flags the plan uses. Empty means that the plan uses the default values of the flags.")
+	flags.AddFlagSet(planned)
+	flags.StringVar(&o.namespace, "operator-namespace", "windlass-system", "Namespace of the operator's Deployment, from which the plan takes the flags of the operator. Empty means the default values.")
 }
 
-// isOfOperator reports whether the operator has a flag of this name too.
-func isOfOperator(name string) bool {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	new(operator.Flags).Add(flags)
-	return flags.Lookup(name) != nil
-}
-
-// complete sets the flags that the user has not set to the values of the operator. It returns a note if the user may not
-// read them. Without an operator in the namespace, the flags keep their default values.
-func (o *operatorFlags) complete(ctx context.Context, config *rest.Config, flags *pflag.FlagSet) (note string, err error) {
+// readFromCluster sets the flags that the user has not set to the values of the operator, and returns the other flags that
+// a plan needs. Without an operator in the namespace, the flags keep their default values.
+func (o *operatorFlags) readFromCluster(ctx context.Context, config *rest.Config, flags *pflag.FlagSet) (installed installation, err error) {
 	if o.namespace == "" {
-		return "", nil
+		return installed, nil
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return "", err
+		return installed, err
 	}
-	found, err := client.AppsV1().Deployments(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: operatorLabels})
+	found, err := client.AppsV1().Deployments(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: inspect.OperatorLabels})
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("You may not list Deployments in namespace %s. The plan assumes that the operator has the default values of its flags.", o.namespace), nil
+		installed.note = fmt.Sprintf("You may not list Deployments in namespace %s. The plan uses the default values of those flags of the operator that you have not set.", o.namespace)
+		return installed, nil
 	case err != nil:
-		return "", fmt.Errorf("reading the flags of the operator: %w", err)
+		return installed, fmt.Errorf("reading the flags of the operator: %w", err)
 	case len(found.Items) == 0:
-		return "", nil
+		return installed, nil
 	case len(found.Items) > 1:
-		return "", fmt.Errorf("namespace %s has %d Deployments with the labels %s: name another --operator-namespace, or set it to \"\" and set the flags", o.namespace, len(found.Items), operatorLabels)
+		return installed, fmt.Errorf("namespace %s has %d Deployments with the labels %s: name another --operator-namespace, or set it to \"\" and set the flags", o.namespace, len(found.Items), inspect.OperatorLabels)
 	}
 	deployment := &found.Items[0]
-	values, err := flagsOf(deployment.Spec.Template.Spec.Containers)
+	installed.own = []string{deployment.Namespace}
+	values, err := flagsOf(deployment.Spec.Template.Spec.Containers, &installed)
 	if err != nil {
-		return "", fmt.Errorf("reading the flags of Deployment %s/%s: %w", deployment.Namespace, deployment.Name, err)
+		return installed, fmt.Errorf("reading the flags of Deployment %s/%s: %w", deployment.Namespace, deployment.Name, err)
 	}
 	values.Visit(func(f *pflag.Flag) {
-		if flags.Changed(f.Name) {
+		set := flags.Lookup(f.Name)
+		if set == nil || set.Changed || f.Name == namespaceFlag {
 			return
 		}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			err = errors.Join(err, flags.Lookup(f.Name).Value.(pflag.SliceValue).Replace(list.GetSlice()))
+		if strings.Contains(f.Value.String(), "$(") {
+			err = errors.Join(err, fmt.Errorf("--%s of Deployment %s/%s has a variable in its value: set the flag yourself", f.Name, deployment.Namespace, deployment.Name))
+		} else if list, ok := f.Value.(pflag.SliceValue); ok {
+			err = errors.Join(err, set.Value.(pflag.SliceValue).Replace(list.GetSlice()))
 		} else {
 			err = errors.Join(err, flags.Set(f.Name, f.Value.String()))
 		}
 	})
-	return "", err
+	return installed, err
 }
 
+// installation is an operator in a cluster.
+type installation struct {
+	// own are the namespaces of the operator.
+	own []string
+	// watched is the only namespace that the operator works in. Empty means all namespaces.
+	watched string
+	// note says what the plan does not know about the operator. It may be empty.
+	note string
+}
+
+// limit limits a plan of a namespace, or of all namespaces for "", to the namespace that the operator works in.
+func (i *installation) limit(namespace string) (string, error) {
+	if i.watched == "" || namespace == i.watched {
+		return namespace, nil
+	}
+	if namespace != "" {
+		return "", fmt.Errorf("the operator in namespace %s works only in namespace %s, and does nothing in namespace %s: name another operator with --operator-namespace", i.own[0], i.watched, namespace)
+	}
+	i.note = fmt.Sprintf("The operator works only in namespace %s, and does not reconcile Platforms.", i.watched)
+	return i.watched, nil
+}
+
+// namespaceFlag is the flag of the operator that limits it to a namespace. For plan, it is a flag of kubectl.
+const namespaceFlag = "namespace"
+
 // flagsOf returns the flags that the operator's container sets.
-func flagsOf(containers []corev1.Container) (*pflag.FlagSet, error) {
+func flagsOf(containers []corev1.Container, installed *installation) (*pflag.FlagSet, error) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
-	new(operator.Flags).Add(flags)
+	new(operator.Flags).AddFlags(flags)
+	flags.StringVar(&installed.watched, namespaceFlag, "", "")
 	for _, c := range containers {
 		if c.Name == "controller" {
-			return flags, flags.Parse(c.Args)
+			return flags, flags.Parse(slices.Concat(c.Command, c.Args))
 		}
 	}
 	return flags, nil

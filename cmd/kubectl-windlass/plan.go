@@ -100,7 +100,7 @@ func (o *planOptions) validate(args []string) error {
 	case o.allNamespaces && !o.all:
 		return fmt.Errorf("--all-namespaces needs --all")
 	}
-	return o.operator.Set(&o.kinds)
+	return o.operator.ApplyTo(&o.kinds) // so that no request precedes an error of the user
 }
 
 func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []string) error {
@@ -115,17 +115,22 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 	if err != nil {
 		return err
 	}
-	note, err := o.operator.complete(ctx, config, flags)
+	installed, err := o.operator.readFromCluster(ctx, config, flags)
 	if err != nil {
 		return err
 	}
-	if err := o.operator.Set(&o.kinds); err != nil {
+	if err := o.operator.ApplyTo(&o.kinds); err != nil {
 		return err
 	}
 	o.kinds.ExternalDatabases.Offline = o.all && !o.connect
-	if o.kinds.Namespace, err = o.scope(found); err != nil {
+	scope, err := o.scope(found)
+	if err != nil {
 		return err
 	}
+	if o.kinds.Namespace, err = installed.limit(scope); err != nil {
+		return err
+	}
+	o.kinds.OwnNamespaces = installed.own
 	p, err := planner.New(ctx, config, o.kinds)
 	if err != nil {
 		return err
@@ -142,8 +147,8 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 		result.Fail(f.Kind, f.Namespace, f.Name, f.Err)
 	}
 	result.Notes = notesOf(p, o.kinds.ExternalDatabases.Offline && hasExternalDatabases(found))
-	if note != "" {
-		result.Notes = append(result.Notes, note)
+	if installed.note != "" {
+		result.Notes = append(result.Notes, installed.note)
 	}
 	return o.print(result)
 }

@@ -45,7 +45,7 @@ func newSupervisor(c *cluster) (*supervisor, error) {
 	return &supervisor{cluster: c, self: self, died: make(chan string, 16)}, nil
 }
 
-// start starts a component, with more flags than those in its description. It fails if the component is running.
+// start starts a component with its own flags and the given flags. It fails if the component is running.
 func (s *supervisor) start(name string, flags ...string) error {
 	all := s.cluster.components()
 	i := slices.IndexFunc(all, func(c component) bool { return c.name == name })

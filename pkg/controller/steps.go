@@ -14,9 +14,10 @@ type Step struct {
 	Outcome Outcome
 	// Err is the error of a failed reconcile. It is nil for a reconcile that waits.
 	Err error
-	// Soon is true if the reconcile is to be repeated as soon as the caches have observed all writes.
+	// Soon is true if the reconcile is retried as soon as the caches have observed all writes.
 	Soon bool
-	// Later is true if the reconcile is to be repeated after a time, even if nothing changes.
+	// Later is true if the reconcile is retried after a delay, even if nothing changes. It is false if Soon is true, and
+	// for periodic checks.
 	Later bool
 }
 
@@ -52,7 +53,7 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 	o := classify(result, err)
 	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
 	step = Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}
-	step.Later = !step.Soon && o.retry != onChange
+	step.Later = !step.Soon && o.retry != onChange && (err != nil || !result.Check)
 	return step, true
 }
 

@@ -92,8 +92,8 @@ func (c *Cluster) Stop(component string) error { return c.send("stop " + compone
 // Kill stops a component at once.
 func (c *Cluster) Kill(component string) error { return c.send("kill " + component) }
 
-// StartComponent starts a stopped component, and returns when the API server is ready. The flags are in addition to
-// those that the component always has.
+// StartComponent starts a stopped component, and returns when the API server is ready. The component gets
+// its own flags and the given flags, which must not contain spaces.
 func (c *Cluster) StartComponent(component string, flags ...string) error {
 	if err := c.audited.forgetPending(); err != nil && !errors.Is(err, fs.ErrNotExist) { // a cluster without Audit has no log
 		return err

@@ -59,6 +59,9 @@ func greeting(t *testing.T, namespace string) string {
 // appImage returns an image that serves HTTP on port 8080 as a user other than root.
 func appImage() string { return cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/nginx-unprivileged:1.29") }
 
+// missingImage is an image that does not exist.
+const missingImage = "localhost/there-is-no-such-image:1"
+
 // TestAppSaysWhyPodsDoNotRun also needs an image that runs as root.
 func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -66,10 +69,10 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 		reason, message string
 	}{
 		"an image that does not exist": {
-			v1alpha1.AppSpec{Image: "localhost/there-is-no-such-image:1"}, "ImagePullBackOff", "localhost/there-is-no-such-image:1",
+			v1alpha1.AppSpec{Image: missingImage}, "ImagePullBackOff", missingImage,
 		},
 		"an image that runs as root": {
-			v1alpha1.AppSpec{Image: cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), Command: []string{"sleep", "600"}}, "CreateContainerConfigError", "image will run as root",
+			v1alpha1.AppSpec{Image: atImage(), Command: []string{"sleep", "600"}}, "CreateContainerConfigError", "image will run as root",
 		},
 		"a container that crashes": {
 			v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "echo starting; echo there is no database >&2; exit 3"}},

@@ -122,7 +122,7 @@ func TestAtReportsImagePullFailure(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "stuck", "true", func(at *v1.At) {
-		at.Spec.Image, at.Spec.ActiveDeadlineSeconds = "localhost/there-is-no-such-image:1", ptr.To[int64](15)
+		at.Spec.Image, at.Spec.ActiveDeadlineSeconds = missingImage, ptr.To[int64](15)
 	})
 	world.Eventually(t, "the condition Progressing to report the image", func(ctx context.Context) (bool, error) {
 		at, err := here.Windlass.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
@@ -130,7 +130,7 @@ func TestAtReportsImagePullFailure(t *testing.T) {
 			return false, err
 		}
 		progressing := meta.FindStatusCondition(at.Status.Conditions, "Progressing")
-		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, "localhost/there-is-no-such-image:1"), nil
+		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, missingImage), nil
 	})
 	message := meta.FindStatusCondition(here.InPhase(t, namespace, "stuck", v1.AtDone).Status.Conditions, v1.AtFailed).Message
 	t.Log(message)

@@ -8,9 +8,9 @@
 //	E2E_FROM              a directory with the files of a release, to which the operator is rolled back
 //	                      and from which it is upgraded; this version
 //	E2E_CONTROLLER_IMAGE  the operator's image for artifacts; windlass-controller:latest
-//	E2E_IMAGE             an image with a shell, for Ats; the operator's default
+//	E2E_IMAGE             an image with a shell that runs as root, for Ats; the operator's default
 //	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and
-//	                      contains cat; nginxinc/nginx-unprivileged:1.29
+//	                      contains sh and cat; nginxinc/nginx-unprivileged:1.29
 //	E2E_POSTGRES_IMAGE    an image for Databases; the operator's default
 //	E2E_POSTGRES_VERSION  the major version of that image; 17
 //	E2E_PSQL_IMAGE        an image that contains psql and does not run as root;

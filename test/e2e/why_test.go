@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,44 +15,43 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// TestWhyFindsCausesThatKubeletDecides explains objects whose Pods do not run, with bin/kubectl-windlass.
-func TestWhyFindsCausesThatKubeletDecides(t *testing.T) {
-	const missing = "localhost/there-is-no-such-image:1"
-	app := "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: '" + appImage() + "', %s}\n"
+// TestWhyExplainsPodsThatDoNotRun explains objects with bin/kubectl-windlass.
+func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
+	const app = "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: '%s', %s}\n"
 	for name, c := range map[string]struct {
 		manifest, of string
 		// says are parts of the output, in their order.
 		says []string
 	}{
 		"an image that does not exist": {
-			strings.Replace(fmt.Sprintf(app, "port: 8080"), appImage(), missing, 1), "app/web",
-			[]string{"App NAMESPACE/web is ", "Pod web-", missing},
+			fmt.Sprintf(app, missingImage, "port: 8080"), "app/web",
+			[]string{"App NAMESPACE/web is ", "Pod web-", missingImage},
 		},
 		"a command that does not exist": {
-			fmt.Sprintf(app, "command: [/no/such/thing]"), "app/web",
+			fmt.Sprintf(app, appImage(), "command: [/no/such/thing]"), "app/web",
 			[]string{"App NAMESPACE/web is ", "Pod web-", "no such file"},
 		},
 		"a command that crashes": {
-			fmt.Sprintf(app, "command: [sh, -c, 'echo there is no table orders; exit 3']"), "app/web",
+			fmt.Sprintf(app, appImage(), "command: [sh, -c, 'echo there is no table orders; exit 3']"), "app/web",
 			[]string{"App NAMESPACE/web is ", "exit code 3", "The last lines of container", "    there is no table orders"},
 		},
 		"a command that fails before the rollout": {
-			fmt.Sprintf(app, "beforeRollout: {command: [sh, -c, 'echo the migration is wrong; exit 4']}"), "app/web",
+			fmt.Sprintf(app, appImage(), "beforeRollout: {command: [sh, -c, 'echo the migration is wrong; exit 4']}"), "app/web",
 			[]string{"App NAMESPACE/web is ", "exit code 4", "    the migration is wrong"},
 		},
 		"an image that runs as root": {
-			strings.Replace(fmt.Sprintf(app, "command: [sleep, '600']"), appImage(), cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37"), 1), "app/web",
+			fmt.Sprintf(app, atImage(), "command: [sleep, '600']"), "app/web",
 			[]string{"App NAMESPACE/web is ", "run as root"},
 		},
 		"a probe of a path that is missing": {
-			fmt.Sprintf(app, "probe: {path: /missing}"), "app/web",
+			fmt.Sprintf(app, appImage(), "probe: {path: /missing}"), "app/web",
 			[]string{"App NAMESPACE/web is ", "Pod NAMESPACE/web-", "is not ready: Readiness probe failed", "404"},
 		},
 		"a component whose image does not exist": {
 			"apiVersion: windlass.dev/v1alpha1\nkind: Platform\nmetadata: {name: NAMESPACE}\nspec: {namespace: NAMESPACE, components: [" +
-				"{name: orders, dependsOn: [db], app: {image: '" + appImage() + "'}}, {name: db, database: {version: '17', image: '" + missing + "', storage: {size: 1Gi}}}]}\n",
+				"{name: orders, dependsOn: [db], app: {image: '" + appImage() + "'}}, {name: db, database: {version: '17', image: '" + missingImage + "', storage: {size: 1Gi}}}]}\n",
 			"platform/NAMESPACE",
-			[]string{"Platform NAMESPACE is ", "component orders waits", "Database NAMESPACE/NAMESPACE-db is ", "Pod NAMESPACE-db-0", missing},
+			[]string{"Platform NAMESPACE is ", "component orders waits", "Database NAMESPACE/NAMESPACE-db is ", "Pod NAMESPACE-db-0", missingImage},
 		},
 		"an At whose command fails": {
 			"apiVersion: cnat.programming-kubernetes.info/v1\nkind: At\nmetadata: {name: job}\nspec: {schedule: '2020-01-01T00:00:00Z', command: [sh, -c, 'echo no disk; exit 5']}\n",

@@ -41,9 +41,9 @@ type scenario struct {
 	grows bool
 }
 
-// TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes with the writes of the operator.
-// Only the operator, the garbage collector and the node act meanwhile. The node ends deleted Pods, and starts none,
-// because there is no scheduler.
+// TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes and SQL statements with those
+// of the operator. Meanwhile, only the operator, the garbage collector, the node and the simulated storage act. The node
+// ends deleted Pods, and starts none, because there is no scheduler.
 func TestPlanIsWhatHappens(t *testing.T) {
 	all, namespaces := scenarios(), map[string]string{}
 	all = slices.DeleteFunc(all, func(s scenario) bool { return !regexp.MustCompile(*only).MatchString(s.name) })
@@ -102,7 +102,8 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusals, writes, statements := map[string]error{}, map[string]int{}, map[string]int{} // before the change
+	refusals := map[string]error{}                           // by the API server of the plan
+	writes, statements := map[string]int{}, map[string]int{} // how many there were before the change
 	for _, s := range all {
 		refusals[s.name] = s.change(ctx, p.Dynamic, namespaces[s.name])
 	}

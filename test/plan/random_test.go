@@ -21,7 +21,7 @@ var (
 // randomScenarios returns scenarios that change many fields at once, from random values to other random values.
 func (k kindOf[S]) randomScenarios() (all []scenario) {
 	for i := range *samples * k.share / 100 {
-		// Each call of a function must make the same change.
+		// A scenario calls these functions several times, so each call makes its own source of random numbers.
 		random := func(half uint64, mayRemove bool) func(*S) {
 			return func(spec *S) { k.random(rand.New(rand.NewPCG(*seed, uint64(i)<<1|half)), spec, mayRemove) }
 		}
@@ -46,10 +46,10 @@ func randomPlatform(r *rand.Rand, spec *v1alpha1.PlatformSpec, mayRemove bool) {
 	randomly(world.ChangesOfApp)(r, spec.Components[world.WebComponent].App, mayRemove)
 	randomly(world.ChangesOfDatabase)(r, spec.Components[world.DatabaseComponent].Database, mayRemove)
 	randomly(world.ChangesOfExternalDatabase)(r, spec.Components[world.OutsideComponent].ExternalDatabase, mayRemove)
-	states := []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed}
+	weighted := []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed}
 	for i := range spec.Components {
 		if mayRemove {
-			spec.Components[i].ManagementState = states[r.IntN(len(states))]
+			spec.Components[i].ManagementState = weighted[r.IntN(len(weighted))]
 		}
 	}
 	r.Shuffle(len(spec.Components), func(i, j int) {

@@ -34,8 +34,8 @@ type kindOf[S any] struct {
 	// ready waits until the object is Ready.
 	ready   func(t *testing.T, namespace, name string)
 	changes map[string][]func(*S)
-	// random makes a random change of the spec with all fields. Its states of components are random only if it may
-	// release and remove them.
+	// random changes random fields of the spec with all fields. If mayRemove is true, it also makes components Unmanaged
+	// or Removed.
 	random func(r *rand.Rand, spec *S, mayRemove bool)
 	// share is the percentage of the random changes that are of this kind.
 	share int

@@ -17,7 +17,8 @@ const absent v1alpha1.ManagementState = "absent"
 
 var states = []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed, absent}
 
-// smallPlatforms are Platforms with a component of each kind, which have only the required fields.
+// smallPlatforms are Platforms with a component of each kind. Their App and their Database have only the required fields,
+// so that they refer to no other objects.
 func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 	small := platforms
 	small.references = createConnections
@@ -32,12 +33,12 @@ func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 
 // transitions returns a scenario for each transition of each component of a Platform from a state to another.
 func transitions() (all []scenario) {
-	platforms := smallPlatforms()
-	for _, c := range platforms.spec("").Components {
+	small := smallPlatforms()
+	for _, c := range small.spec("").Components {
 		for _, from := range states {
 			for _, to := range states {
 				if from != to {
-					all = append(all, transition(platforms, c.Name, from, to))
+					all = append(all, transition(small, c.Name, from, to))
 				}
 			}
 		}
@@ -45,27 +46,28 @@ func transitions() (all []scenario) {
 	return all
 }
 
-func transition(platforms kindOf[v1alpha1.PlatformSpec], name v1alpha1.ComponentName, from, to v1alpha1.ManagementState) scenario {
-	s := platforms.scenario("Platform/"+string(name)+"-from-"+string(from)+"-to-"+string(to), inState(name, from), inState(name, to))
+func transition(small kindOf[v1alpha1.PlatformSpec], name v1alpha1.ComponentName, from, to v1alpha1.ManagementState) scenario {
+	s := small.scenario("Platform/"+string(name)+"-from-"+string(from)+"-to-"+string(to), inState(name, from), inState(name, to))
 	if from != v1alpha1.Unmanaged {
 		return s
 	}
 	// A component that was never Managed has no child.
-	s.create = platforms.creator(unchanged)
+	s.create = small.creator(unchanged)
 	s.ready = func(t *testing.T, namespace string) {
 		t.Helper()
-		platforms.readiness(t, namespace)
-		spec := platforms.spec(namespace)
+		small.readiness(t, namespace)
+		spec := small.spec(namespace)
 		inState(name, from)(&spec)
-		if err := platforms.update(t.Context(), dynamic.NewForConfigOrDie(shared.Config()), namespace, spec); err != nil {
+		if err := small.update(t.Context(), dynamic.NewForConfigOrDie(shared.Config()), namespace, spec); err != nil {
 			t.Fatal(err)
 		}
-		platforms.readiness(t, namespace)
+		small.readiness(t, namespace)
 	}
 	return s
 }
 
-// inState returns a function that brings a component into a state. No component depends on one that has no child.
+// inState returns a function that brings a component into a state. If the component then has no child, the others no
+// longer depend on it.
 func inState(name v1alpha1.ComponentName, state v1alpha1.ManagementState) func(*v1alpha1.PlatformSpec) {
 	return func(spec *v1alpha1.PlatformSpec) {
 		i := slices.IndexFunc(spec.Components, func(c v1alpha1.PlatformComponent) bool { return c.Name == name })

@@ -11,14 +11,15 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Flags are the flags of the operator that change what it writes. A plan must have the same values.
+// Flags are the flags of the operator that kubectl windlass plan has too: the default images, and what the operator may
+// do on the servers of ExternalDatabases.
 type Flags struct {
 	AtImage, PostgreSQLImage          string
 	AllowedHosts, UntrustedExtensions []string
 }
 
-// Add adds the flags to a set.
-func (f *Flags) Add(flags *pflag.FlagSet) {
+// AddFlags adds the flags to a set.
+func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.AtImage, "at-image", at.DefaultImage, "Image of an At without spec.image.")
 	flags.StringVar(&f.PostgreSQLImage, "postgresql-image", database.DefaultImage, "Image of a Database without spec.image, for example registry.example.com/library/postgres. The operator adds spec.version as the tag. A change of this flag restarts these Databases.")
 	flags.StringSliceVar(&f.AllowedHosts, "external-database-allowed-hosts", nil, "Hosts to which the operator may connect for ExternalDatabases: host names such as *.example.com (* matches any characters), IP addresses, and networks such as 10.0.0.0/8. An entry matches the name of a host, or the address to which the name resolves. Empty allows all hosts except loopback, link-local and other special addresses, and the API server.")
@@ -28,8 +29,8 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 // repository matches an image without tag and digest. The last part of the image's path has no colon.
 var repository = regexp.MustCompile(`^([^\s@/]+/)*[^\s@/:]+$`)
 
-// Set sets the options that the flags change. It returns an error if the value of a flag is invalid.
-func (f *Flags) Set(o *Options) (err error) {
+// ApplyTo sets the options of the flags. It returns an error if the value of a flag is invalid.
+func (f *Flags) ApplyTo(o *Options) (err error) {
 	if f.AtImage == "" {
 		return fmt.Errorf("--at-image must not be empty")
 	}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,8 +24,13 @@ func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects
 }
 
 // warning returns the message of the last Warning about an object, or "".
-func (o *Objects) warning(about *unstructured.Unstructured) (message string) {
-	last := ""
+func (o *Objects) warning(about *unstructured.Unstructured) string {
+	return o.warningSince(about, "")
+}
+
+// warningSince returns the message of the last Warning about an object at a time or later, or "". The time has the format
+// of the API, whose texts have the order of the times.
+func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (message string) {
 	for i := range o.warnings {
 		event := &o.warnings[i]
 		if text(event, "involvedObject", "uid") != string(about.GetUID()) {
@@ -77,12 +83,12 @@ func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
 	return name
 }
 
-// trouble says what is wrong with a Pod or a volume, or returns "".
+// trouble says what is wrong with a Pod, a volume, a ReplicaSet or a Deployment, or returns "".
 func trouble(obj *unstructured.Unstructured, all *Objects) string {
 	switch obj.GetKind() {
 	case "Pod":
-		if phase := text(obj, "status", "phase"); phase == podFailed || phase == "Succeeded" {
-			return "" // the operator says how it ended
+		if phase := text(obj, "status", "phase"); phase == podFailed || phase == "Succeeded" || obj.GetDeletionTimestamp() != nil {
+			return "" // the operator says how it ended, or replaces it
 		}
 		if scheduled, ok := condition(obj, "PodScheduled"); ok && scheduled.Status == metav1.ConditionFalse {
 			return "is not scheduled: " + scheduled.Message
@@ -91,8 +97,9 @@ func trouble(obj *unstructured.Unstructured, all *Objects) string {
 			return fmt.Sprintf("does not run (%s): %s", reason, all.warning(obj))
 		}
 		if ready, ok := condition(obj, "Ready"); ok && ready.Status == metav1.ConditionFalse {
-			if says := all.warning(obj); says != "" { // for example of a readiness probe
-				return "is not ready: " + says
+			// Earlier Warnings, for example of the scheduler, have been resolved.
+			if says := all.warningSince(obj, ready.LastTransitionTime.UTC().Format(time.RFC3339)); says != "" {
+				return "is not ready: " + says // for example because of a probe
 			}
 		}
 	case "PersistentVolumeClaim":

@@ -44,6 +44,33 @@ func TestWhySaysThatOperatorMayNotRun(t *testing.T) {
 	}
 }
 
+// TestWhyIgnoresWarningsOfThePast has a Pod that was scheduled late and is not ready yet, and a Pod that is being deleted.
+func TestWhyIgnoresWarningsOfThePast(t *testing.T) {
+	const (
+		app  = "{apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {name: web, uid: a}, status: {phase: Deploying, conditions: [{type: Ready, status: 'False', message: waits}]}}"
+		pod  = "{apiVersion: v1, kind: Pod, metadata: {name: web-1, uid: p, %s ownerReferences: [{kind: App, name: web, uid: a, controller: true}]}, status: {phase: Running, conditions: [{type: Ready, status: 'False', lastTransitionTime: '2026-01-01T10:00:00Z'}]}}"
+		warn = "{apiVersion: v1, kind: Event, metadata: {name: e}, type: Warning, involvedObject: {uid: p}, message: %s, lastTimestamp: '%s'}"
+	)
+	for name, c := range map[string]struct{ pod, message, at, want string }{
+		"a probe that fails now":        {fmt.Sprintf(pod, ""), "probe failed", "2026-01-01T10:00:05Z", "is not ready: probe failed"},
+		"a problem that was resolved":   {fmt.Sprintf(pod, ""), "no nodes", "2026-01-01T09:59:59Z", ""},
+		"a Pod that is being deleted":   {fmt.Sprintf(pod, "deletionTimestamp: '2026-01-01T10:00:00Z',"), "probe failed", "2026-01-01T10:00:05Z", ""},
+		"a problem at the same instant": {fmt.Sprintf(pod, ""), "probe failed", "2026-01-01T10:00:00Z", "is not ready: probe failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := objects(t, app, c.pod)
+			all.warnings = []unstructured.Unstructured{*objects(t, fmt.Sprintf(warn, c.message, c.at)).all[0]}
+			got := ""
+			if causes := Why(all.all[0], all).Causes; len(causes) > 1 {
+				got = causes[1].Text
+			}
+			if got != c.want {
+				t.Errorf("the cause below the App is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestAdviceIsAboutTheProblemInTheMessage(t *testing.T) {
 	const created = "Pod web-1, created at 2026-01-01T00:00:00Z: %s. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl logs`."
 	for _, c := range []struct{ reason, problem, want string }{

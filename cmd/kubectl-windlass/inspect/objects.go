@@ -31,6 +31,9 @@ var Kinds = []schema.GroupVersionResource{
 	cnatv1.SchemeGroupVersion.WithResource("ats"),
 }
 
+// OperatorLabels select the Deployment of the operator, as the manifests and the chart label it.
+const OperatorLabels = "app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
+
 const platforms = "platforms"
 
 // owned are the resources of the objects that objects of Windlass own, directly or not.

@@ -54,7 +54,7 @@ func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
 		}
 		if !known {
 			e.Causes = append(e.Causes, Cause{Name(at), "has no status yet"})
-			e.Advice = "Check that the operator is running: kubectl get deployments -A -l app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
+			e.Advice = "Check that the operator is running: kubectl get deployments -A -l " + OperatorLabels
 			return e
 		}
 		if ready.Status == "True" {
@@ -155,7 +155,8 @@ func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *
 }
 
 // Advice returns what docs/messages.md says to do about a message with a reason, or "". A message can contain another
-// message, such as the problem of a Pod. The advice about the other message is better than a reference to it.
+// message, such as the problem of a Pod. Then Advice returns the advice about that problem, instead of advice that only
+// refers to a table.
 func Advice(reason, message string) string {
 	var best *controller.Message
 	for _, catalog := range messages.Catalogs() {
@@ -174,15 +175,16 @@ func Advice(reason, message string) string {
 	if best == nil {
 		return ""
 	}
-	return tables.ReplaceAllString(best.Advice, "$1 in docs/messages.md")
+	return tableLinks.ReplaceAllString(best.Advice, "$1 in docs/messages.md")
 }
 
-// tables matches references to tables of docs/messages.md.
-var tables = regexp.MustCompile(`\[([^]]*)\]\(#[^)]*\)`)
+// tableLinks matches links to tables of docs/messages.md.
+var tableLinks = regexp.MustCompile(`\[([^]]*)\]\(#[^)]*\)`)
 
-// isBetter reports whether the advice of m is more specific than the advice of other.
+// isBetter reports whether the advice of m is preferred to the advice of other: advice without a link first, and then the
+// longer template.
 func isBetter(m, other *controller.Message) bool {
-	if refers := tables.MatchString(m.Advice); refers != tables.MatchString(other.Advice) {
+	if refers := tableLinks.MatchString(m.Advice); refers != tableLinks.MatchString(other.Advice) {
 		return !refers
 	}
 	return len(m.Template) > len(other.Template)

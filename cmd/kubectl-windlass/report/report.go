@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -104,7 +105,7 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 		if err != nil {
 			return p, err
 		}
-		if shown {
+		if again := step.Error != "" && slices.Contains(p.Steps, step); shown && !again { // the operator repeats refused writes
 			p.Steps = append(p.Steps, step)
 		}
 	}

@@ -104,6 +104,16 @@ func TestReportHasNoMessageAboutASecret(t *testing.T) {
 	}
 }
 
+func TestWriteThatIsRefusedAgainIsReportedOnce(t *testing.T) {
+	refused := plan.Write{Writer: "App shop/web", Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Kind: "Service", Name: "a", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "a", nil)}
+	other := refused
+	other.Name = "b"
+	p, err := New([]plan.Write{refused, other, refused}, nil)
+	if err != nil || len(p.Steps) != 2 || p.Summary.Refused != 2 {
+		t.Errorf("the report has the steps %+v (%v)", p.Steps, err)
+	}
+}
+
 func TestReportKeepsTheOrderOfWritesAndStatements(t *testing.T) {
 	at := func(name string) plan.Write {
 		return plan.Write{Writer: "ExternalDatabase a/b", Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Name: name, After: object(t, "kind: Secret\nmetadata: {name: "+name+"}\n")}

@@ -11,5 +11,5 @@
 // server or a time. The Server has recorded every write until then.
 //
 // The cluster is observed once, when the caches are filled. If another client changes an object after that, the plan
-// takes the change into account only if it writes the same object.
+// takes the change into account only if it reads or writes the same object.
 package plan

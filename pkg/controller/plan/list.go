@@ -10,12 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// list is a list of objects. Its items stay encoded, because decoded objects of no type take many times the memory.
+// list is a list of objects. Its items stay encoded, because unstructured objects take many times the memory.
 type list struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
 	Metadata   metav1.ListMeta   `json:"metadata"`
 	Items      []json.RawMessage `json:"items"`
+	// known is what the Server needs to know of each item.
+	known []item
+}
+
+func (l *list) decode(text []byte) error {
+	if err := json.Unmarshal(text, l); err != nil {
+		return fmt.Errorf("decoding a list of the API server: %w", err)
+	}
+	l.known = make([]item, len(l.Items))
+	for i := range l.Items {
+		if err := json.Unmarshal(l.Items[i], &l.known[i]); err != nil {
+			return fmt.Errorf("decoding an item of a list of the API server: %w", err)
+		}
+	}
+	return nil
 }
 
 // item is what the Server needs to know of an item of a list.
@@ -49,8 +64,7 @@ func (s *Server) list(q *request) (*answer, error) {
 		return a, err
 	}
 	live := &list{}
-	if err := json.Unmarshal(a.body, live); err != nil {
-		err = fmt.Errorf("decoding a list of the API server: %w", err)
+	if err := live.decode(a.body); err != nil {
 		s.fail(q, a, err)
 		return nil, err
 	}
@@ -78,14 +92,10 @@ func (s *Server) list(q *request) (*answer, error) {
 // already stays as it is.
 func (s *Server) lay(chosen selection, live *list) error {
 	items := make([]json.RawMessage, 0, len(live.Items))
-	for _, encoded := range live.Items {
-		var i item
-		if err := json.Unmarshal(encoded, &i); err != nil {
-			return fmt.Errorf("decoding an item of a list of the API server: %w", err)
-		}
-		at := ref{chosen.resource, i.Metadata.Namespace, i.Metadata.Name}
+	for i, encoded := range live.Items {
+		at := ref{chosen.resource, live.known[i].Metadata.Namespace, live.known[i].Metadata.Name}
 		if s.objects[at] == nil {
-			s.objects[at] = i.object()
+			s.objects[at] = live.known[i].object()
 		}
 		if known := s.objects[at]; !known.gone && known.state == nil {
 			items = append(items, encoded)

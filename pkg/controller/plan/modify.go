@@ -163,7 +163,8 @@ func (s *Server) refused(q *request, current *unstructured.Unstructured, refusal
 	return s.record(q, Write{Before: current}, refusal), nil
 }
 
-// refresh makes clients see an object that another client has changed since it was listed. It reports whether this is so.
+// refresh makes clients see an object that another client has changed since it was listed. changed is false if no other
+// client has changed it.
 func (s *Server) refresh(q *request) (changed bool, err error) {
 	known := s.objects[q.ref()]
 	if known.state != nil {

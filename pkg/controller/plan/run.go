@@ -26,7 +26,7 @@ type Run struct {
 	reconciles map[target]int
 	// failed are the errors of the last reconciles that failed for another reason than a refused write.
 	failed map[target]error
-	// later are the objects whose last reconcile is to be repeated after a time.
+	// later are the objects whose last reconcile is retried after a delay: see Step.Later of package controller.
 	later map[target]bool
 	// touched are the objects that were reconciled, in the order of their first reconcile.
 	touched []target
@@ -89,8 +89,9 @@ func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
 	}
 }
 
-// Settle reconciles the queued objects, and the objects that the planned writes queue, until the queues are empty. It
-// then plans at a later time for each object that waits for a time: see Kind.Expected of package controller.
+// Settle reconciles the queued objects, and the objects that the planned writes queue, until the queues are empty. Then
+// the garbage collector acts, and Settle reconciles the objects that it has changed and the objects that wait for a retry,
+// until nothing changes. It then plans at a later time for each object that waits for a time: see Kind.Expected of package controller.
 func (r *Run) Settle(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
