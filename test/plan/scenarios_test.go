@@ -50,7 +50,7 @@ var (
 			t.Helper()
 			shared.AppIn(t, namespace, name, v1alpha1.AppReady)
 		},
-		changes: world.ChangesOfApp, random: randomly(world.ChangesOfApp), share: 35,
+		changes: world.ChangesOfApp, random: randomly(world.ChangesOfApp), share: 25,
 	}
 	databases = kindOf[v1alpha1.DatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Database"), plural: "databases",
@@ -60,7 +60,7 @@ var (
 			t.Helper()
 			shared.DatabaseIn(t, namespace, name, v1alpha1.DatabaseReady)
 		},
-		changes: world.ChangesOfDatabase, random: randomly(world.ChangesOfDatabase), share: 35,
+		changes: world.ChangesOfDatabase, random: randomly(world.ChangesOfDatabase), share: 50,
 	}
 	externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase"), plural: "externaldatabases",
@@ -92,7 +92,7 @@ var (
 			t.Helper()
 			shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 		},
-		changes: world.ChangesOfPlatform, random: randomPlatform, share: 10,
+		changes: world.ChangesOfPlatform, random: randomPlatform, share: 5,
 	}
 	ats = kindOf[cnatv1.AtSpec]{
 		GroupVersionKind: cnatv1.SchemeGroupVersion.WithKind("At"), plural: "ats",
