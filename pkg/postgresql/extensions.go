@@ -30,7 +30,7 @@ func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
 	}
 }
 
-// makeExtension creates an extension as the owner. If the owner may not create it, and UntrustedExtensions lists
+// makeExtension creates an extension as the owner, whichever login the session has. If the owner may not create it, and UntrustedExtensions lists
 // it, makeExtension creates the extension as the administrator. The control file of the extension can name the
 // schema. The default is public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
@@ -38,11 +38,12 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	if err != nil {
 		return err
 	}
-	sql := "SET LOCAL ROLE NONE; SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
-	if s.plan(sql) {
+	sql := "SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
+	asOwner, asAdmin := "SET LOCAL ROLE "+literal(w.Owner)+"; "+sql, "SET LOCAL ROLE NONE; "+sql
+	if s.plan(asOwner) {
 		return nil
 	}
-	err = s.exec(ctx, s.owner, sql)
+	err = s.exec(ctx, s.owner, asOwner)
 	if isCode(err, codeNoPrivilege) {
 		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
 			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
@@ -51,7 +52,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		if connectErr != nil {
 			return connectErr
 		}
-		err = s.exec(ctx, admin, sql)
+		err = s.exec(ctx, admin, asAdmin)
 	}
 	if codeOf(err) != "" && ClassOf(err) == Other {
 		return NewError(Rejected, "%w", err) // another attempt would fail too

@@ -9,10 +9,10 @@ import (
 // change builds the statements that lead to the desired state.
 type change struct {
 	Want
-	owner, database, mark string // quoted
+	owner, alternate, database, mark string // quoted
 	// planned is true if the statements are only shown.
 	planned bool
-	// newPassword is true if the password has to be set, because the owner cannot log in with it.
+	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
 	newPassword bool
 }
 
@@ -25,71 +25,93 @@ func newChange(w Want) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
+	alternate := ""
+	if w.Alternate != "" {
+		if alternate, err = Identifier(w.Alternate); err != nil {
+			return nil, err
+		}
+	}
+	return &change{Want: w, owner: owner, alternate: alternate, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next returns the SQL of the next step to the desired state: one statement, or several in one transaction. sql
-// is empty if the role and the database are in their desired state. does describes the step in errors.
-func (c *change) next(s sight) (sql, does string, err error) {
+// next returns the next step to the desired state. It does not change the login that clients do not use.
+func (c *change) next(s sight) (step, error) {
 	if err := c.check(s); err != nil {
-		return "", "", err
+		return step{}, err
 	}
 	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
-		return "", "", NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
+		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
 	}
 	if s.Role == nil {
 		sql, err := c.createRole(s)
-		return sql, fmt.Sprintf("creating role %q", c.Owner), err
+		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate()}, err
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
-		return sql, fmt.Sprintf("updating role %q", c.Owner), err
+		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: !c.usesAlternate() && c.newPassword}, err
+	}
+	if c.usesAlternate() {
+		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
+			return next, err
+		}
 	}
 	if s.Database == nil {
-		return c.createDatabase(), fmt.Sprintf("creating database %q", c.Database), nil
+		return step{sql: c.createDatabase(), does: fmt.Sprintf("creating database %q", c.Database)}, nil
 	}
-	return c.alterDatabase(s), fmt.Sprintf("updating database %q", c.Database), nil
+	if sql := c.alterDatabase(s); sql != "" {
+		return step{sql: sql, does: fmt.Sprintf("updating database %q", c.Database)}, nil
+	}
+	return step{}, nil
 }
 
-// nextOfDeletion returns the SQL of the next step to the deletion of our database and our role. sql is empty if
-// neither exists. Other roles and databases stay.
-func (c *change) nextOfDeletion(s sight) (sql, does string, err error) {
+// nextOfDeletion returns the next step to the deletion of our database and our roles. Other roles and databases stay.
+func (c *change) nextOfDeletion(s sight) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server {
-		return "", "", c.moved(s)
+		return step{}, c.moved(s)
 	}
 	mine := s.Role != nil && c.ownsRole(s)
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
-		return "", "", NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
+		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
 	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
-		return c.hold(s), fmt.Sprintf("granting role %q to the administrator", c.Owner), nil
+		return step{sql: c.hold(s, c.owner), does: fmt.Sprintf("granting role %q to the administrator", c.Owner)}, nil
 	case s.Database != nil && c.ownsDatabase(s) && s.Database.Template:
-		return c.noTemplate(), fmt.Sprintf("deleting database %q", c.Database), nil
+		return step{sql: c.noTemplate(), does: fmt.Sprintf("deleting database %q", c.Database)}, nil
 	case s.Database != nil && c.ownsDatabase(s):
-		return "DROP DATABASE " + c.database + " WITH (FORCE)", fmt.Sprintf("deleting database %q", c.Database), nil
+		return step{sql: "DROP DATABASE " + c.database + " WITH (FORCE)", does: fmt.Sprintf("deleting database %q", c.Database)}, nil
+	case s.Alternate != nil && c.ownsAlternate(s):
+		return step{sql: "DROP ROLE " + c.alternate, does: fmt.Sprintf("deleting role %q", c.Alternate)}, nil
 	case mine:
-		return "DROP ROLE " + c.owner, fmt.Sprintf("deleting role %q", c.Owner), nil
+		return step{sql: "DROP ROLE " + c.owner, does: fmt.Sprintf("deleting role %q", c.Owner)}, nil
 	}
-	return "", "", nil
+	return step{}, nil
 }
 
-// createRole returns the SQL that creates the role with its mark, in one transaction.
+// createRole returns the SQL that creates the owner with its mark, in one transaction. If the alternate login is in use,
+// the owner cannot log in.
 func (c *change) createRole(s sight) (string, error) {
-	secret, err := c.verifier()
-	if err != nil {
-		return "", err
+	login := " NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB"
+	if !c.usesAlternate() {
+		secret, err := c.verifier()
+		if err != nil {
+			return "", err
+		}
+		login = " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret)
 	}
-	sql := "CREATE ROLE " + c.owner + " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret) + "; " + c.markRole()
+	sql := "CREATE ROLE " + c.owner + login + "; " + c.markRole(c.owner)
 	if !s.Superuser {
-		sql += "; " + c.hold(s)
+		sql += "; " + c.hold(s, c.owner)
 	}
 	return sql, nil
 }
 
-// hold returns the SQL that makes the administrator a member of the owner, so that the administrator can
-// create and delete databases for the owner. From PostgreSQL 16 on, it sets both options, because the
-// default of INHERIT depends on the administrator.
-func (c *change) hold(s sight) string {
-	sql := "GRANT " + c.owner + " TO CURRENT_USER"
+// hold returns the SQL that makes the administrator a member of a role, which is quoted, so that the administrator can
+// create and delete databases for the role, and end its sessions.
+func (c *change) hold(s sight, role string) string { return grant(s, role, "CURRENT_USER") }
+
+// grant returns the SQL that makes a member act as a role. From PostgreSQL 16 on, it sets both options, because the
+// default of INHERIT depends on the member.
+func grant(s sight, role, member string) string {
+	sql := "GRANT " + role + " TO " + member
 	if s.Version >= 160000 {
 		sql += " WITH INHERIT TRUE, SET TRUE"
 	}
@@ -106,38 +128,50 @@ func (c *change) verifier() (string, error) {
 
 func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
 
-func (c *change) markRole() string { return "COMMENT ON ROLE " + c.owner + " IS " + c.mark }
+// markRole returns the SQL that marks a role, which is quoted.
+func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role + " IS " + c.mark }
 
-// alterRole returns the SQL that changes the role, or "" if the role is in its desired state. The SQL names
-// only the attributes that differ, because only superusers may name some attributes.
+// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If the alternate login is in use,
+// alterRole does not decide whether the owner can log in: see nextOfRetirement.
 func (c *change) alterRole(s sight) (string, error) {
-	var attributes, statements []string
-	for attribute, wrong := range map[string]bool{
-		"LOGIN": !s.Role.Login, "NOSUPERUSER": s.Role.Superuser, "NOCREATEROLE": s.Role.CreateRole, "NOCREATEDB": s.Role.CreateDatabase,
-		"NOREPLICATION": s.Role.Replication, "NOBYPASSRLS": s.Role.BypassRLS, "VALID UNTIL 'infinity'": s.Role.Expires,
+	attributes, err := c.attributes(*s.Role, !c.usesAlternate())
+	if err != nil {
+		return "", err
+	}
+	var statements []string
+	if attributes != "" {
+		statements = append(statements, "ALTER ROLE "+c.owner+attributes)
+	}
+	if s.Role.Mark != c.Mark.String() {
+		statements = append(statements, c.markRole(c.owner))
+	}
+	if !s.Role.Held && !s.Superuser {
+		statements = append(statements, c.hold(s, c.owner))
+	}
+	return strings.Join(statements, "; "), nil
+}
+
+// attributes returns the attributes of a role that differ from the desired ones, because only superusers may name some
+// attributes. If logsIn is true, the role is the login.
+func (c *change) attributes(role seenRole, logsIn bool) (string, error) {
+	var wrong []string
+	for attribute, differs := range map[string]bool{
+		"LOGIN": logsIn && !role.Login, "NOSUPERUSER": role.Superuser, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,
+		"NOREPLICATION": role.Replication, "NOBYPASSRLS": role.BypassRLS, "VALID UNTIL 'infinity'": logsIn && role.Expires,
 	} {
-		if wrong {
-			attributes = append(attributes, attribute)
+		if differs {
+			wrong = append(wrong, " "+attribute)
 		}
 	}
-	slices.Sort(attributes)
-	if c.newPassword {
+	slices.Sort(wrong)
+	if logsIn && c.newPassword {
 		secret, err := c.verifier()
 		if err != nil {
 			return "", err
 		}
-		attributes = append(attributes, "PASSWORD "+literal(secret))
+		wrong = append(wrong, " PASSWORD "+literal(secret))
 	}
-	if len(attributes) > 0 {
-		statements = append(statements, "ALTER ROLE "+c.owner+" "+strings.Join(attributes, " "))
-	}
-	if s.Role.Mark != c.Mark.String() {
-		statements = append(statements, c.markRole())
-	}
-	if !s.Role.Held && !s.Superuser {
-		statements = append(statements, c.hold(s))
-	}
-	return strings.Join(statements, "; "), nil
+	return strings.Join(wrong, ""), nil
 }
 
 // createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot
@@ -175,7 +209,7 @@ func HandOver(w Want) string {
 	if err != nil {
 		return ""
 	}
-	return c.markRole() + "; " + c.markDatabase() + "; ALTER DATABASE " + c.database + " OWNER TO " + c.owner + ";"
+	return c.markRole(c.owner) + "; " + c.markDatabase() + "; ALTER DATABASE " + c.database + " OWNER TO " + c.owner + ";"
 }
 
 func (c *change) markDatabase() string { return "COMMENT ON DATABASE " + c.database + " IS " + c.mark }

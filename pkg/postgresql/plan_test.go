@@ -8,7 +8,7 @@ import (
 const server = "7000000000000000001"
 
 func want() Want {
-	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Password: "secret"}
+	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Alternate: "clerk_alt", Password: "secret"}
 }
 
 // there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the
@@ -75,7 +75,7 @@ func TestNextStatement(t *testing.T) {
 			seen: func(s *sight) { s.Role.Login, s.Role.CreateDatabase = false, true }, sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB`,
 		},
 		"all attributes": {
-			seen: func(s *sight) { *s.Role = seenRole{s.Role.Mark, true, false, true, true, true, true, true, true} },
+			seen: func(s *sight) { *s.Role = seenRole{s.Role.Mark, true, false, true, true, true, true, true, true, true} },
 			sql:  `ALTER ROLE "clerk" LOGIN NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOSUPERUSER VALID UNTIL 'infinity'`,
 		},
 		"a role that is held as the server's settings have it": {
@@ -124,7 +124,8 @@ func TestNextStatement(t *testing.T) {
 				t.Fatal(err)
 			}
 			change.newPassword = c.newPassword
-			sql, does, err := change.next(there(c.seen))
+			next, err := change.next(there(c.seen))
+			sql, does := next.sql, next.does
 			if masked(sql) != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
 				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, masked(sql), err)
 			}
@@ -174,7 +175,8 @@ func TestNextStatementOfDeletion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sql, _, err := change.nextOfDeletion(there(c.seen))
+			next, err := change.nextOfDeletion(there(c.seen))
+			sql := next.sql
 			if sql != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
 				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, sql, err)
 			}

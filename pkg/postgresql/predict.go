@@ -82,10 +82,17 @@ const plannedOID = "0"
 // after returns the state after the step that next returned for seen. c.newPassword must have the value that it had when
 // next ran.
 func (c *change) after(seen sight) sight {
-	role, _ := c.alterRole(seenOrDesired(seen, c))
+	desired := c.seenOrDesired(seen)
+	owner, _ := c.alterRole(desired)
+	alternate := step{}
+	if c.usesAlternate() {
+		alternate, _ = c.nextOfAlternate(seen)
+	}
 	switch {
-	case seen.Role == nil || role != "":
-		seen.Role = c.desiredRole()
+	case seen.Role == nil || owner != "":
+		seen.Role = c.desiredRole(desired)
+	case alternate.sql != "":
+		seen.Alternate = c.desiredAlternate()
 	case seen.Database == nil:
 		seen.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
 		seen.Extensions = nil // template0 has none that an ExternalDatabase lists
@@ -95,14 +102,17 @@ func (c *change) after(seen sight) sight {
 	return seen
 }
 
-func (c *change) desiredRole() *seenRole {
-	return &seenRole{Mark: c.Mark.String(), Held: true, Login: true}
+// desiredRole returns the owner in its desired state. If the alternate login is in use, the owner can log in only if it
+// could before.
+func (c *change) desiredRole(seen sight) *seenRole {
+	login := !c.usesAlternate() || seen.Role != nil && seen.Role.Login
+	return &seenRole{Mark: c.Mark.String(), Held: true, Login: login, Sessions: seen.Role != nil && seen.Role.Sessions}
 }
 
-// seenOrDesired returns seen, with the desired role if there is none.
-func seenOrDesired(seen sight, c *change) sight {
+// seenOrDesired returns seen, with the desired owner if there is none.
+func (c *change) seenOrDesired(seen sight) sight {
 	if seen.Role == nil {
-		seen.Role = c.desiredRole()
+		seen.Role = c.desiredRole(seen)
 	}
 	return seen
 }
@@ -111,6 +121,8 @@ func seenOrDesired(seen sight, c *change) sight {
 func (c *change) afterDeletion(seen sight) sight {
 	role, database := seen.Role, seen.Database
 	switch {
+	case (database == nil || !c.ownsDatabase(seen)) && seen.Alternate != nil && c.ownsAlternate(seen):
+		seen.Alternate = nil
 	case database == nil || !c.ownsDatabase(seen):
 		seen.Role = nil
 	case role != nil && c.ownsRole(seen) && !role.Held && !seen.Superuser:

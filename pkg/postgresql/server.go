@@ -6,16 +6,16 @@ import (
 )
 
 // Server creates, updates and deletes roles and databases on one PostgreSQL server. It connects when needed.
-// Until Close it keeps at most one session as the owner, and one as the administrator in each database. It is
+// Until Close it keeps at most one session as the login of the owner, and one as the administrator in each database. It is
 // not safe for concurrent use.
 type Server struct {
 	connector *Connector
 	tenant    string
 	admin     Settings
-	// owner is the owner's open session. admins has the administrator's open sessions by database.
+	// owner is the open session of the owner's login. admins has the administrator's open sessions by database.
 	owner  *session
 	admins map[string]*session
-	// refused is true if the server refused the owner's password.
+	// refused is true if the server refused the password of the login.
 	refused bool
 	// visit is the visit that the gate has admitted. It is nil before the first connection.
 	visit *visit
@@ -44,13 +44,16 @@ func (s *Server) Close() {
 type Found struct {
 	// ID is the identity of the database. It is empty if the database does not exist.
 	ID ID
-	// Current is true if the owner can log in and everything is in the desired state.
+	// Current is true if the login works and everything is in the desired state.
 	Current bool
+	// Former is true if Retire has something to do: the role that is not the login can log in, has sessions, or owns
+	// objects although it is an alternate login.
+	Former bool
 }
 
 // Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID,
-// Exists logs in as the owner, which checks the password too, and sends one query. If the owner cannot log in, or
-// if w has no ID, Exists logs in as the administrator, and Found.Current is false.
+// Exists logs in as w.Login, which checks the password too, and sends one query. If the login does not work, or if w
+// has no ID, Exists logs in as the administrator, and Found.Current is false.
 //
 // Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
 // ours.
@@ -76,13 +79,13 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	return Found{ID: seen.id()}, c.check(seen)
+	return Found{ID: seen.id(), Former: c.hasFormer(seen)}, c.check(seen)
 }
 
-// found returns the result of Exists for the state that the owner observed.
+// found returns the result of Exists for the state that the login observed.
 func (c *change) found(seen sight) (Found, error) {
-	sql, _, err := c.next(seen)
-	return Found{ID: seen.id(), Current: err == nil && sql == "" && len(c.missing(seen)) == 0}, err
+	next, err := c.next(seen)
+	return Found{ID: seen.id(), Current: err == nil && next.sql == "" && len(c.missing(seen)) == 0, Former: c.hasFormer(seen)}, err
 }
 
 // Create creates the role and the database, or continues an interrupted creation. It returns the identity of
@@ -94,7 +97,8 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	}
 	for c.newPassword = s.refused; ; c.newPassword = true {
 		triesPassword := c.newPassword
-		if err := s.converge(ctx, w, steps{c.next, c.after}, func() { c.newPassword = false }); err != nil {
+		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
+		if err := s.converge(ctx, w, steps{c.next, c.after}, done); err != nil {
 			return "", err
 		}
 		seen, err := s.lookAsOwner(ctx, w)
@@ -119,11 +123,11 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 		if err != nil {
 			return err
 		}
-		sql, _, err := c.next(seen)
+		next, err := c.next(seen)
 		if err != nil {
 			return err
 		}
-		if sql == "" {
+		if next.sql == "" {
 			return s.extend(ctx, w, seen) // only extensions can be missing
 		}
 	}
@@ -131,7 +135,37 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 	return err
 }
 
-// Delete deletes the database and the role if they are ours, even if clients are connected. It queries the
+// Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use yet.
+// Rotate creates a missing alternate login. Its errors have the class Taken if a role with the name of the alternate login
+// exists and is not ours; Rotate then changes nothing.
+func (s *Server) Rotate(ctx context.Context, w Want) error {
+	if s.connector.options.Offline {
+		return nil
+	}
+	if s.owner != nil {
+		s.owner.close()
+		s.owner = nil
+	}
+	s.refused = true // a password of the login is unknown
+	_, err := s.Create(ctx, w)
+	return err
+}
+
+// Retire makes the role that is not w.Login unable to log in, ends its sessions and, if it is the alternate login, gives
+// the objects that it owns in the database to the owner. It does not change a role that is not ours. Its error has the
+// class Away if a session has not ended yet.
+func (s *Server) Retire(ctx context.Context, w Want) error {
+	if s.connector.options.Offline {
+		return nil
+	}
+	c, err := s.newChange(w)
+	if err != nil {
+		return err
+	}
+	return s.converge(ctx, w, steps{c.nextOfRetirement, c.afterRetirement}, func(step) {})
+}
+
+// Delete deletes the database and the roles if they are ours, even if clients are connected. It queries the
 // state right before each statement, in the same session. If w.ID is set, Delete deletes no database with
 // another ID, whatever its mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
@@ -139,42 +173,7 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	return s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func() {})
-}
-
-// maxSteps is more than the number of steps from any state to the desired state.
-const maxSteps = 8
-
-// steps lead to a state.
-type steps struct {
-	// next returns the SQL of the next step. sql is empty if no step is left. does describes the step in errors.
-	next func(sight) (sql, does string, err error)
-	// after returns the state after the step that next returned for a state. Only a plan uses it.
-	after func(sight) sight
-}
-
-// converge executes steps until there are none. It queries the state before each step, and calls done after each step.
-func (s *Server) converge(ctx context.Context, w Want, to steps, done func()) error {
-	for range maxSteps {
-		seen, err := s.lookAsAdmin(ctx, w)
-		if err != nil {
-			return err
-		}
-		sql, does, err := to.next(seen)
-		if err != nil || sql == "" {
-			return err
-		}
-		if s.plan(sql) {
-			s.predict(w, to.after(seen))
-			done()
-			continue
-		}
-		if err := s.exec(ctx, s.admins[s.home(w)], sql); err != nil {
-			return fmt.Errorf("%s: %w", does, err)
-		}
-		done()
-	}
-	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
+	return s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func(step) {})
 }
 
 // connect logs in if the gate admits the visit, and reports the result to the gate.
@@ -215,15 +214,15 @@ func (s *Server) exec(ctx context.Context, in *session, sql string) error {
 	return err
 }
 
-// lookAsOwner queries the state as the owner.
+// lookAsOwner queries the state as the login of the owner.
 func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 	if seen, ok := s.predicted(w); ok {
 		return s.withExtensions(ctx, w, seen)
 	}
 	if s.owner == nil {
 		as := s.admin
-		as.Username, as.Password, as.Database = w.Owner, w.Password, w.Database
-		owner, err := s.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", w.Owner))
+		as.Username, as.Password, as.Database = w.login(), w.Password, w.Database
+		owner, err := s.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", w.login()))
 		if err != nil {
 			return sight{}, err
 		}

@@ -6,7 +6,12 @@ type Want struct {
 	Mark Mark
 	// Database and Owner are names that Identifier accepts.
 	Database, Owner string
-	// Password is the password of the owner, in printable ASCII.
+	// Alternate is the name of the second login, which acts as the owner. It differs from Owner. Empty means that there
+	// is none.
+	Alternate string
+	// Login is the role that logs in with Password: Owner, or Alternate. Empty means Owner.
+	Login string
+	// Password is the password of the login, in printable ASCII.
 	Password string
 	// Extensions must exist in the database. Other extensions stay.
 	Extensions []string
@@ -20,6 +25,8 @@ func (w Want) check(s sight) error {
 	switch {
 	case s.Role != nil && !w.ownsRole(s):
 		return taken("role", w.Owner, s.Role.Mark)
+	case w.usesAlternate() && s.Alternate != nil && !w.ownsAlternate(s):
+		return taken("role", w.Alternate, s.Alternate.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
 			return NewError(Taken, "database %q has the mark of this ExternalDatabase, but role %q owns it, and its identity is not recorded", w.Database, s.Database.Owner)

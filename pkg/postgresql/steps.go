@@ -1,0 +1,75 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+)
+
+// step is a step to a state: one statement, or several in one transaction. The zero value means that no step is left.
+type step struct {
+	sql string
+	// does describes the step in errors.
+	does string
+	// setsPassword is true if the step sets the password of the login.
+	setsPassword bool
+	// inside is true if the step is executed in the desired database.
+	inside bool
+}
+
+// maxSteps is more than the number of steps from any state to the desired state.
+const maxSteps = 8
+
+// steps lead to a state.
+type steps struct {
+	// next returns the next step.
+	next func(sight) (step, error)
+	// after returns the state after the step that next returned for a state. Only a plan uses it.
+	after func(sight) sight
+}
+
+// converge executes steps until there are none. It queries the state before each step, and calls done after each step.
+func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)) error {
+	var seen sight
+	for range maxSteps {
+		var err error
+		if seen, err = s.lookAsAdmin(ctx, w); err != nil {
+			return err
+		}
+		next, err := to.next(seen)
+		if err != nil || next.sql == "" {
+			return err
+		}
+		if s.plan(next.sql) {
+			s.predict(w, to.after(seen))
+		} else if err := s.execute(ctx, w, next); err != nil {
+			return err
+		}
+		done(next)
+	}
+	return notConverged(w, seen)
+}
+
+// notConverged returns the error for a state that maxSteps steps did not reach.
+func notConverged(w Want, seen sight) error {
+	c := change{Want: w}
+	if role, name := c.former(seen); role != nil && !role.Login && role.Sessions {
+		return NewError(Away, "sessions of role %q have not ended yet", name)
+	}
+	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
+}
+
+// execute executes a step as the administrator.
+func (s *Server) execute(ctx context.Context, w Want, next step) error {
+	database := s.home(w)
+	if next.inside {
+		database = w.Database
+	}
+	admin, err := s.administrator(ctx, database)
+	if err != nil {
+		return err
+	}
+	if err := s.exec(ctx, admin, next.sql); err != nil {
+		return fmt.Errorf("%s: %w", next.does, err)
+	}
+	return nil
+}
