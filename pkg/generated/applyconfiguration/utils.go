@@ -56,6 +56,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.BeforeRolloutRunApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ConditionedStatus"):
 		return &applyconfigurationwindlassv1alpha1.ConditionedStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("CredentialsSpec"):
+		return &applyconfigurationwindlassv1alpha1.CredentialsSpecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("CredentialsStatus"):
+		return &applyconfigurationwindlassv1alpha1.CredentialsStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("Database"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseReference"):

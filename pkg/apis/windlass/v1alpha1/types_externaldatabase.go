@@ -72,6 +72,13 @@ type ExternalDatabaseSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase.
+	// Defaults to never. The annotation windlass.dev/rotate-credentials asks for a rotation each time
+	// its value changes.
+	//
+	// +optional
+	Credentials *CredentialsSpec `json:"credentials,omitempty"`
 }
 
 // ExtensionName is the name of a PostgreSQL extension that the server has.
@@ -112,6 +119,11 @@ type ExternalDatabaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerDatabase string `json:"serverDatabase,omitempty"`
+
+	// credentials is the state of the login in the Secret and of its rotation.
+	//
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 }
 
 // ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect

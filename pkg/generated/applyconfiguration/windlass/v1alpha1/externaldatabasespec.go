@@ -34,6 +34,10 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// both, and the ExternalDatabase stays until they are deleted. The field can still be changed while
 	// the ExternalDatabase is being deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase.
+	// Defaults to never. The annotation windlass.dev/rotate-credentials asks for a rotation each time
+	// its value changes.
+	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 }
 
 // ExternalDatabaseSpecApplyConfiguration constructs a declarative configuration of the ExternalDatabaseSpec type for use with
@@ -81,5 +85,13 @@ func (b *ExternalDatabaseSpecApplyConfiguration) WithExtensions(values ...windla
 // If called multiple times, the DeletionPolicy field is set to the value of the last call.
 func (b *ExternalDatabaseSpecApplyConfiguration) WithDeletionPolicy(value windlassv1alpha1.DeletionPolicy) *ExternalDatabaseSpecApplyConfiguration {
 	b.DeletionPolicy = &value
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *ExternalDatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecApplyConfiguration) *ExternalDatabaseSpecApplyConfiguration {
+	b.Credentials = value
 	return b
 }

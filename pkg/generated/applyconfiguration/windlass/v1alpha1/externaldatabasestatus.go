@@ -27,6 +27,8 @@ type ExternalDatabaseStatusApplyConfiguration struct {
 	// database. It is empty for any other server. If this Database and its volume are deleted, the role
 	// and the database are deleted with the volume.
 	ServerDatabase *string `json:"serverDatabase,omitempty"`
+	// credentials is the state of the login in the Secret and of its rotation.
+	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 }
 
 // ExternalDatabaseStatusApplyConfiguration constructs a declarative configuration of the ExternalDatabaseStatus type for use with
@@ -85,5 +87,13 @@ func (b *ExternalDatabaseStatusApplyConfiguration) WithExternalID(value string) 
 // If called multiple times, the ServerDatabase field is set to the value of the last call.
 func (b *ExternalDatabaseStatusApplyConfiguration) WithServerDatabase(value string) *ExternalDatabaseStatusApplyConfiguration {
 	b.ServerDatabase = &value
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *ExternalDatabaseStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *ExternalDatabaseStatusApplyConfiguration {
+	b.Credentials = value
 	return b
 }
