@@ -1,0 +1,243 @@
+package credentials
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+)
+
+const (
+	// RotateAnnotation on an object asks for a rotation each time its value changes to another value that is not empty.
+	// On the connection Secret, it has the last value that was carried out, as Request returns it.
+	RotateAnnotation = controller.AnnotationDomain + "/rotate-credentials"
+	// RotatedAtAnnotation on the connection Secret is the time of the last rotation, in UTC and the format of RFC 3339.
+	RotatedAtAnnotation = controller.AnnotationDomain + "/credentials-rotated-at"
+	// DefaultGracePeriod is the default of spec.credentials.gracePeriod.
+	DefaultGracePeriod = 10 * time.Minute
+)
+
+// maxLogin is the maximum length of the name of a role in PostgreSQL, in bytes.
+const maxLogin = 63
+
+// Alternate returns the name of the second login of an owner: the owner followed by _alt. It shortens the owner at the
+// boundary of a character so that the name has at most 63 bytes. The name differs from the owner.
+func Alternate(owner string) string {
+	for _, suffix := range []string{"_alt", "_alt2"} {
+		end := min(len(owner), maxLogin-len(suffix))
+		for end < len(owner) && !utf8.RuneStart(owner[end]) {
+			end--
+		}
+		if name := owner[:end] + suffix; name != owner {
+			return name
+		}
+	}
+	return "" // cannot happen: a name cannot end in both suffixes
+}
+
+// Other returns the login that takes turns with login: the alternate login of the owner, or the owner.
+func Other(owner, login string) string {
+	if login == owner {
+		return Alternate(owner)
+	}
+	return owner
+}
+
+// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor its alternate login, LoginIn
+// returns recorded or, if recorded is neither of them, the owner. secret may be nil.
+func LoginIn(secret *corev1.Secret, owner, recorded string) string {
+	if secret != nil {
+		if login := string(secret.Data[KeyUsername]); isLogin(owner, login) {
+			return login
+		}
+	}
+	if isLogin(owner, recorded) {
+		return recorded
+	}
+	return owner
+}
+
+func isLogin(owner, login string) bool { return login == owner || login == Alternate(owner) }
+
+// Schedule says when credentials are rotated.
+type Schedule struct {
+	// Every is the time between two rotations. Zero means that only Request asks for a rotation.
+	Every time.Duration
+	// Grace is the minimum time for which the former login works after a rotation.
+	Grace time.Duration
+	// Request is the request of RotateAnnotation, as the function Request returns it. Empty means no request.
+	Request string
+}
+
+// ScheduleOf returns the Schedule of an object with its annotations. spec may be nil.
+func ScheduleOf(spec *v1alpha1.CredentialsSpec, annotations map[string]string) Schedule {
+	s := Schedule{Grace: DefaultGracePeriod, Request: Request(annotations[RotateAnnotation])}
+	if spec != nil && spec.RotateEvery != nil {
+		s.Every = spec.RotateEvery.Duration
+	}
+	if spec != nil && spec.GracePeriod != nil {
+		s.Grace = spec.GracePeriod.Duration
+	}
+	return s
+}
+
+// maxRequest is the length up to which a Secret records the value of RotateAnnotation itself, in bytes.
+const maxRequest = 63
+
+// Request returns the text that records a value of RotateAnnotation: the value or, if it has more than 63 bytes, its
+// SHA-256 digest.
+func Request(value string) string {
+	if len(value) <= maxRequest {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and for
+// the clocks of two replicas.
+const maxSkew = time.Hour
+
+// Record is what a connection Secret says about its last rotation.
+type Record struct {
+	// Created is when the Secret was created.
+	Created time.Time
+	// Rotated is when the last rotation was. It is zero if there was none.
+	Rotated time.Time
+	// Request is the last request that was carried out.
+	Request string
+}
+
+// RecordOf returns the Record in a connection Secret. It ignores a time of the last rotation that it cannot parse, or that
+// is more than an hour after now, because a user has edited it.
+func RecordOf(secret *corev1.Secret, now time.Time) Record {
+	r := Record{Created: secret.CreationTimestamp.Time, Request: Request(secret.Annotations[RotateAnnotation])}
+	if at, err := RotatedAt(secret); err == nil && !at.After(now.Add(maxSkew)) {
+		r.Rotated = at
+	}
+	return r
+}
+
+// RotatedAt returns the time in RotatedAtAnnotation. It returns an error if the annotation is missing or no time.
+func RotatedAt(secret *corev1.Secret) (time.Time, error) {
+	return time.Parse(time.RFC3339, secret.Annotations[RotatedAtAnnotation])
+}
+
+// Next returns when the next rotation is due. ok is false if no time is set for it.
+func (s Schedule) Next(r Record) (at time.Time, ok bool) {
+	from := r.Rotated
+	if from.IsZero() {
+		from = r.Created
+	}
+	return from.Add(s.Every), s.Every > 0
+}
+
+// Due reports whether a rotation is due.
+func (s Schedule) Due(r Record, now time.Time) bool {
+	if s.Request != "" && s.Request != r.Request {
+		return true
+	}
+	at, ok := s.Next(r)
+	return ok && !now.Before(at)
+}
+
+// Retires returns when the grace period of the former login ends. It returns the zero time if there was no rotation.
+func (s Schedule) Retires(r Record) time.Time {
+	if r.Rotated.IsZero() {
+		return time.Time{}
+	}
+	return r.Rotated.Add(s.Grace)
+}
+
+// Step is what a reconcile does about a rotation.
+type Step int
+
+// Steps of a rotation.
+const (
+	// Rest means that there is nothing to do.
+	Rest Step = iota
+	// AwaitGrace means that the grace period of the former login has not ended.
+	AwaitGrace
+	// AwaitUsers means that the grace period has ended, but clients still use the former login.
+	AwaitUsers
+	// Retire means that the former login must not be able to log in any more.
+	Retire
+	// Rotate means that clients get the other login.
+	Rotate
+)
+
+// Step returns what a reconcile does. former reports whether the login that is not in the Secret can still log in. users
+// returns the known users of the former login: see Users. Step calls users only when the grace period has ended. While the
+// former login can log in, no rotation begins, so that there are at most two logins.
+func (s Schedule) Step(r Record, former bool, users func() []string, now time.Time) (step Step, waitingFor []string) {
+	switch {
+	case former && now.Before(s.Retires(r)):
+		return AwaitGrace, nil
+	case former:
+		if waitingFor = users(); len(waitingFor) > 0 {
+			return AwaitUsers, waitingFor
+		}
+		return Retire, nil
+	case s.Due(r, now):
+		return Rotate, nil
+	}
+	return Rest, nil
+}
+
+// Users returns the names of the objects that still use a former content of a connection Secret, for example "App web". If
+// this is not known yet, it says what it waits for. It returns nothing if no known object uses a former content.
+type Users func(secret *corev1.Secret) []string
+
+// maxNamed limits how many users Named lists.
+const maxNamed = 5
+
+// Named returns the names of users as a text. It lists at most five.
+func Named(users []string) string {
+	if len(users) > maxNamed {
+		users = append(users[:maxNamed:maxNamed], "others")
+	}
+	return strings.Join(users, ", ")
+}
+
+// SetRecord sets the annotations of a connection Secret about rotations. It removes those that the Record lacks.
+func SetRecord(secret *corev1.Secret, r Record) {
+	set := func(name, value string) {
+		if value == "" {
+			delete(secret.Annotations, name)
+			return
+		}
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, name, value)
+	}
+	set(RotateAnnotation, r.Request)
+	rotated := ""
+	if !r.Rotated.IsZero() {
+		rotated = r.Rotated.UTC().Format(time.RFC3339)
+	}
+	set(RotatedAtAnnotation, rotated)
+}
+
+// Keep returns a function that copies the login, the password and the record of the last rotation from an existing
+// Secret to its desired state, whoever has set them. If live names neither the owner nor its alternate login, want keeps
+// its login. A rotation does not use this function.
+func Keep(owner string) func(want, live *corev1.Secret) {
+	return func(want, live *corev1.Secret) {
+		kept := Record{Request: Request(live.Annotations[RotateAnnotation])}
+		if at, err := RotatedAt(live); err == nil {
+			kept.Rotated = at
+		}
+		SetRecord(want, kept)
+		want.Data[KeyUsername] = []byte(LoginIn(live, owner, string(want.Data[KeyUsername])))
+		password := live.Data[KeyPassword]
+		if len(password) == 0 {
+			password = want.Data[KeyPassword]
+		}
+		setPassword(want, string(password))
+	}
+}

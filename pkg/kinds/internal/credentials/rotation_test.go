@@ -1,0 +1,207 @@
+package credentials_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+)
+
+var (
+	now     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	created = now.Add(-100 * time.Hour)
+)
+
+func TestAlternate(t *testing.T) {
+	for owner, want := range map[string]string{
+		"shop":                               "shop_alt",
+		strings.Repeat("x", 59):              strings.Repeat("x", 59) + "_alt",
+		strings.Repeat("x", 63):              strings.Repeat("x", 59) + "_alt",
+		strings.Repeat("x", 59) + "_alt":     strings.Repeat("x", 58) + "_alt2",
+		strings.Repeat("x", 58) + "ü" + "yz": strings.Repeat("x", 58) + "_alt", // ü has the bytes 58 and 59
+		"shop_alt":                           "shop_alt_alt",
+	} {
+		controllertest.Equal(t, "alternate login of "+owner, want, credentials.Alternate(owner))
+		controllertest.Equal(t, "other login of the owner "+owner, want, credentials.Other(owner, owner))
+		controllertest.Equal(t, "other login of the alternate login of "+owner, owner, credentials.Other(owner, want))
+	}
+}
+
+func FuzzAlternate(f *testing.F) {
+	for _, owner := range []string{"shop", strings.Repeat("ü", 31), strings.Repeat("x", 59) + "_alt", strings.Repeat("x", 58) + "_alt2"} {
+		f.Add(owner)
+	}
+	f.Fuzz(func(t *testing.T, owner string) {
+		if owner == "" || len(owner) > 63 || !utf8.ValidString(owner) {
+			return
+		}
+		if alternate := credentials.Alternate(owner); alternate == owner || alternate == "" || len(alternate) > 63 || !utf8.ValidString(alternate) {
+			t.Errorf("the alternate login of %q is %q", owner, alternate)
+		}
+	})
+}
+
+func TestLoginInSecret(t *testing.T) {
+	for name, c := range map[string]struct{ secret, recorded, want string }{
+		"the owner":                            {secret: "clerk", recorded: "clerk_alt", want: "clerk"},
+		"the alternate login":                  {secret: "clerk_alt", want: "clerk_alt"},
+		"the recorded one, not another name":   {secret: "postgres", recorded: "clerk_alt", want: "clerk_alt"},
+		"the owner, if nothing valid is known": {secret: "postgres", recorded: "root", want: "clerk"},
+		"the owner at first":                   {want: "clerk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &corev1.Secret{Data: map[string][]byte{"username": []byte(c.secret)}}
+			controllertest.Equal(t, "login", c.want, credentials.LoginIn(s, "clerk", c.recorded))
+		})
+	}
+	controllertest.Equal(t, "login without a Secret", "clerk_alt", credentials.LoginIn(nil, "clerk", "clerk_alt"))
+}
+
+func TestScheduleOf(t *testing.T) {
+	controllertest.Equal(t, "the defaults", credentials.Schedule{Grace: 10 * time.Minute}, credentials.ScheduleOf(nil, nil))
+	long := strings.Repeat("x", 200_000)
+	got := credentials.ScheduleOf(&v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: time.Hour}, GracePeriod: &metav1.Duration{}}, map[string]string{credentials.RotateAnnotation: long})
+	controllertest.Equal(t, "all fields", credentials.Schedule{Every: time.Hour, Request: credentials.Request(long)}, got)
+	if len(got.Request) > 80 || got.Request == credentials.Request(long+"x") {
+		t.Errorf("the request is recorded as %q", got.Request)
+	}
+	controllertest.Equal(t, "a request that is a digest", false, credentials.Request(got.Request) == got.Request)
+}
+
+// secretOf returns a connection Secret with annotations.
+func secretOf(annotations map[string]string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: annotations}}
+}
+
+func TestRecordOf(t *testing.T) {
+	ago, soon := now.Add(-time.Hour), now.Add(time.Minute)
+	for name, c := range map[string]struct {
+		at   string
+		want time.Time
+	}{
+		"never rotated":                       {},
+		"rotated":                             {at: ago.Format(time.RFC3339), want: ago},
+		"a clock that was set back a little":  {at: soon.Format(time.RFC3339), want: soon},
+		"a time far in the future is ignored": {at: now.Add(2 * time.Hour).Format(time.RFC3339)},
+		"a forged time is ignored":            {at: "9999-12-31T23:59:59Z"},
+		"a text that is no time is ignored":   {at: "yesterday"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := credentials.RecordOf(secretOf(map[string]string{credentials.RotatedAtAnnotation: c.at, credentials.RotateAnnotation: "1"}), now)
+			controllertest.Equal(t, "record", credentials.Record{Created: created, Rotated: c.want, Request: "1"}, got)
+		})
+	}
+}
+
+func TestRotationIsDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		schedule credentials.Schedule
+		record   credentials.Record
+		want     bool
+	}{
+		"never without a schedule":                 {},
+		"after rotateEvery since the creation":     {schedule: credentials.Schedule{Every: 100 * time.Hour}, want: true},
+		"not before":                               {schedule: credentials.Schedule{Every: 101 * time.Hour}},
+		"after rotateEvery since the last":         {schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)}, want: true},
+		"not before, although the Secret is older": {schedule: credentials.Schedule{Every: 2 * time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)}},
+		"not while the clock is behind the last":   {schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(time.Minute)}},
+		"for a new request":                        {schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "1"}, want: true},
+		"not for the same request":                 {schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "2"}},
+		"not for a request that was withdrawn":     {record: credentials.Record{Request: "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.record.Created = created
+			controllertest.Equal(t, "due", c.want, c.schedule.Due(c.record, now))
+		})
+	}
+}
+
+func TestNextRotation(t *testing.T) {
+	_, ok := credentials.Schedule{}.Next(credentials.Record{Created: created})
+	controllertest.Equal(t, "has a time without rotateEvery", false, ok)
+	at, _ := credentials.Schedule{Every: time.Hour}.Next(credentials.Record{Created: created})
+	controllertest.Equal(t, "the first", created.Add(time.Hour), at)
+	at, _ = credentials.Schedule{Every: time.Hour}.Next(credentials.Record{Created: created, Rotated: now})
+	controllertest.Equal(t, "the next", now.Add(time.Hour), at)
+}
+
+func TestStepOfRotation(t *testing.T) {
+	waits := credentials.Schedule{Grace: 10 * time.Minute, Request: "new"}
+	for name, c := range map[string]struct {
+		rotated time.Time
+		former  bool
+		users   []string
+		request string
+		want    credentials.Step
+	}{
+		"nothing is due":                                       {request: "new", want: credentials.Rest},
+		"a rotation that is due":                               {want: credentials.Rotate},
+		"the former login works during the grace period":       {rotated: now.Add(-9 * time.Minute), former: true, want: credentials.AwaitGrace},
+		"and afterwards while it has users":                    {rotated: now.Add(-time.Hour), former: true, users: []string{"App web"}, want: credentials.AwaitUsers},
+		"then it retires, before the next rotation":            {rotated: now.Add(-time.Hour), former: true, want: credentials.Retire},
+		"then the next rotation begins":                        {rotated: now.Add(-time.Hour), want: credentials.Rotate},
+		"the grace period ends exactly":                        {rotated: now.Add(-10 * time.Minute), former: true, want: credentials.Retire},
+		"a rotation that was interrupted before the Secret":    {former: true, want: credentials.Retire},
+		"a former login that was given back its login":         {rotated: now.Add(-99 * time.Hour), former: true, request: "new", want: credentials.Retire},
+		"a clock that was set back extends the grace period":   {rotated: now.Add(30 * time.Minute), former: true, want: credentials.AwaitGrace},
+		"without a former login, users and grace do not count": {rotated: now, users: []string{"App web"}, request: "new", want: credentials.Rest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step, waitingFor := waits.Step(credentials.Record{Created: created, Rotated: c.rotated, Request: c.request}, c.former, func() []string { return c.users }, now)
+			controllertest.Equal(t, "step", c.want, step)
+			if step != credentials.AwaitUsers {
+				c.users = nil
+			}
+			controllertest.Equal(t, "users", c.users, waitingFor)
+		})
+	}
+}
+
+func TestNamed(t *testing.T) {
+	users := []string{"App a", "App b", "App c", "App d", "App e", "App f"}
+	controllertest.Equal(t, "few users", "App a, App b", credentials.Named(users[:2]))
+	controllertest.Equal(t, "many users", "App a, App b, App c, App d, App e, others", credentials.Named(users))
+	controllertest.Equal(t, "the list afterwards", "App f", users[5])
+}
+
+func TestKeepLoginOfExistingSecret(t *testing.T) {
+	build := func(login, password string, annotations map[string]string) *corev1.Secret {
+		s := credentials.Secret(metav1.ObjectMeta{Name: "shop", Annotations: annotations}, credentials.Connection{Username: login, Host: "db", Port: "5432", Database: "shop", TLSMode: "disable"}, password)
+		return s
+	}
+	record := map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z", credentials.RotateAnnotation: "1"}
+	long := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		live, want *corev1.Secret
+	}{
+		"login, password and record stay":               {live: build("clerk_alt", "theirs", record), want: build("clerk_alt", "theirs", record)},
+		"an edited login is replaced":                   {live: build("postgres", "theirs", record), want: build("clerk", "theirs", record)},
+		"a Secret that was never rotated has no record": {live: build("clerk", "theirs", nil), want: build("clerk", "theirs", map[string]string{})},
+		"a missing password is generated":               {live: build("clerk_alt", "", record), want: build("clerk_alt", "generated", record)},
+		"a long request is shortened":                   {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
+		"a time that cannot be parsed is removed":       {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "now"}), want: build("clerk", "theirs", map[string]string{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := build("clerk", "generated", map[string]string{credentials.RotateAnnotation: "2"})
+			credentials.Keep("clerk")(got, c.live)
+			controllertest.Equal(t, "data", texts(c.want), texts(got))
+			controllertest.Equal(t, "annotations", c.want.Annotations, got.Annotations)
+		})
+	}
+}
+
+// texts returns the data of a Secret as texts.
+func texts(s *corev1.Secret) map[string]string {
+	all := map[string]string{}
+	for key, value := range s.Data {
+		all[key] = string(value)
+	}
+	return all
+}
