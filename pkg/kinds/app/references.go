@@ -25,8 +25,11 @@ type named struct {
 	apps references.Index
 }
 
+// referencesIndex is the index of Apps by the Secrets and ConfigMaps that they refer to.
+const referencesIndex = "references"
+
 func newNamed(c kinds.Cluster, apps cache.SharedIndexInformer) (*named, error) {
-	index, err := references.NewIndex(apps, "references", referencesIn)
+	index, err := references.NewIndex(apps, referencesIndex, referencesIn)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// Users finds the Apps that use a former content of a connection Secret. It reads the caches and the indexes of the
+// controller of App.
+type Users struct {
+	apps, deployed, running cache.SharedIndexInformer
+	deployments             children.Cache[*appsv1.Deployment]
+	hasSynced               func(cache.SharedIndexInformer) bool
+}
+
+// NewUsers returns the Users of a cluster, in which New also creates the controller of App.
+func NewUsers(c kinds.Cluster) (*Users, error) { return newUsers(c, cache.SharedIndexInformer.HasSynced) }
+
+func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) (*Users, error) {
+	watched, err := pods.Watched(c.Owned)
+	if err != nil {
+		return nil, err
+	}
+	deployed := c.Deployments().Informer
+	return &Users{
+		apps: c.Own.Windlass().V1alpha1().Apps().Informer(), deployed: deployed, running: watched.Informer(),
+		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetStore()), hasSynced: hasSynced,
+	}, nil
+}
+
+// unknownUsers is the result of Former while the caches do not have all Apps, Deployments and Pods yet.
+const unknownUsers = "the list of Apps"
+
+// Former implements credentials.Users: it returns each App that may still use a former content of a Secret, in the form
+// "App web". These are the Apps that refer to the Secret and have
+//   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
+//   - Pods that have not ended, including Pods that are being deleted, of another template than the Deployment's, or
+//   - a Pod that runs beforeRollout and started before the last rotation.
+func (u *Users) Former(secret *corev1.Secret) (users []string) {
+	found, err := u.apps.GetIndexer().ByIndex(referencesIndex, indexed(reference{kind: kindSecret, name: secret.Name}, secret.Namespace))
+	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {
+		return []string{unknownUsers}
+	}
+	for _, obj := range found {
+		app, ok := obj.(*v1alpha1.App)
+		if ok && (u.deploysFormer(app, secret) || u.migratesWithFormer(app, secret)) {
+			users = append(users, "App "+app.Name)
+		}
+	}
+	return users
+}
+
+// deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a former content of a Secret.
+func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
+	cached := podCache{u.running}
+	var left []*corev1.Pod
+	for _, pod := range cached.of(app, podIndex) {
+		if !hasEnded(pod) {
+			left = append(left, pod)
+		}
+	}
+	d, err := u.deployments.Get(app.Namespace, app.Name)
+	if err != nil { // also if the Deployment is not cached because it exceeds a budget
+		return len(left) > 0
+	}
+	if ptr.Deref(d.Spec.Replicas, 1) == 0 && len(left) == 0 {
+		return false
+	}
+	if !deploysCurrent(d, secret) {
+		return true
+	}
+	for _, pod := range left {
+		if pod.Annotations[digestAnnotation] != d.Spec.Template.Annotations[digestAnnotation] {
+			return true
+		}
+	}
+	return false
+}
+
+// deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use the
+// Secret.
+func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
+	in := inputsFrom(d.Annotations[inputsAnnotation])
+	if in == nil || in.digest() != d.Spec.Template.Annotations[digestAnnotation] {
+		return false
+	}
+	used, found := in[reference{kind: kindSecret, name: secret.Name}.String()]
+	return !found || used.Digest == digestOf(secret, secret.Data)
+}
+
+// startTolerance allows for the difference between the clocks of the operator and of the API server.
+const startTolerance = time.Minute
+
+// migratesWithFormer reports whether a Pod runs beforeRollout of an App since before the last rotation of a Secret.
+func (u *Users) migratesWithFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
+	obj, found, err := u.running.GetStore().GetByKey(cache.NewObjectName(app.Namespace, runPodName(app)).String())
+	pod, ok := obj.(*corev1.Pod)
+	if err != nil || !found || !ok || hasEnded(pod) || isGated(pod) {
+		return false
+	}
+	rotated, err := credentials.RotatedAt(secret)
+	return err == nil && pod.CreationTimestamp.Time.Before(rotated.Add(startTolerance))
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
