@@ -2,9 +2,11 @@ package world
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -95,6 +97,12 @@ var ChangesOfExternalDatabase = map[string][]func(*v1alpha1.ExternalDatabaseSpec
 	"deletionPolicy": {
 		func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain },
 		func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = "" },
+	},
+	"credentials": {
+		func(s *v1alpha1.ExternalDatabaseSpec) {
+			s.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 240 * time.Hour}}
+		},
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.Credentials = nil },
 	},
 }
 

@@ -2,6 +2,7 @@ package world
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,6 +15,7 @@ func EverythingOfExternalDatabase() v1alpha1.ExternalDatabaseSpec {
 	return v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk",
 		Extensions: []v1alpha1.ExtensionName{"pgcrypto"}, DeletionPolicy: v1alpha1.DeletionDelete,
+		Credentials: &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: time.Minute}},
 	}
 }
 

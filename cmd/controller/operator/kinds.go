@@ -73,7 +73,11 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, err
 	}
-	externalDatabases, err := externaldatabase.New(in, with, connector)
+	users, err := app.NewUsers(in)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("finding the users of connection Secrets: %w", err)
+	}
+	externalDatabases, err := externaldatabase.New(in, with, connector, users.Former)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of ExternalDatabase: %w", err)
 	}

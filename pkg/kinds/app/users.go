@@ -24,7 +24,9 @@ type Users struct {
 }
 
 // NewUsers returns the Users of a cluster, in which New also creates the controller of App.
-func NewUsers(c kinds.Cluster) (*Users, error) { return newUsers(c, cache.SharedIndexInformer.HasSynced) }
+func NewUsers(c kinds.Cluster) (*Users, error) {
+	return newUsers(c, cache.SharedIndexInformer.HasSynced)
+}
 
 func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) (*Users, error) {
 	watched, err := pods.Watched(c.Owned)

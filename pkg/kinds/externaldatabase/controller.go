@@ -26,10 +26,11 @@ const (
 	finalizerName = "windlass.dev/externaldatabase"
 )
 
-// New returns the controller of ExternalDatabase, which connects to servers through connector.
-func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector) (*controller.Controller, error) {
+// New returns the controller of ExternalDatabase, which connects to servers through connector. users finds the clients
+// that still use the former login of a Secret.
+func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector, users credentials.Users) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
-	kind, forgetful, err := declare(c, r, open)
+	kind, forgetful, err := declare(c, r, open, users)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // declare returns the Kind that declares ExternalDatabase to the engine. It also returns the handler that
 // forgets connection Secrets to which no ExternalDatabase refers any more.
-func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
+func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
@@ -55,7 +56,6 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 	databases := c.Own.Windlass().V1alpha1().Databases().Informer()
 	read := newConnections(secrets.Get, c.Kube.CoreV1())
 	children := c.Secrets().Type(tracker)
-	children.Keep = credentials.KeepPassword
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         objects,
@@ -65,7 +65,7 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 		Reconciler: &reconciler{
 			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
 			databases: databases.GetStore(), claims: c.Kube.CoreV1(),
-			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock,
+			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
 		},
 		Tracker:   tracker,
 		Finalizer: finalizerName,

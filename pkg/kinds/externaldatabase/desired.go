@@ -15,18 +15,42 @@ import (
 )
 
 // desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing
-// Secret keeps its own password: see credentials.KeepPassword.
-func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string) *corev1.Secret {
+// Secret keeps its own login and password, unless they are rotated: see credentials.Keep.
+func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, login generation, record credentials.Record) *corev1.Secret {
 	labels := maps.Clone(db.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"] = "externaldatabase", instance(db.Name)
-	meta := metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}
-	return credentials.Secret(meta, credentials.Connection{
-		Username: db.Owner(), Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
+	secret := credentials.Secret(metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}, credentials.Connection{
+		Username: login.name, Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
 		TLSMode: string(admin.Mode), CA: admin.CA,
-	}, password)
+	}, login.password)
+	credentials.SetRecord(secret, record)
+	return secret
+}
+
+// newSecret returns a Secret for an ExternalDatabase that has none. It has a new password for the login that the status
+// names, and counts a request for a rotation as carried out.
+func newSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings) *corev1.Secret {
+	record := credentials.Record{Request: scheduleOf(db).Request}
+	if known := db.Status.Credentials; known != nil && known.LastRotationTime != nil {
+		record.Rotated = known.LastRotationTime.Time
+	}
+	return desiredSecret(db, admin, generation{recordedLogin(db), credentials.NewPassword()}, record)
+}
+
+// recordedLogin returns the login in the status or, if it has none, the owner.
+func recordedLogin(db *v1alpha1.ExternalDatabase) string {
+	recorded := ""
+	if db.Status.Credentials != nil {
+		recorded = db.Status.Credentials.Username
+	}
+	return credentials.LoginIn(nil, db.Owner(), recorded)
+}
+
+func scheduleOf(db *v1alpha1.ExternalDatabase) credentials.Schedule {
+	return credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
 }
 
 // maxLabel limits the value of a label, in bytes.
@@ -40,11 +64,11 @@ func instance(name string) string {
 	return name
 }
 
-// desiredDatabase returns the desired state of the role and the database.
-func desiredDatabase(db *v1alpha1.ExternalDatabase, password string) postgresql.Want {
+// desiredDatabase returns the desired state of the roles and the database.
+func desiredDatabase(db *v1alpha1.ExternalDatabase, login generation) postgresql.Want {
 	want := postgresql.Want{
 		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
-		Database: db.Spec.DatabaseName, Owner: db.Owner(), Password: password,
+		Database: db.Spec.DatabaseName, Owner: db.Owner(), Alternate: credentials.Alternate(db.Owner()), Login: login.name, Password: login.password,
 		ID: postgresql.ID(db.Status.ExternalID),
 	}
 	for _, name := range db.Spec.Extensions {

@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -122,7 +123,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			if len(c.calls) > 0 {
 				controllertest.Equal(t, "desired state", postgresql.Want{
 					Mark:     postgresql.Mark{Namespace: "default", Name: "shop", UID: "shop-uid"},
-					Database: "orders", Owner: "clerk", Password: string(f.secret().Data["password"]),
+					Database: "orders", Owner: "clerk", Alternate: "clerk_alt", Login: "clerk", Password: string(f.secret().Data["password"]),
 					Extensions: []string{"citext"}, ID: postgresql.ID(c.db.Status.ExternalID),
 				}, f.server.want)
 			}
@@ -238,7 +239,7 @@ func TestPasswordChangeDuringReconcileSetsNotReady(t *testing.T) {
 func TestDesiredSecretContainsConnectionSettings(t *testing.T) {
 	admin := postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull, CA: []byte("certificate")}
 	db := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.Spec.Owner = strings.Repeat("x", 64), "" })
-	s := desiredSecret(db, admin, "secret")
+	s := desiredSecret(db, admin, generation{"orders", "secret"}, credentials.Record{})
 	controllertest.Equal(t, "data", map[string]string{
 		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders", "sslmode": "verify-full", "ca": "certificate",
 		"uri": "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full", "pgpass": "db.example.com:6432:orders:orders:secret\n",

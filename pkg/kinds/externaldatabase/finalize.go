@@ -41,7 +41,7 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	}
 	server := r.open(db.Namespace, admin)
 	defer server.Close()
-	if err := server.Delete(ctx, desiredDatabase(db, "")); err != nil {
+	if err := server.Delete(ctx, desiredDatabase(db, generation{name: recordedLogin(db)})); err != nil {
 		return r.explain(ctx, db, failed(err))
 	}
 	return nil

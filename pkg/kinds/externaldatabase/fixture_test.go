@@ -118,11 +118,15 @@ func current() *fakeServer { return &fakeServer{found: postgresql.Found{ID: "1/2
 type fakeServer struct {
 	found                       postgresql.Found
 	exists, create, update, del error
+	rotated, retired            error
 
 	onExists func() // if set, is called by Exists
+	onRotate func() // if set, is called by Rotate
 	calls    []string
 	want     postgresql.Want     // of the last call
 	admin    postgresql.Settings // of the last open
+	// passwords are the passwords that Rotate set, by login.
+	passwords map[string]string
 }
 
 func (s *fakeServer) record(call string, want postgresql.Want) {
@@ -147,6 +151,25 @@ func (s *fakeServer) Update(_ context.Context, want postgresql.Want) error {
 	return s.update
 }
 
+func (s *fakeServer) Rotate(_ context.Context, want postgresql.Want) error {
+	s.record("rotate to "+want.Login, want)
+	if s.onRotate != nil {
+		s.onRotate()
+	}
+	if s.passwords == nil {
+		s.passwords = map[string]string{}
+	}
+	s.passwords[want.Login] = want.Password
+	s.found.Former = s.rotated == nil
+	return s.rotated
+}
+
+func (s *fakeServer) Retire(_ context.Context, want postgresql.Want) error {
+	s.record("retire beside "+want.Login, want)
+	s.found.Former = s.retired != nil
+	return s.retired
+}
+
 func (s *fakeServer) Delete(_ context.Context, want postgresql.Want) error {
 	s.record("delete", want)
 	return s.del
@@ -158,6 +181,8 @@ func (s *fakeServer) Close() { s.calls = append(s.calls, "close") }
 type fixture struct {
 	*kindtest.Fixture[*v1alpha1.ExternalDatabase]
 	server *fakeServer
+	// users are the users of the former login.
+	users []string
 	// forgetful is the event handler that forgets connection Secrets.
 	forgetful cache.ResourceEventHandler
 }
@@ -175,7 +200,7 @@ func newFixture(t testing.TB, postgres *fakeServer, db *v1alpha1.ExternalDatabas
 		return postgres
 	}
 	declared := func(c kinds.Cluster, r controller.Runtime) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
-		kind, f.forgetful, err = declare(c, r, open)
+		kind, f.forgetful, err = declare(c, r, open, func(*corev1.Secret) []string { return f.users })
 		return kind, err
 	}
 	f.Fixture = kindtest.New(t, declared, db, others...)

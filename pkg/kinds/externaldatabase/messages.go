@@ -12,6 +12,7 @@ const (
 	reasonCreating    = "Creating"
 	reasonUnreachable = "ServerUnreachable"
 	reasonDenied      = "PermissionDenied"
+	reasonBlocked     = "RotationBlocked"
 )
 
 var (
@@ -53,4 +54,21 @@ var (
 	messageReplaced    = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", "Correct the Secret, or create the ExternalDatabase again.")
 	messageRejected    = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration of the server", "Correct what the error names.")
 	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}", "The operator retries. If the error stays, look at the log of the server.")
+)
+
+// Messages about a rotation. They are in Events and in status.credentials.waitingFor.
+var (
+	messageRotated = Messages.Declare("CredentialsRotated",
+		"Secret {secret} has login {login} and a new password. The former login {former} works until no known client uses it and the grace period has ended.",
+		"Nothing to do for Apps. Restart other clients that read the Secret only when they start.")
+	messageRetired = Messages.Declare("FormerLoginRetired", "The former login {former} cannot log in any more. The operator has closed its connections.",
+		"Nothing to do. A client that fails now has to read the Secret again.")
+	messageGrace           = Messages.Declare("", "the end of the grace period at {time}", "Wait.")
+	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The login in Secret {secret} still works.",
+		"Correct the cause. The operator retries.")
+	messageRotationTaken = Messages.Declare(reasonBlocked,
+		"The rotation of the credentials needs another name: {error}. Rename or drop the role or, if this ExternalDatabase may use it, ask the administrator of the server to run: {statement}",
+		"Rename or drop the role on the server, or run the statement.")
+	messageRetirementBlocked = Messages.Declare(reasonBlocked, "The former login {former} cannot be retired: {error}. It may still work, and no other rotation begins.",
+		"Correct the cause. The operator retries.")
 )

@@ -29,7 +29,11 @@ type server interface {
 	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
 	// Update brings the role and the database to the desired state.
 	Update(ctx context.Context, want postgresql.Want) error
-	// Delete deletes the role and the database if they belong to the ExternalDatabase.
+	// Rotate gives the login in want, which clients do not use yet, a new password, and logs in with it.
+	Rotate(ctx context.Context, want postgresql.Want) error
+	// Retire makes the role that is not the login in want unable to log in, and ends its sessions.
+	Retire(ctx context.Context, want postgresql.Want) error
+	// Delete deletes the roles and the database if they belong to the ExternalDatabase.
 	Delete(ctx context.Context, want postgresql.Want) error
 	// Close closes all connections.
 	Close()
@@ -52,6 +56,9 @@ type reconciler struct {
 	// refusals remembers the servers that have not been available yet, each with its connection Secret.
 	refusals *controller.Refusals[controller.Key]
 	clock    clock.PassiveClock
+	// users returns who still uses the former login of a Secret.
+	users  credentials.Users
+	events controller.EventRecorder
 }
 
 // scope holds the state that the steps of one reconcile share.
@@ -59,7 +66,9 @@ type scope struct {
 	db       *v1alpha1.ExternalDatabase
 	owner    children.Owner
 	admin    postgresql.Settings
-	password string
+	secret   *corev1.Secret // the owner's Secret, as it was read
+	login    generation     // of the Secret
+	rotation rotation
 }
 
 func newScope(db *v1alpha1.ExternalDatabase) *scope {
@@ -77,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 	for _, step := range []func(context.Context, *scope) error{
 		r.connection,
 		r.awaitDatabase,
-		r.newPassword,
+		r.readSecret,
 		r.database,
 		r.credentials,
 	} {
@@ -87,7 +96,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 		}
 	}
 	setReady(db)
-	return controller.Result{}, nil
+	return controller.Result{RequeueAfter: r.setCredentials(p)}, nil
 }
 
 func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
@@ -116,21 +125,22 @@ func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 	return messageDatabaseNotReady.Wait(awayRetry, name) // events wake only the users of a Database that is Ready
 }
 
-// newPassword reads the password from the Secret, and generates a password if there is none. It does not
-// change the data of a Secret that has a password, because the operator has not verified yet that it is
+// readSecret reads the login and the password from the Secret, and generates a password if there is none. It does
+// not change the data of a Secret that has a password, because the operator has not verified yet that it is
 // connected to the right server.
-func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
-	secret, err := r.secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
+func (r *reconciler) readSecret(ctx context.Context, p *scope) error {
+	secrets := r.secretsOf(p)
+	secret, err := secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
 	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
-		if secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil); err != nil {
+		if secret, err = secrets.Ensure(ctx, p.owner, newSecret(p.db, p.admin), nil); err != nil {
 			return err
 		}
 	} else if p.owner.Orphaned(secret) { // otherwise Finalize would not delete the database
-		if secret, err = r.secrets.Reclaim(ctx, p.owner, secret); err != nil {
+		if secret, err = secrets.Reclaim(ctx, p.owner, secret); err != nil {
 			return err
 		}
 	}
-	p.password = string(secret.Data[credentials.KeyPassword])
+	p.secret, p.login = secret, generationIn(p.db, secret)
 	if err := checkPassword(secret); err != nil {
 		return err
 	}
@@ -142,24 +152,35 @@ func (r *reconciler) newPassword(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials updates the Secret. If the password in the Secret has changed during the reconcile,
+// secretsOf returns the type of the Secret, which keeps its login and password.
+func (r *reconciler) secretsOf(p *scope) children.Type[*corev1.Secret] {
+	secrets := r.secrets
+	secrets.Keep = credentials.Keep(p.db.Owner())
+	return secrets
+}
+
+// credentials updates the Secret. If the login or the password in the Secret has changed during the reconcile,
 // credentials returns an error, so that the next reconcile sets the password on the server.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
-	secret, err := r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, p.admin, credentials.NewPassword()), nil)
+	if p.rotation.next != nil {
+		return r.storeNext(ctx, p)
+	}
+	secrets := r.secretsOf(p)
+	secret, err := secrets.Ensure(ctx, p.owner, newSecret(p.db, p.admin), nil)
 	if err != nil {
 		return err
 	}
-	if string(secret.Data[credentials.KeyPassword]) != p.password {
+	if generationIn(p.db, secret) != p.login {
 		return messagePasswordChanged.Wait(creationDelay, secret.Name)
 	}
 	return nil
 }
 
-// database brings the role and the database on the server to the desired state.
+// database brings the roles and the database on the server to the desired state, and continues a rotation.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
-	want := desiredDatabase(p.db, p.password)
+	want := desiredDatabase(p.db, p.login)
 	found, err := server.Exists(ctx, want)
 	switch {
 	case err != nil:
@@ -185,7 +206,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	if err != nil {
 		return r.explain(ctx, p.db, err)
 	}
-	return nil
+	return r.rotate(ctx, p, server, found.Former)
 }
 
 func connectionKey(db *v1alpha1.ExternalDatabase) controller.Key {

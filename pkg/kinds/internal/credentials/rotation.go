@@ -98,7 +98,19 @@ func Request(value string) string {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return digestPrefix + hex.EncodeToString(sum[:])
+}
+
+const digestPrefix = "sha256:"
+
+// requestIn returns the last request that a Secret records. It shortens a value that is longer than any result of Request,
+// because a user has edited it.
+func requestIn(secret *corev1.Secret) string {
+	value := secret.Annotations[RotateAnnotation]
+	if len(value) <= len(digestPrefix)+hex.EncodedLen(sha256.Size) {
+		return value
+	}
+	return Request(value)
 }
 
 // maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and for
@@ -118,7 +130,7 @@ type Record struct {
 // RecordOf returns the Record in a connection Secret. It ignores a time of the last rotation that it cannot parse, or that
 // is more than an hour after now, because a user has edited it.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
-	r := Record{Created: secret.CreationTimestamp.Time, Request: Request(secret.Annotations[RotateAnnotation])}
+	r := Record{Created: secret.CreationTimestamp.Time, Request: requestIn(secret)}
 	if at, err := RotatedAt(secret); err == nil && !at.After(now.Add(maxSkew)) {
 		r.Rotated = at
 	}
@@ -228,7 +240,7 @@ func SetRecord(secret *corev1.Secret, r Record) {
 // its login. A rotation does not use this function.
 func Keep(owner string) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
-		kept := Record{Request: Request(live.Annotations[RotateAnnotation])}
+		kept := Record{Request: requestIn(live)}
 		if at, err := RotatedAt(live); err == nil {
 			kept.Rotated = at
 		}

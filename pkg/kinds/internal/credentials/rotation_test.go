@@ -186,6 +186,7 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 		"a Secret that was never rotated has no record": {live: build("clerk", "theirs", nil), want: build("clerk", "theirs", map[string]string{})},
 		"a missing password is generated":               {live: build("clerk_alt", "", record), want: build("clerk_alt", "generated", record)},
 		"a long request is shortened":                   {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
+		"a digest stays":                                {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
 		"a time that cannot be parsed is removed":       {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "now"}), want: build("clerk", "theirs", map[string]string{})},
 	} {
 		t.Run(name, func(t *testing.T) {

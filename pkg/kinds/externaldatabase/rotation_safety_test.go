@@ -1,0 +1,223 @@
+package externaldatabase
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// TestRotationSurvivesLostRequests loses each request of a rotation, before or after it took effect. The Secret always has
+// a login and a password that the server accepted, and the rotation happens once.
+func TestRotationSurvivesLostRequests(t *testing.T) {
+	lost := apierrors.NewInternalError(errors.New("the response was lost"))
+	for name, resource := range map[string][2]string{
+		"the read of the ExternalDatabase": {"get", "externaldatabases"},
+		"the read of the Secret":           {"get", "secrets"},
+		"the write of the Secret":          {"patch", "secrets"},
+		"the write of the status":          {"update", "externaldatabases"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, current(), example(known, requested("1")), connectionSecret(), withoutRequest(createdSecret(t)))
+			f.Observe()
+			f.Journal.FailNext(resource[0], resource[1], lost)
+			f.Reconcile()
+			f.Restart() // another process goes on
+			for range 3 {
+				f.Reconcile()
+				f.Clock.Step(time.Minute)
+			}
+			secret := f.secret()
+			controllertest.Equal(t, "login", "clerk_alt", string(secret.Data["username"]))
+			controllertest.Equal(t, "request that was carried out", "1", secret.Annotations[credentials.RotateAnnotation])
+			controllertest.Equal(t, "login in the status", "clerk_alt", f.Object().Status.Credentials.Username)
+			controllertest.Equal(t, "password that the server got", string(secret.Data["password"]), f.server.passwords["clerk_alt"])
+		})
+	}
+}
+
+// withoutRequest removes the record of a request from a Secret.
+func withoutRequest(s *corev1.Secret) *corev1.Secret {
+	delete(s.Annotations, credentials.RotateAnnotation)
+	return s
+}
+
+func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
+	for name, c := range map[string]struct {
+		server *fakeServer
+		change func(*fixture)
+	}{
+		"another process has rotated": {server: current(), change: func(f *fixture) {
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_alt"))
+		}},
+		"another process has rotated, and the former login is due": {server: formerWorks(), change: func(f *fixture) {
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_alt"))
+		}},
+		"the Secret was deleted":          {server: current(), change: func(f *fixture) { f.Remove(f.secret()) }},
+		"the ExternalDatabase is deleted": {server: current(), change: func(f *fixture) { f.Change(deleted) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, c.server, example(known, requested("1")), connectionSecret(), createdSecret(t))
+			f.Observe()
+			c.change(f)
+			r := f.ReconcileAsCached()
+			if !errors.Is(r.Err, controller.Postpone(time.Second)) && !errors.Is(r.Err, controller.AwaitDeletion()) {
+				t.Errorf("the error is %v", r.Err)
+			}
+			controllertest.Equal(t, "writes", nil, r.Writes)
+			controllertest.Equal(t, "calls", []string{"exists", "close"}, f.server.calls)
+		})
+	}
+}
+
+func TestSecretThatChangesDuringRotationIsKept(t *testing.T) {
+	f := newFixture(t, current(), example(known, requested("1")), connectionSecret(), createdSecret(t))
+	f.server.onRotate = func() {
+		kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) { s.Data["password"] = []byte("theirs") })
+		f.Observe()
+	}
+	r := f.Reconcile()
+	if !errors.Is(r.Err, controller.Postpone(time.Second)) {
+		t.Errorf("the error is %v", r.Err)
+	}
+	controllertest.Equal(t, "password", "theirs", string(f.secret().Data["password"]))
+	controllertest.Equal(t, "login", "clerk", string(f.secret().Data["username"]))
+	f.server.onRotate = nil
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "login after the next reconcile", "clerk_alt", string(f.secret().Data["username"]))
+}
+
+func TestUsersOwnRotation(t *testing.T) {
+	rotated := func(t *testing.T, f *fixture) *corev1.Secret {
+		s := aged(createdSecret(t), f.Clock.Now(), 48*time.Hour, time.Hour, "clerk_alt")
+		s.Annotations[credentials.RotateAnnotation] = "1"
+		return s
+	}
+	inUse := func(db *v1alpha1.ExternalDatabase) {
+		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk_alt", LastRotationTime: &metav1.Time{Time: time.Now().Add(-time.Hour)}}
+	}
+	for name, c := range map[string]struct {
+		change   func(*testing.T, *fixture)
+		login    string
+		password string // "" for a new one
+	}{
+		"an edited password is used for the current login": {
+			change: func(t *testing.T, f *fixture) {
+				s := rotated(t, f)
+				s.Data["password"] = []byte("theirs")
+				f.Store(s)
+			}, login: "clerk_alt", password: "theirs",
+		},
+		"a deleted Secret gets a new password for the current login": {change: func(*testing.T, *fixture) {}, login: "clerk_alt"},
+		"a deleted Secret gets the owner if the status names another role": {
+			change: func(_ *testing.T, f *fixture) {
+				f.Change(func(db *v1alpha1.ExternalDatabase) { db.Status.Credentials.Username = "postgres" })
+			}, login: "clerk",
+		},
+		"another role in the Secret is replaced by the login in the status": {
+			change: func(t *testing.T, f *fixture) {
+				s := rotated(t, f)
+				s.Data["username"], s.Data["password"] = []byte("postgres"), []byte("theirs")
+				f.Store(s)
+			}, login: "clerk_alt", password: "theirs",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, current(), example(known, inUse, requested("1")), connectionSecret())
+			c.change(t, f)
+			for range 2 {
+				if r := f.Reconcile(); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			secret := f.secret()
+			if c.password == "" {
+				c.password = string(secret.Data["password"])
+			}
+			controllertest.Equal(t, "login", c.login, string(secret.Data["username"]))
+			controllertest.Equal(t, "password", c.password, string(secret.Data["password"]))
+			controllertest.Equal(t, "uri", "postgresql://"+c.login+":"+c.password+"@db.example.com:5432/orders?sslmode=verify-full", string(secret.Data["uri"]))
+			controllertest.Equal(t, "login that the server got", []string{c.login, c.password}, []string{f.server.want.Login, f.server.want.Password})
+		})
+	}
+}
+
+func TestForgedRecordDoesNotHoldRotation(t *testing.T) {
+	for name, at := range map[string]string{"a time far in the future": "9999-01-01T00:00:00Z", "no time": "canary"} {
+		t.Run(name, func(t *testing.T) {
+			s := createdSecret(t)
+			s.Annotations[credentials.RotatedAtAnnotation] = at
+			s.CreationTimestamp = metav1.NewTime(time.Now().Add(-25 * time.Hour))
+			f := newFixture(t, current(), example(known, everyDay), connectionSecret(), s)
+			f.Reconcile()
+			controllertest.Equal(t, "login", "clerk_alt", string(f.secret().Data["username"]))
+			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
+		})
+	}
+}
+
+// TestRequestsWithoutEndDoNotRotateWithoutEnd has a tenant that changes the annotation every second.
+func TestRequestsWithoutEndDoNotRotateWithoutEnd(t *testing.T) {
+	f := newFixture(t, current(), example(known), connectionSecret(), createdSecret(t))
+	rotations := 0
+	for second := range 650 {
+		f.Change(requested(time.Duration(second).String()))
+		for _, event := range reasons(f.Reconcile().Events) {
+			if event == "Normal CredentialsRotated" {
+				rotations++
+			}
+		}
+		f.Clock.Step(time.Second)
+	}
+	controllertest.Equal(t, "rotations in 11 minutes", 2, rotations)
+}
+
+func TestDeletionNamesBothLogins(t *testing.T) {
+	f := newFixture(t, nil, example(known, deleted), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk_alt"))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "roles", []string{"clerk", "clerk_alt"}, []string{f.server.want.Owner, f.server.want.Alternate})
+}
+
+func TestNameConflictOfLoginInUseNamesItsStatement(t *testing.T) {
+	f := newFixture(t, &fakeServer{exists: postgresql.NewError(postgresql.Taken, "theirs")}, example(known, func(db *v1alpha1.ExternalDatabase) {
+		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk_alt"}
+	}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk_alt"))
+	controllertest.ErrorContains(t, `COMMENT ON ROLE "clerk_alt" IS`, f.Reconcile().Err)
+}
+
+func TestBusyServerPostponesRotation(t *testing.T) {
+	f := newFixture(t, &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Busy, "busy")}, example(known, requested("1")), connectionSecret(), withoutRequest(createdSecret(t)))
+	r := f.Reconcile()
+	if !errors.Is(r.Err, controller.Postpone(time.Second)) {
+		t.Errorf("the error is %v", r.Err)
+	}
+	controllertest.Equal(t, "writes", nil, r.Writes)
+}
+
+func TestForbiddenReadStopsRotation(t *testing.T) {
+	for _, resource := range []string{"externaldatabases", "secrets"} {
+		t.Run(resource, func(t *testing.T) {
+			f := newFixture(t, current(), example(known, requested("1")), connectionSecret(), withoutRequest(createdSecret(t)))
+			f.Reconcile()
+			f.Change(requested("2"))
+			f.Clock.Step(time.Hour)
+			f.server.calls = nil
+			f.Journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop", errors.New("no")))
+			if r := f.Reconcile(); !apierrors.IsForbidden(r.Err) {
+				t.Errorf("the error is %v", r.Err)
+			}
+			controllertest.Equal(t, "calls", []string{"exists", "close"}, f.server.calls)
+		})
+	}
+}

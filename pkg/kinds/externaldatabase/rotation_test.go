@@ -1,0 +1,203 @@
+package externaldatabase
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// requested sets the annotation that asks for a rotation.
+func requested(value string) func(*v1alpha1.ExternalDatabase) {
+	return func(db *v1alpha1.ExternalDatabase) {
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, value)
+	}
+}
+
+// everyDay sets rotateEvery to 24h.
+func everyDay(db *v1alpha1.ExternalDatabase) {
+	db.Spec.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 24 * time.Hour}}
+}
+
+// aged returns a copy of the Secret s with a login. The Secret was created, and rotated unless rotated is 0, this long before now.
+func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login string) *corev1.Secret {
+	s = s.DeepCopy()
+	s.CreationTimestamp = metav1.NewTime(now.Add(-created))
+	credentials.Keep("clerk")(s, &corev1.Secret{Data: map[string][]byte{"username": []byte(login), "password": s.Data["password"]}})
+	if rotated > 0 {
+		credentials.SetRecord(s, credentials.Record{Rotated: now.Add(-rotated)})
+	}
+	return s
+}
+
+// formerWorks is a server whose former login works.
+func formerWorks() *fakeServer {
+	s := current()
+	s.found.Former = true
+	return s
+}
+
+// reasons returns the type and reason of each Event.
+func reasons(events []string) (all []string) {
+	for _, event := range events {
+		all = append(all, strings.Join(strings.Fields(event)[:2], " "))
+	}
+	return all
+}
+
+func TestRotationTakesTurns(t *testing.T) {
+	f := newFixture(t, current(), example(known), connectionSecret(), createdSecret(t))
+	f.Reconcile()
+	controllertest.Equal(t, "status before a rotation", nil, f.Object().Status.Credentials)
+	first := f.secret()
+	for i, login := range []string{"clerk_alt", "clerk", "clerk_alt"} {
+		former, before := credentials.Other("clerk", login), f.secret()
+		f.Change(requested(strings.Repeat("x", i*1000+1)))
+		f.server.calls = nil
+		r := f.Reconcile()
+		now := f.Clock.Now().Truncate(time.Second)
+		controllertest.ErrorContains(t, "", r.Err)
+		controllertest.Equal(t, "calls", []string{"exists", "rotate to " + login, "close"}, f.server.calls)
+		controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, r.Writes)
+		controllertest.Equal(t, "events", []string{"Normal CredentialsRotated"}, reasons(r.Events))
+		after := f.secret()
+		password := string(after.Data["password"])
+		controllertest.Equal(t, "password that the server got", password, f.server.want.Password)
+		controllertest.Equal(t, "data", text(desiredSecret(f.Object(), adminSettings, generation{login, password}, credentials.Record{}).Data), text(after.Data))
+		if password == string(before.Data["password"]) || password == string(first.Data["password"]) {
+			t.Error("the password is not new")
+		}
+		status := v1alpha1.CredentialsStatus{Username: login, LastRotationTime: &metav1.Time{Time: now}, FormerUsername: former, WaitingFor: "the end of the grace period at " + now.Add(10*time.Minute).UTC().Format(time.RFC3339)}
+		f.statusIs(status)
+
+		r = f.Reconcile()
+		controllertest.Equal(t, "writes during the grace period", nil, r.Writes)
+		f.Change(requested("another request")) // waits
+		f.Clock.Step(10 * time.Minute)
+		f.users = []string{"App web"}
+		r = f.Reconcile()
+		controllertest.Equal(t, "result while an App uses the former login", controller.Result{RequeueAfter: 5 * time.Second}, r.Result)
+		status.WaitingFor = "App web"
+		f.statusIs(status)
+
+		f.Change(requested(strings.Repeat("x", i*1000+1))) // is withdrawn
+		f.server.calls, f.users = nil, nil
+		r = f.Reconcile()
+		controllertest.Equal(t, "calls", []string{"exists", "retire beside " + login, "close"}, f.server.calls)
+		controllertest.Equal(t, "events", []string{"Normal FormerLoginRetired"}, reasons(r.Events))
+		status.FormerUsername, status.WaitingFor = "", ""
+		f.statusIs(status)
+
+		f.server.calls = nil
+		r = f.Reconcile()
+		controllertest.Equal(t, "writes afterwards", nil, r.Writes)
+		controllertest.Equal(t, "calls afterwards", []string{"exists", "close"}, f.server.calls)
+		controllertest.Equal(t, "next check is periodic", true, r.Result.Check)
+	}
+}
+
+// statusIs fails the test unless the ExternalDatabase is Ready and has these credentials in its status.
+func (f *fixture) statusIs(want v1alpha1.CredentialsStatus) {
+	f.T.Helper()
+	controllertest.Equal(f.T, "Ready", metav1.ConditionTrue, f.ready().Status)
+	got := f.Object().Status.Credentials.DeepCopy()
+	for _, at := range []*metav1.Time{got.LastRotationTime, want.LastRotationTime, got.NextRotationTime, want.NextRotationTime} {
+		if at != nil {
+			at.Time = at.UTC()
+		}
+	}
+	controllertest.Equal(f.T, "status.credentials", want, *got)
+}
+
+func TestStepsOfRotation(t *testing.T) {
+	created := createdSecret(t)
+	day, refused := 24*time.Hour, postgresql.NewError(postgresql.Refused, "no line in pg_hba.conf")
+	for name, c := range map[string]struct {
+		db               []func(*v1alpha1.ExternalDatabase)
+		created, rotated time.Duration // how long ago
+		login            string        // the owner by default
+		server           *fakeServer
+		users            []string
+		calls            []string
+		waitingFor       string // a part
+		former           string
+		events           []string
+		requeueAfter     time.Duration // 0 for a periodic check
+	}{
+		"an old object rotates by the age of its Secret": {
+			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{"rotate to clerk_alt"}, former: "clerk",
+			waitingFor: "the end of the grace period", events: []string{"Normal CredentialsRotated"},
+		},
+		"the next rotation is scheduled when it is near":    {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: day - time.Minute, requeueAfter: time.Minute},
+		"the next rotation is not scheduled when it is far": {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour},
+		"the end of the grace period is scheduled": {
+			created: day, rotated: 8 * time.Minute, login: "clerk_alt", server: formerWorks(), waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
+		"users are checked every 5s": {
+			created: day, rotated: time.Hour, login: "clerk_alt", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+		"a rotation that was interrupted before the Secret changed begins again": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(), calls: []string{"retire beside clerk", "rotate to clerk_alt"},
+			waitingFor: "the end of the grace period", former: "clerk", events: []string{"Normal CredentialsRotated"},
+		},
+		"a former login that can log in again retires again": {created: day, rotated: time.Hour, login: "clerk_alt", server: formerWorks(), calls: []string{"retire beside clerk_alt"}},
+		"a taken name blocks the rotation": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Taken, `role "clerk_alt" exists`)},
+			calls: []string{"rotate to clerk_alt"}, waitingFor: `run: COMMENT ON ROLE "clerk_alt" IS`, events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+		},
+		"a refused login blocks the rotation": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: refused},
+			calls: []string{"rotate to clerk_alt"}, waitingFor: "no line in pg_hba.conf", events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+		},
+		"a lost connection is retried soon": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: errors.New("the connection was lost")},
+			calls: []string{"rotate to clerk_alt"}, waitingFor: "the connection was lost", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+		},
+		"a former login that does not retire blocks the next rotation": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, rotated: time.Hour, login: "clerk_alt",
+			server: &fakeServer{found: formerWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended")},
+			calls:  []string{"retire beside clerk_alt"}, waitingFor: "sessions have not ended", former: "clerk", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.server == nil {
+				c.server = current()
+			}
+			now := time.Now()
+			if c.login == "" {
+				c.login = "clerk"
+			}
+			f := newFixture(t, c.server, example(append([]func(*v1alpha1.ExternalDatabase){known}, c.db...)...), connectionSecret(), aged(created, now, c.created, c.rotated, c.login))
+			f.Clock.SetTime(now.Truncate(time.Second))
+			f.users = c.users
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, "", r.Err)
+			controllertest.Equal(t, "calls", append(append([]string{"exists"}, c.calls...), "close"), c.server.calls)
+			controllertest.Equal(t, "Ready", metav1.ConditionTrue, f.ready().Status)
+			status := f.Object().Status.Credentials
+			if status == nil || !strings.Contains(status.WaitingFor, c.waitingFor) || (status.WaitingFor == "") != (c.waitingFor == "") || status.FormerUsername != c.former {
+				t.Errorf("status.credentials is %+v", status)
+			}
+			controllertest.Equal(t, "status has the time of the next rotation", f.Object().Spec.Credentials != nil, status.NextRotationTime != nil)
+			var events []string
+			for _, event := range reasons(r.Events) {
+				if event != "Normal Available" {
+					events = append(events, event)
+				}
+			}
+			controllertest.Equal(t, "events", c.events, events)
+			if c.requeueAfter == 0 && !r.Result.Check || c.requeueAfter > 0 && (r.Result.RequeueAfter-c.requeueAfter).Abs() > time.Second {
+				t.Errorf("the result is %+v", r.Result)
+			}
+			again := f.Reconcile()
+			controllertest.Equal(t, "events of the next reconcile", nil, again.Events)
+		})
+	}
+}
