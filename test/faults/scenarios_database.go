@@ -1,6 +1,10 @@
 package faults
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,12 +57,42 @@ func databaseScenarios() []scenario {
 
 func externalDatabaseScenarios() []scenario {
 	retained := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
+	rotating := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) {
+		s.Credentials = &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: 30 * time.Second}}
+	})
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
 	return append(externalDatabases.scenarios(), externalDatabases.driftScenario(),
 		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly(kept...)},
 		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.createObject},
 			check: isStalled("externaldatabases/shop")},
+		scenario{name: "externaldatabase-rotated", sql: true, setUp: []step{rotating.create}, steps: []step{rotateCredentials("1")}, check: hasOneLogin},
+		scenario{name: "externaldatabase-rotated-again", sql: true, setUp: []step{rotating.create, rotateCredentials("1")}, steps: []step{rotateCredentials("2")}, check: hasOneLogin, noSecondDeaths: true},
 		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.namespace + `"`) }},
 			steps: []step{externalDatabases.create}, check: isStalled("externaldatabases/shop")},
 	)
+}
+
+// rotateCredentials asks for a rotation of the credentials.
+func rotateCredentials(request string) step {
+	return func(u *user) {
+		u.patch(windlass, "externaldatabases", "shop", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"windlass.dev/rotate-credentials": request}}})
+	}
+}
+
+// hasOneLogin returns a problem unless one of the two roles can log in, and the login in the Secret works.
+func hasOneLogin(o outcome) (problems []string) {
+	logins := 0
+	for _, name := range []string{"sql/role/clerk-ns", "sql/role/clerk-ns_alt"} {
+		role, found := o.final[name].(string)
+		if !found {
+			problems = append(problems, name+" is missing")
+		}
+		if strings.Contains(role, "{f,f,f,t,f,f}") {
+			logins++
+		}
+	}
+	if logins != 1 {
+		problems = append(problems, fmt.Sprintf("%d roles can log in", logins))
+	}
+	return problems
 }
