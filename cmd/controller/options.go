@@ -79,6 +79,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz and /readyz by HTTP. 0 disables these endpoints.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address at which the operator serves /metrics by HTTPS. A request needs the bearer token of a user who may get the non-resource URL /metrics. 0 disables this endpoint.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve /metrics at --metrics-bind-address. False serves it at --bind-address instead, by HTTP and to everyone who reaches that address, for example out of cluster.")
+	flags.BoolVar(&o.kinds.ConnectToDatabases, "connect-to-databases", true, "Log in to the PostgreSQL server of a Database, at the address of its Pod, to see whether it has applied a change of its settings, which changes wait for a restart, and which it refuses. Without this, or where the operator cannot reach Pods, a change counts as made after 3 minutes.")
 	flags.BoolVar(&o.kinds.ObjectNameMetrics, "metrics-object-names", false, "Also serve windlass_database_volume_info, whose labels are the namespace and the name of the PersistentVolumeClaim of each Database.")
 	flags.BoolVar(&o.pprof, "pprof", false, "Also serve /debug/pprof wherever /metrics is served.")
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address at which the operator serves the conversion webhook.")

@@ -276,11 +276,11 @@ func TestAppWaitsForDatabase(t *testing.T) {
 			t.Errorf("variable %s uses the key %s of Secret %s", variable.Name, from.Key, from.Name)
 		}
 	}
-	// A new password replaces the Pods of the App and of the Database.
-	digest, database := podDigest(t, namespace, "storefront"), passwordDigest(t, namespace)
+	// A new password replaces the Pods of the App, and goes to the server.
+	digest, revision := podDigest(t, namespace, "storefront"), settingsRevision(t, namespace)
 	patchSecret(t, namespace, "shop-credentials", `{"stringData":{"password":"changed"}}`)
-	world.Eventually(t, "the Pods of the App and of the Database to be replaced", func(context.Context) (bool, error) {
-		return podDigest(t, namespace, "storefront") != digest && passwordDigest(t, namespace) != database, nil
+	world.Eventually(t, "the Pods of the App to be replaced, and the settings to change", func(context.Context) (bool, error) {
+		return podDigest(t, namespace, "storefront") != digest && settingsRevision(t, namespace) != revision, nil
 	})
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 	shared.AppIn(t, namespace, "storefront", v1alpha1.AppReady)

@@ -3,16 +3,12 @@
 package integration
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
 )
 
 // TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The connection
@@ -39,10 +35,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 		db.Spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
 	})
-	world.Eventually(t, "the StatefulSet to have the new owner attributes", func(context.Context) (bool, error) {
-		return slices.ContainsFunc(s.container(t).Env, func(v corev1.EnvVar) bool { return v.Value == "CREATEDB CREATEROLE" }), nil
-	})
-	s.restart(t)
+	s.apply(t)
 	shared.UpdateExternalDatabase(t, s.namespace, "cart", func(db *v1alpha1.ExternalDatabase) { db.Annotations = map[string]string{"touched": "yes"} })
 	shared.ExternalDatabaseIn(t, s.namespace, "cart", v1alpha1.ExternalDatabaseReady)
 	conn, err := pgx.Connect(t.Context(), string(shared.Credentials(t, s.namespace, "cart").Data["uri"]))
@@ -50,7 +43,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		t.Fatalf("connecting as the owner: %v", err)
 	}
 	_ = conn.Close(t.Context())
-	s.restart(t) // the start script must not change the role of the ExternalDatabase
+	s.restart(t) // the script in the Pod must not change the role of the ExternalDatabase
 	deleteExternal(t, s.namespace, "cart")
 	s.wants(t, "select count(*) from pg_database where datname = 'cart'", "0")
 }

@@ -25,6 +25,13 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				unwatched: [][]string{{"data", "password"}},
 			},
 			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
+				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
+				// Each Secret has its own password and revision, and the time of its last change.
+				undecided: [][]string{{"data", "password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
+				unwatched: [][]string{{"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
+			},
+			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, child: "shop",
 				theirs:    `{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1}]}}`,
 				undecided: [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}},
@@ -37,8 +44,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, child: "shop",
-				theirs:    `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
-				undecided: [][]string{{"spec", "template", "metadata", "annotations", "windlass.dev/password-digest"}},
+				theirs: `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 			},
 		},
 		prepare: func(*testing.T, *place.Place, string) {},
@@ -54,6 +60,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			return []string{
 				"patch databases " + namespace + "/shop", // the finalizer
 				"create secrets " + namespace + "/shop-credentials",
+				"create secrets " + namespace + "/shop-settings",
 				"create services " + namespace + "/shop",
 				"get databases " + namespace + "/shop", // confirms that the Database exists, because the claim has no owner and would outlive the Database
 				"create persistentvolumeclaims " + namespace + "/shop",

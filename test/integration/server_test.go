@@ -27,6 +27,7 @@ type server struct {
 	namespace string
 	pod       *postgres.Pod
 	running   *postgres.Container
+	mounted   string // the revision of the settings that the container has
 }
 
 // newServer creates a Database with the PostgreSQL version of this machine, and returns when the container is ready.
@@ -63,8 +64,19 @@ func (s *server) container(t *testing.T) corev1.Container {
 func (s *server) launch(t *testing.T) {
 	t.Helper()
 	container := s.container(t)
-	s.pod.Write(t, "credentials", "password", shared.Credentials(t, s.namespace, "shop").Data["password"])
+	s.mount(t)
 	s.running = s.pod.Start(t, container)
+}
+
+// mount writes the current settings to the volume of the Pod, as the kubelet does.
+func (s *server) mount(t *testing.T) {
+	t.Helper()
+	settings, err := shared.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), "shop-settings", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mounted = string(settings.Data["revision"])
+	s.pod.Mount(t, "settings", settings.Data)
 }
 
 // start starts the container, and returns when it is ready.
@@ -158,27 +170,36 @@ func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
 	}
 }
 
-// patchCredentials changes the Secret as a user does, and waits until the operator has changed the StatefulSet.
+// patchCredentials changes the Secret as a user does, and waits until the running server has the change.
 func (s *server) patchCredentials(t *testing.T, patch string) {
 	t.Helper()
-	before := passwordDigest(t, s.namespace)
 	patchSecret(t, s.namespace, "shop-credentials", patch)
-	s.replaced(t, before)
+	s.apply(t)
 }
 
-func (s *server) replaced(t *testing.T, before string) {
+// apply waits until the operator has changed the settings, passes them to the container, and waits until the server has
+// them.
+func (s *server) apply(t *testing.T) {
 	t.Helper()
-	world.Eventually(t, "the Pod template to change", func(context.Context) (bool, error) { return passwordDigest(t, s.namespace) != before, nil })
+	world.Eventually(t, "the settings to change", func(context.Context) (bool, error) {
+		return settingsRevision(t, s.namespace) != s.mounted, nil
+	})
+	s.mount(t)
+	s.eventually(t, "PostgreSQL to have the settings", func() bool {
+		text, err := os.ReadFile(filepath.Join(s.pod.Path("shared-memory"), "windlass", "revision"))
+		return err == nil && string(text) == s.mounted
+	})
+	s.ready(t)
 }
 
-// passwordDigest returns the annotation of the StatefulSet's Pod template whose change replaces the Pod.
-func passwordDigest(t *testing.T, namespace string) string {
+// settingsRevision returns the revision of the settings, which changes with every setting.
+func settingsRevision(t *testing.T, namespace string) string {
 	t.Helper()
-	set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	settings, err := shared.Kube.CoreV1().Secrets(namespace).Get(t.Context(), "shop-settings", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.Spec.Template.Annotations["windlass.dev/password-digest"]
+	return string(settings.Data["revision"])
 }
 
 // psql runs "select 1" with the .pgpass line in a Secret, and returns the output.

@@ -32,6 +32,8 @@ var (
 	writesOfAnUpgrade = []string{
 		"patch persistentvolumeclaims by-database/shop",           // removes the labels by which GitOps tools select objects to prune
 		"patch persistentvolumeclaims by-platform/by-platform-db", // removes the same labels
+		"create secrets by-database/shop-settings",                // which the Pod uses from its next restart on
+		"create secrets by-platform/by-platform-db-settings",      // the same
 		"update platforms/status /by-platform",                    // records the UID of the Platform's namespace
 	}
 	writesOfARollback = []string{

@@ -41,6 +41,10 @@ const allowedHosts = "--external-database-allowed-hosts="
 // serve them there anyway.
 const plainMetrics = "--metrics-secure=false"
 
+// withoutPods is the flag for a cluster whose node only simulates Pods: no server responds at their addresses. Former
+// releases lack the flag.
+const withoutPods = "--connect-to-databases=false"
+
 // StartController starts a controller, and returns when the controller is ready. The flags override the default
 // flags, but flags that hold lists add up. ExternalDatabases may use servers on
 // this machine unless flags has --external-database-allowed-hosts. Two controllers in one cluster need the same
@@ -50,7 +54,7 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	return startReady(ctx, root, c, append([]string{plainMetrics}, flags...))
+	return startReady(ctx, root, c, append([]string{plainMetrics, withoutPods}, flags...))
 }
 
 // startReady starts the controller of the checkout at root, and returns when it is ready.

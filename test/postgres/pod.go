@@ -69,17 +69,39 @@ func (p *Pod) TerminationMessage() string {
 	return string(text)
 }
 
-// Write writes a file to a volume atomically, as the kubelet does.
-func (p *Pod) Write(t *testing.T, volume, name string, data []byte) {
+// Mount replaces the files of a volume at one instant, as the kubelet does with the data of a Secret: each file is a link
+// through the link ..data to a directory that has all files.
+func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 	t.Helper()
 	p.volume(t, volume)
-	next := p.Path("next")
-	if err := os.WriteFile(next, data, 0o440); err != nil {
+	root := p.Path(volume)
+	dir, err := os.MkdirTemp(root, "..data_")
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.own(t, next)
-	if err := os.Rename(next, filepath.Join(p.Path(volume), name)); err != nil {
+	for name, content := range data {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, content, 0o440); err != nil {
+			t.Fatal(err)
+		}
+		p.own(t, file)
+	}
+	p.own(t, dir)
+	former, _ := os.Readlink(filepath.Join(root, "..data")) // "" at the first call
+	next := filepath.Join(root, "..data_tmp")
+	if err := os.Symlink(filepath.Base(dir), next); err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Rename(next, filepath.Join(root, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	for name := range data {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(root, name)); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if former != "" {
+		_ = os.RemoveAll(filepath.Join(root, former))
 	}
 }
 

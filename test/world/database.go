@@ -25,7 +25,7 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
 		},
-		DeletionPolicy: v1alpha1.DeletionDelete,
+		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete,
 	}
 }
 

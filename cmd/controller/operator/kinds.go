@@ -33,7 +33,9 @@ type Options struct {
 	PostgreSQLImage string
 	// ObjectNameMetrics serves metrics whose labels have the names of objects.
 	ObjectNameMetrics bool
-	ExternalDatabases postgresql.Options
+	// ConnectToDatabases makes the operator log in to the servers of Databases: see database.Options.
+	ConnectToDatabases bool
+	ExternalDatabases  postgresql.Options
 	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
 	// Clock is the clock of all kinds. Nil means the real clock.
@@ -64,11 +66,15 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of App: %w", err)
 	}
-	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage, VolumeMetrics: o.ObjectNameMetrics})
+	o.ExternalDatabases.Observe = externaldatabase.Observe
+	toPods, err := podConnector(o)
+	if err != nil {
+		return Controllers{}, err
+	}
+	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage, Connector: toPods, VolumeMetrics: o.ObjectNameMetrics})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of Database: %w", err)
 	}
-	o.ExternalDatabases.Observe = externaldatabase.Observe
 	connector, err := postgresql.NewConnector(o.ExternalDatabases)
 	if err != nil {
 		return Controllers{}, err
@@ -95,6 +101,17 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	}
 	served.All = append(served.All, platforms)
 	return served, nil
+}
+
+// podConnector returns the connector for the servers of Databases, or nil. Their addresses come from the kubelet, so
+// --external-database-allowed-hosts does not limit them.
+func podConnector(o Options) (*postgresql.Connector, error) {
+	if !o.ConnectToDatabases {
+		return nil, nil
+	}
+	return postgresql.NewConnector(postgresql.Options{
+		APIServers: o.ExternalDatabases.APIServers, Workers: o.ExternalDatabases.Workers, Observe: o.ExternalDatabases.Observe,
+	})
 }
 
 // GroupVersions are the API versions that must be installed in the cluster.

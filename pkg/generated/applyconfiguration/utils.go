@@ -64,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.DatabaseApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseReference"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseReferenceApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseServerStatus"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseServerStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseSpec"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseStatus"):

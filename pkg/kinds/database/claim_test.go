@@ -56,7 +56,7 @@ func TestReconcileRemovesDatabaseLabelsFromClaim(t *testing.T) {
 			})
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)
-			controllertest.Equal(t, "writes", []string{patchSecret, patchService, patchClaim, patchStatefulSet}, r.Writes)
+			controllertest.Equal(t, "writes", []string{patchSecret, patchSettings, patchService, patchClaim, patchStatefulSet}, r.Writes)
 			controllertest.Equal(t, "labels of the claim", c.want, f.claim().Labels)
 			r = f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)

@@ -1,5 +1,5 @@
-// Package database reconciles Databases: it runs PostgreSQL with a Secret, a Service, a
-// PersistentVolumeClaim and a StatefulSet. It generates a password only if the Secret has none. The
+// Package database reconciles Databases: it runs PostgreSQL with two Secrets, a Service, a PersistentVolumeClaim and a
+// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. It generates a password only if the Secret has none. The
 // PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
 package database
 
@@ -14,6 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 const (
@@ -27,13 +28,16 @@ const (
 type Options struct {
 	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
 	Image string
+	// Connector connects to the servers of Databases, to see which settings they have. Nil means not to connect: a change
+	// of settings then counts as made after 3 minutes, and refused settings are not reported.
+	Connector *postgresql.Connector
 	// VolumeMetrics serves the metric windlass_database_volume_info, whose labels have the names of objects.
 	VolumeMetrics bool
 }
 
 // New returns the controller of Database.
 func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
-	kind, err := declare(c, r, o)
+	kind, err := declare(c, r, o, lookWith(o.Connector))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +56,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
 
 // declare returns the Kind that declares Database to the engine.
-func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Database], err error) {
+func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind controller.Kind[*v1alpha1.Database], err error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return kind, err
@@ -60,6 +64,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	tracker := controller.NewTracker()
 	reconciler := newReconciler(c, tracker)
 	reconciler.refusals, reconciler.clock, reconciler.image = controller.NewRefusals[string](r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
+	reconciler.look = look
 	return controller.Kind[*v1alpha1.Database]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),

@@ -25,7 +25,7 @@ func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
 	}, password)
 }
 
-// checkPassword returns a Terminal error for a password with a control character. The start script does not
+// checkPassword returns a Terminal error for a password with a control character. The script in the Pod does not
 // set such a password on the server.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {

@@ -30,7 +30,7 @@ func TestPassword(t *testing.T) {
 		generated    bool   // whether the password is a new one
 	}{
 		"the password stays if all fields of the spec change": {
-			change: everything, writes: []string{patchSecret, patchService, patchClaim, patchStatefulSet, updateStatus},
+			change: everything, writes: []string{patchSecret, patchSettings, patchService, patchClaim, patchStatefulSet, updateStatus},
 		},
 		"the password stays if the label is removed": {
 			changeSecret: func(s *corev1.Secret) { delete(s.Labels, controller.ManagedByLabel) }, writes: []string{createSecret, patchSecret},
@@ -49,18 +49,18 @@ func TestPassword(t *testing.T) {
 		"the password stays if a key is added": {
 			changeSecret: func(s *corev1.Secret) { s.Data["more"] = []byte("theirs") }, writes: []string{patchSecret},
 		},
-		"a password that somebody sets applies, and the Pod is replaced": {
+		"a password that somebody sets goes to the settings": {
 			changeSecret: func(s *corev1.Secret) { s.Data[credentials.KeyPassword] = []byte("theirs") },
-			writes:       []string{patchSecret, patchStatefulSet, updateStatus}, password: "theirs",
+			writes:       []string{patchSecret, patchSettings}, password: "theirs",
 		},
-		"a removed password is generated again, and the Pod is replaced": {
+		"a removed password is generated again, and goes to the settings": {
 			changeSecret: func(s *corev1.Secret) { delete(s.Data, credentials.KeyPassword) },
-			writes:       []string{patchSecret, patchStatefulSet, updateStatus}, generated: true,
+			writes:       []string{patchSecret, patchSettings}, generated: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t)
-			before, digest := string(f.secret().Data[credentials.KeyPassword]), f.digest()
+			before := string(f.secret().Data[credentials.KeyPassword])
 			if c.change != nil {
 				f.Change(c.change)
 			}
@@ -77,7 +77,7 @@ func TestPassword(t *testing.T) {
 				controllertest.Equal(t, "password", cmp.Or(c.password, before), after)
 			}
 			controllertest.Equal(t, "data", desiredSecret(f.Object(), after).Data, f.secret().Data)
-			controllertest.Equal(t, "the Pod is replaced", before != after, f.digest() != digest)
+			controllertest.Equal(t, "password in the settings", after, string(f.settings().Data[keyPassword]))
 		})
 	}
 }
@@ -92,13 +92,13 @@ func checkGenerated(t *testing.T, before, after string) {
 
 func TestReconcileGeneratesPasswordForDeletedSecret(t *testing.T) {
 	f := readyFixture(t)
-	before, digest := f.secret(), f.digest()
+	before, template := f.secret(), f.statefulSet().Spec.Template
 	f.Remove(before)
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "", r.Err)
-	controllertest.Equal(t, "writes", []string{createSecret, patchStatefulSet, updateStatus}, r.Writes)
+	controllertest.Equal(t, "writes", []string{createSecret, patchSettings}, r.Writes)
 	checkGenerated(t, string(before.Data[credentials.KeyPassword]), string(f.secret().Data[credentials.KeyPassword]))
-	controllertest.Equal(t, "the Pod is replaced", true, f.digest() != digest)
+	controllertest.Equal(t, "template", template, f.statefulSet().Spec.Template)
 }
 
 func TestReconcileRejectsPasswordWithControlCharacter(t *testing.T) {
@@ -107,7 +107,7 @@ func TestReconcileRejectsPasswordWithControlCharacter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t)
-			digest := f.digest()
+			revision := f.revision()
 			f.changeSecret(func(s *corev1.Secret) { s.Data[credentials.KeyPassword] = []byte(password) })
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, "control character", r.Err)
@@ -116,7 +116,7 @@ func TestReconcileRejectsPasswordWithControlCharacter(t *testing.T) {
 			}
 			controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, r.Writes)
 			controllertest.Equal(t, "reason", "InvalidPassword", f.reason())
-			controllertest.Equal(t, "digest", digest, f.digest())
+			controllertest.Equal(t, "revision", revision, f.revision())
 			controllertest.Equal(t, "password", password, string(f.secret().Data[credentials.KeyPassword]))
 		})
 	}

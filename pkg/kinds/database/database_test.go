@@ -26,7 +26,7 @@ func TestReconcileCreatesChildrenOfDatabase(t *testing.T) {
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{
 		patchDatabase, // the finalizer is added first
-		createSecret, createService, createClaim, createStatefulSet, updateStatus,
+		createSecret, createSettings, createService, createClaim, createStatefulSet, updateStatus,
 	}, r.Writes)
 	status := f.Object().Status
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, status.Phase)
@@ -150,7 +150,7 @@ func requesting(size string) func(*corev1.PersistentVolumeClaim) {
 }
 
 func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
-	created := []string{createSecret, createService, createStatefulSet, updateStatus}
+	created := []string{createSecret, createSettings, createService, createStatefulSet, updateStatus}
 	for name, c := range map[string]struct {
 		claim  *corev1.PersistentVolumeClaim
 		writes []string
@@ -161,11 +161,11 @@ func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
 			claim: readyFixture(t).claim(), writes: created, reason: "Starting",
 		},
 		"the storage class of an earlier claim need not be in the spec": {
-			claim: readyFixture(t, withClass("fast")).claim(), writes: []string{createSecret, createService, patchClaim, createStatefulSet, updateStatus}, reason: "Starting",
+			claim: readyFixture(t, withClass("fast")).claim(), writes: []string{createSecret, createSettings, createService, patchClaim, createStatefulSet, updateStatus}, reason: "Starting",
 		},
 		"a claim of somebody else is not reused": {
 			claim:  &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs", ResourceVersion: "1"}},
-			writes: []string{createSecret, createService, createClaim, updateStatus}, reason: "NameConflict", err: "already exists",
+			writes: []string{createSecret, createSettings, createService, createClaim, updateStatus}, reason: "NameConflict", err: "already exists",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

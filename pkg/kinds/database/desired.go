@@ -22,9 +22,6 @@ const (
 
 	portName = "postgresql"
 	port     = 5432
-
-	// digestAnnotation on the Pod template is a digest of the password. A change replaces the Pod.
-	digestAnnotation = "windlass.dev/password-digest"
 )
 
 // selectorOf returns the labels that select the Pod of a Database. They never change, because the
@@ -114,7 +111,7 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 // desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet
 // controller replaces a Pod that does not start by a Pod of a newer template, except in some versions: see
 // replace. With OrderedReady, it would wait forever.
-func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *appsv1.StatefulSet {
+func desiredStatefulSet(db *v1alpha1.Database, image string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),
 		Spec: appsv1.StatefulSetSpec{
@@ -125,10 +122,14 @@ func desiredStatefulSet(db *v1alpha1.Database, image, passwordDigest string) *ap
 				Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
 			},
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labelsOfPod(db), Annotations: map[string]string{digestAnnotation: passwordDigest}},
-				Spec:       desiredPod(db, image),
-			},
+			Template: desiredTemplate(db, image),
 		},
+	}
+}
+
+func desiredTemplate(db *v1alpha1.Database, image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labelsOfPod(db), Annotations: annotationsOfPod(db)},
+		Spec:       desiredPod(db, image),
 	}
 }

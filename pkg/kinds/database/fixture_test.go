@@ -21,10 +21,12 @@ import (
 
 const (
 	createSecret      = "create secrets default/shop-credentials"
+	createSettings    = "create secrets default/shop-settings"
 	createService     = "create services default/shop"
 	createClaim       = "create persistentvolumeclaims default/shop"
 	createStatefulSet = "create statefulsets default/shop"
 	patchSecret       = "patch secrets default/shop-credentials"
+	patchSettings     = "patch secrets default/shop-settings"
 	patchService      = "patch services default/shop"
 	patchClaim        = "patch persistentvolumeclaims default/shop"
 	patchStatefulSet  = "patch statefulsets default/shop"
@@ -84,8 +86,14 @@ func newFixture(t testing.TB, db *v1alpha1.Database, others ...runtime.Object) f
 // newFixtureWith returns a fixture whose controller has the given options.
 func newFixtureWith(t testing.TB, options Options, db *v1alpha1.Database, others ...runtime.Object) fixture {
 	t.Helper()
+	return newFixtureThat(t, options, nil, db, others...)
+}
+
+// newFixtureThat returns a fixture whose controller looks at servers with a function.
+func newFixtureThat(t testing.TB, options Options, look look, db *v1alpha1.Database, others ...runtime.Object) fixture {
+	t.Helper()
 	declared := func(c kinds.Cluster, r controller.Runtime) (controller.Kind[*v1alpha1.Database], error) {
-		return declare(c, r, options)
+		return declare(c, r, options, look)
 	}
 	return fixture{kindtest.New(t, declared, db, others...)}
 }
@@ -153,8 +161,13 @@ func (f fixture) pod(revision string, status corev1.PodStatus) *corev1.Pod {
 	return pod
 }
 
-// digest returns the digest of the password in the Pod template. A change of the digest replaces the Pod.
-func (f fixture) digest() string { return f.statefulSet().Spec.Template.Annotations[digestAnnotation] }
+// settings returns the stored settings Secret, or nil.
+func (f fixture) settings() *corev1.Secret {
+	return kindtest.Get[*corev1.Secret](f.Cluster, "default", "shop-settings")
+}
+
+// revision returns the revision of the stored settings.
+func (f fixture) revision() string { return revisionOf(f.settings()) }
 
 // reason returns the reason of the condition Ready, or "".
 func (f fixture) reason() string {

@@ -13,7 +13,15 @@ var Messages = controller.NewCatalog("Database")
 var (
 	messageStarting = Messages.Declare("Starting",
 		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n {namespace} sts/{name} pod/{pod} pvc/{name}`.", "Wait.")
-	messageAvailable   = Messages.Declare("Available", "PostgreSQL takes connections.", "Nothing to do.")
+	messageAvailable      = Messages.Declare("Available", "PostgreSQL takes connections.", "Nothing to do.")
+	messageRestartPending = Messages.Declare("RestartPending",
+		"PostgreSQL takes connections. These changes take effect at its next restart: {names}. To restart it, run `kubectl annotate database -n {namespace} {name} --overwrite windlass.dev/restart=$(date +%s)`.",
+		"Restart PostgreSQL when its clients can bear it.")
+	messageApplying        = Messages.Declare("ApplyingSettings", "PostgreSQL takes connections, and is about to apply the settings that changed.", "Wait.")
+	messageSettingsRefused = Messages.Declare("SettingsRefused", "{problem} PostgreSQL continues to run with the former settings; correct the spec",
+		"Correct the spec. The log of the Pod has more.")
+	messageNotApplied = Messages.Declare("SettingsNotApplied",
+		"PostgreSQL has not applied the settings that changed; see `kubectl logs -n {namespace} {pod}`", "Read the log. To restart PostgreSQL, annotate the Database with windlass.dev/restart.")
 	messageGrowing     = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
 	messageNotStarting = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
@@ -36,11 +44,12 @@ var (
 		"Copy the data now.")
 )
 
-// StartMessages declares the messages of the start script, which become the cause in the message CrashLoopBackOff.
-var StartMessages = messagesIn(startScript)
+// StartMessages declares the messages of server.sh, which become the cause in the messages CrashLoopBackOff and
+// SettingsRefused.
+var StartMessages = messagesIn(serverScript)
 
-// failure matches a message of the start script.
-var failure = regexp.MustCompile(`fail "([^"]+)"`)
+// failure matches a message of server.sh.
+var failure = regexp.MustCompile(`(?:fail |note_problem |why=)"([A-Z][^"]+)"`)
 
 func messagesIn(script string) *controller.Catalog {
 	catalog := controller.NewCatalog("Starting PostgreSQL")

@@ -2,7 +2,6 @@ package database
 
 import (
 	_ "embed"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -20,14 +18,14 @@ const (
 	containerName = "postgresql"
 	postgresUser  = 999 // the user ID in Docker's official Debian images
 
-	dataVolume        = "data"
-	dataPath          = "/var/lib/postgresql/data"
-	runVolume         = "run"
-	runPath           = "/var/run/postgresql"
-	sharedVolume      = "shared-memory"
-	sharedPath        = "/dev/shm"
-	credentialsVolume = "credentials"
-	credentialsPath   = "/etc/windlass/credentials"
+	dataVolume     = "data"
+	dataPath       = "/var/lib/postgresql/data"
+	runVolume      = "run"
+	runPath        = "/var/run/postgresql"
+	sharedVolume   = "shared-memory"
+	sharedPath     = "/dev/shm"
+	settingsVolume = "settings"
+	settingsPath   = "/etc/windlass/settings"
 
 	// gracePeriodSeconds is how long PostgreSQL may take to shut down. If it is killed, it recovers at
 	// the next start.
@@ -40,32 +38,29 @@ const (
 	startupFailures      = math.MaxInt32
 	// The kubelet must not restart PostgreSQL because a probe is slow on a busy node.
 	livenessPeriodSeconds = 10
-	livenessFailures      = 6
+	livenessFailures      = 30
 	probeTimeoutSeconds   = 10
 )
 
-// scriptIndex is the index of startScript in the command of the container.
+// scriptIndex is the index of serverScript in the command of the container.
 const scriptIndex = 2
 
-// startScript is the script that the container runs. Its arguments are the arguments of the server.
+// serverScript is the script that the container runs. Its arguments are the arguments of the server.
 //
-//go:embed start.sh
-var startScript string
+//go:embed server.sh
+var serverScript string
 
 // Scripts of the probes and of the preStop hook.
 const (
 	// isReady succeeds while the server accepts TCP connections.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent fails if the mounted password differs from the password of the server. They differ if the Pod
-	// started before the kubelet observed a change of the Secret. After several failures, the kubelet restarts
-	// the container. The script starts no process: after a timeout of the probe, the process would become a
-	// child of the server. The server treats a child that a signal kills as a crash. The script ignores a
-	// password with a control character.
-	isCurrent = `[ -e "$TAKEN_FILE" ] || exit 0
-IFS= read -r now <"$PASSWORD_FILE" && exit 0
-case $now in *[[:cntrl:]]*) exit 0 ;; esac
-IFS= read -r taken <"$TAKEN_FILE"
-[ "$now" = "$taken" ]`
+	// isCurrent fails if the script has not looked at the mounted settings, because it hangs. After several
+	// failures, the kubelet restarts the container. isCurrent starts no process: after a timeout of the probe,
+	// the process would stay in the container.
+	isCurrent = `[ -e "$STATE/revision" ] || exit 0
+IFS= read -r now <"$SETTINGS/revision"
+IFS= read -r seen <"$STATE/revision"
+[ "$now" = "$seen" ]`
 	// shutDown makes the server close its connections, whatever the stop signal of the image is. After
 	// SIGTERM the server would wait for clients to close them.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
@@ -91,8 +86,8 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			// The default size of /dev/shm, 64 MB, is too small for parallel queries.
 			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
-			{Name: credentialsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: credentials.Name(db.Name), DefaultMode: ptr.To[int32](0o440), Items: []corev1.KeyToPath{{Key: credentials.KeyPassword, Path: credentials.KeyPassword}},
+			{Name: settingsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: settingsName(db), DefaultMode: ptr.To[int32](0o440),
 			}}},
 		},
 	}
@@ -104,18 +99,17 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	return corev1.Container{
 		Name:    containerName,
 		Image:   imageOf(db, image),
-		Command: []string{"sh", "-c", startScript, "postgres"}, // the script has scriptIndex
-		Args:    serverArgs(db),
+		Command: []string{"sh", "-c", serverScript, "postgres"}, // the script has scriptIndex
+		Args:    []string{"-c", "listen_addresses=*", "-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=" + runPath},
 		Env: []corev1.EnvVar{
 			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // not the root of the volume, which may have a directory lost+found
 			{Name: "PGHOST", Value: runPath},
 			{Name: "PGPORT", Value: strconv.Itoa(port)},
 			{Name: "PGUSER", Value: "postgres"}, // for `kubectl exec … -- psql`
-			{Name: "PGDATABASE", Value: literal(db.Spec.DatabaseName)},
-			{Name: "OWNER", Value: literal(db.Spec.Owner)},
-			{Name: "ATTRIBUTES", Value: ownerAttributes(db)},
-			{Name: "PASSWORD_FILE", Value: credentialsPath + "/" + credentials.KeyPassword},
-			{Name: "TAKEN_FILE", Value: sharedPath + "/password"},
+			{Name: "PGSERVICE", Value: "windlass"},
+			{Name: "PGSERVICEFILE", Value: runPath + "/pg_service.conf"},
+			{Name: "SETTINGS", Value: settingsPath},
+			{Name: "STATE", Value: sharedPath + "/windlass"},
 			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
 		},
 		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
@@ -128,7 +122,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 			{Name: dataVolume, MountPath: dataPath},
 			{Name: runVolume, MountPath: runPath},
 			{Name: sharedVolume, MountPath: sharedPath},
-			{Name: credentialsVolume, MountPath: credentialsPath, ReadOnly: true},
+			{Name: settingsVolume, MountPath: settingsPath, ReadOnly: true},
 		},
 		SecurityContext: security,
 	}
@@ -154,19 +148,6 @@ func ownerAttributes(db *v1alpha1.Database) string {
 	}
 	return strings.Join(words, " ")
 }
-
-// serverArgs returns the parameters of the user, followed by the parameters that the user cannot set.
-// PostgreSQL uses the last value of each.
-func serverArgs(db *v1alpha1.Database) []string {
-	var args []string
-	for _, name := range slices.Sorted(maps.Keys(db.Spec.Parameters)) {
-		args = append(args, "-c", name+"="+literal(string(db.Spec.Parameters[name])))
-	}
-	return append(args, "-c", "listen_addresses=*", "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories="+runPath)
-}
-
-// literal escapes a text so that the kubelet expands no $(VARIABLE) in it.
-func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 func shell(script string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}

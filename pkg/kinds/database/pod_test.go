@@ -23,15 +23,17 @@ func TestDatabaseImage(t *testing.T) {
 	}
 }
 
-func TestServerArgsEscapeDollarSigns(t *testing.T) {
-	if strings.Contains(startScript, "$$") {
-		t.Error("the start script has $$, which the kubelet replaces with $")
+func TestScriptHasNoReferencesToVariables(t *testing.T) {
+	for _, reference := range []string{"$$", "$(PG", "$(STATE", "$(SETTINGS"} {
+		if strings.Contains(serverScript, reference) {
+			t.Errorf("the script has %s, which the kubelet replaces", reference)
+		}
 	}
+}
+
+func TestParametersAreLines(t *testing.T) {
 	db := example(func(db *v1alpha1.Database) {
-		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"search_path": `"$user", public`, "archive_command": "echo $(PGDATA)", "port": "1"}
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"search_path": `"$user", public`, "archive_command": "echo $(PGDATA)", "work_mem": ""}
 	})
-	controllertest.Equal(t, "arguments", []string{
-		"-c", "archive_command=echo $$(PGDATA)", "-c", "port=1", "-c", `search_path="$$user", public`,
-		"-c", "listen_addresses=*", "-c", "port=5432", "-c", "unix_socket_directories=/var/run/postgresql",
-	}, serverArgs(db))
+	controllertest.Equal(t, "parameters", "archive_command=echo $(PGDATA)\nsearch_path=\"$user\", public\nwork_mem=", parameters(db))
 }

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -27,11 +28,14 @@ const (
 	// growthRetry is how often a refused growth of a volume is retried, because its storage class may
 	// allow it later.
 	growthRetry = 5 * time.Minute
+	// refusedRetry is how often the operator looks whether the server has applied settings that it refused before.
+	refusedRetry = 5 * time.Minute
 )
 
 // reconciler reconciles Databases.
 type reconciler struct {
-	secrets      children.Type[*corev1.Secret]
+	secrets      children.Type[*corev1.Secret] // the connection Secrets
+	settings     children.Type[*corev1.Secret] // the settings Secrets
 	services     children.Type[*corev1.Service]
 	claims       children.Type[*corev1.PersistentVolumeClaim]
 	statefulSets children.Type[*appsv1.StatefulSet]
@@ -44,6 +48,7 @@ type reconciler struct {
 	pods      coreclient.PodsGetter
 	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
+	look     look
 	// image is Options.Image with its default.
 	image string
 	clock clock.PassiveClock
@@ -53,11 +58,15 @@ type reconciler struct {
 type scope struct {
 	db          *v1alpha1.Database
 	owner       children.Owner
-	secret      *corev1.Secret
+	secret      *corev1.Secret // the connection Secret
+	settings    *corev1.Secret // the settings Secret
 	claim       *corev1.PersistentVolumeClaim
 	cannotGrow  error // why the claim cannot grow, or nil; the steps continue in both cases
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // of the StatefulSet, or nil
+	// settling is the time after which the operator looks again whether the server has its settings. 0 means that it has
+	// them, as far as the operator can know.
+	settling time.Duration
 }
 
 func newScope(db *v1alpha1.Database) *scope {
@@ -74,22 +83,34 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 		setBlocked(db, err)
 		return controller.Result{}, err
 	}
-	again := setProgress(db, p.statefulSet, p.pod, p.claim, r.clock.Now())
-	if p.cannotGrow != nil {
-		setBlocked(db, p.cannotGrow)
+	again := setProgress(p, r.clock.Now())
+	err := cmp.Or(p.cannotGrow, refusal(db))
+	if err != nil {
+		setBlocked(db, err)
 	}
-	return controller.Result{RequeueAfter: again, Check: true}, p.cannotGrow
+	return controller.Result{RequeueAfter: again, Check: true}, err
+}
+
+// refusal returns an error if the server could not apply settings, with which it continues to run, or nil.
+func refusal(db *v1alpha1.Database) error {
+	if db.Status.Server == nil || db.Status.Server.Problem == "" {
+		return nil
+	}
+	return controller.Stalled(messageSettingsRefused.Error(db.Status.Server.Problem), refusedRetry)
 }
 
 // apply runs the steps of a reconcile in order, until one fails.
 func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
 		r.credentials,
+		r.serverSettings,
 		r.service,
 		r.volume,
 		r.server,
 		r.findPod,
 		r.replace,
+		r.notify,
+		r.observe,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err
@@ -106,6 +127,12 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
 	}
 	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
 	return checkPassword(p.secret)
+}
+
+// serverSettings creates or updates the settings Secret.
+func (r *reconciler) serverSettings(ctx context.Context, p *scope) (err error) {
+	p.settings, err = r.settings.Ensure(ctx, p.owner, desiredSettings(p.db, p.secret, r.clock.Now()), nil)
+	return err
 }
 
 func (r *reconciler) service(ctx context.Context, p *scope) error {
@@ -161,9 +188,11 @@ func (r *reconciler) checkVolume(p *scope) error {
 	return checkClass(p.db, claim)
 }
 
-// server creates or updates the StatefulSet, whose controller replaces the Pod when the password changes.
+// server creates or updates the StatefulSet, whose controller replaces the Pod when the template changes.
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
-	p.statefulSet, err = r.statefulSets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image, passwordDigest(p.secret)), nil)
+	sets := r.statefulSets
+	sets.Keep = keeper{p.db, r.image, p.secret}.keep
+	p.statefulSet, err = sets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image), nil)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,11 +30,26 @@ func setBlocked(db *v1alpha1.Database, err error) {
 
 // setProgress sets the status from the children. It returns the time after which the status can change
 // without an event, or 0.
-func setProgress(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) time.Duration {
-	v := verdictOf(db, s, pod, claim, now)
-	db.Status.Phase = v.phase
-	v.summary(claim).SetOn(db)
+func setProgress(p *scope, now time.Time) time.Duration {
+	v := verdictOf(p.db, p.statefulSet, p.pod, p.claim, now)
+	p.db.Status.Phase = v.phase
+	summary := v.summary(p.claim)
+	if v.phase == v1alpha1.DatabaseReady {
+		summary.Note = readyNote(p.db)
+		if p.settling > 0 {
+			summary.Progress, v.requeueAfter = ptr.To(messageApplying.Note()), p.settling
+		}
+	}
+	summary.SetOn(p.db)
 	return v.requeueAfter
+}
+
+// readyNote returns the reason and message of a Database that is Ready.
+func readyNote(db *v1alpha1.Database) controller.Note {
+	if pending := db.Status.PendingRestart; len(pending) > 0 {
+		return messageRestartPending.Note(strings.Join(pending, ", "), db.Namespace, db.Name)
+	}
+	return messageAvailable.Note()
 }
 
 // verdict is the phase that a Database has because of its children, with a reason and a message.
@@ -76,7 +92,7 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		return failed(notStarting(pod, blocked))
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
-		cause := ended.Message // of the start script, without secrets
+		cause := ended.Message // of server.sh, without secrets
 		if cause == "" {
 			cause = messageEnded.With(ended.ExitCode)
 		}

@@ -108,7 +108,8 @@ func TestGrowingVolumeSetsProgressing(t *testing.T) {
 	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	setProgress(db, &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}, nil, claim, time.Now())
+	set := &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}
+	setProgress(&scope{db: db, statefulSet: set, claim: claim}, time.Now())
 	controllertest.Equal(t, "conditions", []string{
 		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n default shop`.", "Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(db))

@@ -14,6 +14,10 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
+// restartAnnotation on a Database requests a restart: a new value replaces the Pod. The annotation of this name on the Pod
+// template has a digest of the value.
+const restartAnnotation = "windlass.dev/restart"
+
 // labelsOfPod returns the labels of the Pod template.
 func labelsOfPod(db *v1alpha1.Database) map[string]string {
 	labels := selectorOf(db)
@@ -21,7 +25,17 @@ func labelsOfPod(db *v1alpha1.Database) map[string]string {
 	return labels
 }
 
-// operatorFields copies the labels, the start script and the probes of the Pod.
+// annotationsOfPod returns the annotations of the Pod template.
+func annotationsOfPod(db *v1alpha1.Database) map[string]string {
+	requested := db.Annotations[restartAnnotation]
+	if requested == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(requested))
+	return map[string]string{restartAnnotation: hex.EncodeToString(sum[:])[:digestLength]}
+}
+
+// operatorFields copies the labels, the script and the probes of the Pod.
 var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) {
 	from = from.DeepCopy()
 	to.Labels = from.Labels
@@ -31,33 +45,103 @@ var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) 
 	}
 }
 
-// earlierScripts are the SHA-256 digests of the start scripts of earlier operator versions, whose Pods keep them.
-var earlierScripts = []string{"b035ce7d643508c2037a6cef163ac6198dc4097cc7e9d5e3e2df28b248de9c86"}
+// formerScripts are the SHA-256 digests of earlier versions of server.sh, whose Pods keep them until something else
+// replaces them.
+var formerScripts []string
 
 // isOurs reports whether an operator of this or an earlier version can have set the operator fields of the template in the
-// record of a StatefulSet. set is the desired StatefulSet. Earlier versions had the same probes and no startup probe.
+// record of a StatefulSet. set is the desired StatefulSet.
 func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 	is, want := pods.Container(last, containerName), pods.Container(&set.Spec.Template, containerName)
 	if is == nil || want == nil || len(is.Command) != len(want.Command) {
 		return false
 	}
 	command := slices.Clone(is.Command)
-	if sum := sha256.Sum256([]byte(is.Command[scriptIndex])); slices.Contains(earlierScripts, hex.EncodeToString(sum[:])) {
-		command[scriptIndex] = startScript
+	if sum := sha256.Sum256([]byte(is.Command[scriptIndex])); slices.Contains(formerScripts, hex.EncodeToString(sum[:])) {
+		command[scriptIndex] = serverScript
 	}
 	same := equality.Semantic.DeepEqual
 	return slices.Equal(command, want.Command) && labels.SelectorFromSet(set.Spec.Selector.MatchLabels).Matches(labels.Set(last.Labels)) &&
-		(is.StartupProbe == nil || same(is.StartupProbe, want.StartupProbe)) &&
-		same(is.ReadinessProbe, want.ReadinessProbe) && same(is.LivenessProbe, want.LivenessProbe) && same(is.Lifecycle, want.Lifecycle)
+		same(is.StartupProbe, want.StartupProbe) && same(is.ReadinessProbe, want.ReadinessProbe) &&
+		same(is.LivenessProbe, want.LivenessProbe) && same(is.Lifecycle, want.Lifecycle)
 }
 
-// keepTemplate keeps the operator fields of a live StatefulSet until the Database changes its template, so that neither an
-// upgrade of the operator nor a change of a label restarts PostgreSQL. Earlier versions had no startup probe.
-func keepTemplate(desired, live *appsv1.StatefulSet) {
-	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(last *corev1.PodTemplateSpec) bool {
-		return isOurs(last, desired)
-	}, func(template *corev1.PodTemplateSpec) bool {
-		c := pods.Container(template, containerName)
-		return c != nil && c.StartupProbe == nil
-	})
+// keeper decides which template the StatefulSet of a Database keeps.
+type keeper struct {
+	db         *v1alpha1.Database
+	image      string
+	connection *corev1.Secret
+}
+
+// keep changes the template in desired to the template that live keeps:
+//   - A change of the operator alone, or of a label, never replaces the Pod.
+//   - With the update policy Manual, only a new value of restartAnnotation replaces the Pod.
+//   - Without restartAnnotation, a restart that was requested before stays in the template.
+func (k keeper) keep(desired, live *appsv1.StatefulSet) {
+	last, known := pods.LastTemplate(live)
+	requested := known && isRequested(&desired.Spec.Template, last)
+	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) || isEarlier(last) && k.waits()) {
+		desired.Spec.Template = *last
+		return
+	}
+	if !known && isEarlier(&live.Spec.Template) {
+		desired.Spec.Template = earlierTemplate(k.db, k.image, k.connection)
+		operatorFields(&desired.Spec.Template, &live.Spec.Template)
+		return
+	}
+	if !known || !isOurs(last, desired) {
+		return
+	}
+	keepRestart(&desired.Spec.Template, last)
+	if equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&desired.Spec.Template)) || !requested && k.waits() {
+		desired.Spec.Template = *last
+	}
+}
+
+// waits reports whether a change of the template waits until the user requests a restart.
+func (k keeper) waits() bool { return updatePolicyOf(k.db) == v1alpha1.UpdateManual }
+
+// isRequested reports whether the Database requests a restart that the last template does not have.
+func isRequested(desired, last *corev1.PodTemplateSpec) bool {
+	requested := desired.Annotations[restartAnnotation]
+	return requested != "" && requested != last.Annotations[restartAnnotation]
+}
+
+// keepRestart keeps the annotation of a restart that the Database does not request any more.
+func keepRestart(desired, last *corev1.PodTemplateSpec) {
+	if digest := last.Annotations[restartAnnotation]; digest != "" && desired.Annotations[restartAnnotation] == "" {
+		desired.Annotations = map[string]string{restartAnnotation: digest}
+	}
+}
+
+// Fields of the spec that take effect only in a new Pod.
+const (
+	fieldImage     = "spec.image"
+	fieldResources = "spec.resources"
+	fieldOthers    = "spec" // what a Pod of an earlier operator has in its template
+)
+
+// pendingFields returns the fields of the spec that the template of a StatefulSet does not have yet, because they wait for
+// a restart. set is the result of a write of the operator.
+func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
+	want, is := desiredContainer(k.db, k.image), pods.Container(&set.Spec.Template, containerName)
+	if is == nil {
+		return nil
+	}
+	if is.Image != want.Image {
+		fields = append(fields, fieldImage)
+	}
+	if !equality.Semantic.DeepEqual(is.Resources, want.Resources) {
+		fields = append(fields, fieldResources)
+	}
+	last, known := pods.LastTemplate(set)
+	if len(fields) == 0 && known && isEarlier(last) && !keepsEarlier(k.db, k.image, k.connection, last) {
+		fields = append(fields, fieldOthers)
+	}
+	return fields
+}
+
+// isField reports whether an entry of status.pendingRestart is a field of the spec, and not a parameter of PostgreSQL.
+func isField(entry string) bool {
+	return entry == fieldImage || entry == fieldResources || entry == fieldOthers
 }

@@ -8,11 +8,12 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// newReconciler returns a reconciler with the types of its children. It leaves refusals, image and clock
-// unset.
+// newReconciler returns a reconciler with the types of its children. It leaves refusals, look, image and
+// clock unset.
 func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	r := &reconciler{
 		secrets:      c.Secrets().Type(tracker),
+		settings:     c.Secrets().Type(tracker),
 		services:     c.Services().Type(tracker),
 		claims:       c.PersistentVolumeClaims().Type(tracker),
 		statefulSets: c.StatefulSets().Type(tracker),
@@ -23,8 +24,8 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 		pods:      c.Kube.CoreV1(),
 	}
 	r.secrets.Keep = credentials.KeepPassword
+	r.settings.Keep = keepRevision
 	r.claims.Keep = keepVolume
-	r.statefulSets.Keep = keepTemplate
 	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // an existing volume keeps its class
 	r.claims.Outlives = true
 	return r

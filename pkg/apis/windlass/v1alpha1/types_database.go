@@ -63,8 +63,7 @@ type DatabaseSpec struct {
 	Storage DatabaseStorage `json:"storage"`
 
 	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
-	// creates a database with the new name, and the former database stays as it is. A change restarts
-	// PostgreSQL. Defaults to app.
+	// creates a database with the new name, and the former database stays as it is. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -75,8 +74,7 @@ type DatabaseSpec struct {
 
 	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
 	// If it is changed, the operator creates a role with the new name, which gets everything that former
-	// owners own in the database. Former owners can no longer log in. A change restarts PostgreSQL.
-	// Defaults to app.
+	// owners own in the database. Former owners can no longer log in. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -88,8 +86,7 @@ type DatabaseSpec struct {
 	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
 	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
 	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
-	// rights of a superuser, and run programs in the container. A change restarts PostgreSQL. Defaults
-	// to none.
+	// rights of a superuser, and run programs in the container. Defaults to none.
 	//
 	// +optional
 	// +listType=set
@@ -97,7 +94,9 @@ type DatabaseSpec struct {
 	OwnerAttributes []OwnerAttribute `json:"ownerAttributes,omitempty"`
 
 	// parameters are settings of the server, by their names in lower case
-	// (https://www.postgresql.org/docs/current/runtime-config.html). A change restarts PostgreSQL.
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if
+	// PostgreSQL can reload the parameter; otherwise it needs a restart: see updatePolicy. A value that
+	// PostgreSQL refuses is reported, and the parameter keeps its former value.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
@@ -109,6 +108,16 @@ type DatabaseSpec struct {
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
+
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of
+	// image or resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the
+	// default) restarts PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of
+	// the Database gets a new value; status.pendingRestart has what waits. Everything else takes effect
+	// without a restart, whatever the policy.
+	//
+	// +optional
+	// +kubebuilder:default=Automatic
+	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
 
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
@@ -138,6 +147,19 @@ const (
 // +kubebuilder:validation:MaxLength=4096
 // +kubebuilder:validation:Pattern=`^[^\x00-\x1f\x7f]*$`
 type ParameterValue string
+
+// UpdatePolicy specifies when a change that needs a restart of PostgreSQL takes effect.
+//
+// +kubebuilder:validation:Enum=Automatic;Manual
+type UpdatePolicy string
+
+// Update policies.
+const (
+	// UpdateAutomatic restarts PostgreSQL at once.
+	UpdateAutomatic UpdatePolicy = "Automatic"
+	// UpdateManual waits until a user requests a restart.
+	UpdateManual UpdatePolicy = "Manual"
+)
 
 // DatabaseStorage is the volume of a Database.
 //
@@ -181,6 +203,41 @@ type DatabaseStatus struct {
 	//
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
+
+	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
+	// effect at the next restart of PostgreSQL.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+
+	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
+	// could not connect, and for a server that an operator before v0.2.0 started.
+	//
+	// +optional
+	Server *DatabaseServerStatus `json:"server,omitempty"`
+}
+
+// DatabaseServerStatus is what the operator has seen on a PostgreSQL server.
+type DatabaseServerStatus struct {
+	// revision identifies the settings that the server has.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+
+	// startTime is when the container started.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// problem says which settings the server could not apply, and why. The server runs with the former ones.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Problem string `json:"problem,omitempty"`
 }
 
 // SecretBinding is a reference to a Secret in the same namespace.

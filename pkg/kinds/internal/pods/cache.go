@@ -30,7 +30,7 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 }
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// times, its controlling owner, some labels and annotations, its activeDeadlineSeconds, its scheduling gates of Windlass,
+// times, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its activeDeadlineSeconds, its scheduling gates of Windlass,
 // its phase with reason and message, the states of its containers, and the conditions Ready, PodScheduled and
 // DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns other objects unchanged.
 func Trim(obj any) (any, error) {
@@ -51,6 +51,9 @@ func Trim(obj any) (any, error) {
 		},
 		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
+	}
+	if owner := trimmed.OwnerReferences; len(owner) > 0 && owner[0].Kind == "StatefulSet" {
+		trimmed.Status.PodIP = pod.Status.PodIP
 	}
 	trimmed.Annotations = bounded(pod.Annotations, ownDomains...)
 	for _, condition := range pod.Status.Conditions {

@@ -24,25 +24,30 @@ type DatabaseSpecApplyConfiguration struct {
 	// storage is the volume for the data.
 	Storage *DatabaseStorageApplyConfiguration `json:"storage,omitempty"`
 	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
-	// creates a database with the new name, and the former database stays as it is. A change restarts
-	// PostgreSQL. Defaults to app.
+	// creates a database with the new name, and the former database stays as it is. Defaults to app.
 	DatabaseName *string `json:"databaseName,omitempty"`
 	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
 	// If it is changed, the operator creates a role with the new name, which gets everything that former
-	// owners own in the database. Former owners can no longer log in. A change restarts PostgreSQL.
-	// Defaults to app.
+	// owners own in the database. Former owners can no longer log in. Defaults to app.
 	Owner *string `json:"owner,omitempty"`
 	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
 	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
 	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
-	// rights of a superuser, and run programs in the container. A change restarts PostgreSQL. Defaults
-	// to none.
+	// rights of a superuser, and run programs in the container. Defaults to none.
 	OwnerAttributes []windlassv1alpha1.OwnerAttribute `json:"ownerAttributes,omitempty"`
 	// parameters are settings of the server, by their names in lower case
-	// (https://www.postgresql.org/docs/current/runtime-config.html). A change restarts PostgreSQL.
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if
+	// PostgreSQL can reload the parameter; otherwise it needs a restart: see updatePolicy. A value that
+	// PostgreSQL refuses is reported, and the parameter keeps its former value.
 	Parameters map[string]windlassv1alpha1.ParameterValue `json:"parameters,omitempty"`
 	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of
+	// image or resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the
+	// default) restarts PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of
+	// the Database gets a new value; status.pendingRestart has what waits. Everything else takes effect
+	// without a restart, whatever the policy.
+	UpdatePolicy *windlassv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
 	// and its data. The field can still be changed while the Database is being deleted.
@@ -124,6 +129,14 @@ func (b *DatabaseSpecApplyConfiguration) WithParameters(entries map[string]windl
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithResources(value v1.ResourceRequirements) *DatabaseSpecApplyConfiguration {
 	b.Resources = &value
+	return b
+}
+
+// WithUpdatePolicy sets the UpdatePolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdatePolicy field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithUpdatePolicy(value windlassv1alpha1.UpdatePolicy) *DatabaseSpecApplyConfiguration {
+	b.UpdatePolicy = &value
 	return b
 }
 

@@ -24,6 +24,12 @@ type DatabaseStatusApplyConfiguration struct {
 	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
 	// grow, spec.storage.size can be set back to this size.
 	Storage *resource.Quantity `json:"storage,omitempty"`
+	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
+	// effect at the next restart of PostgreSQL.
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
+	// could not connect, and for a server that an operator before v0.2.0 started.
+	Server *DatabaseServerStatusApplyConfiguration `json:"server,omitempty"`
 }
 
 // DatabaseStatusApplyConfiguration constructs a declarative configuration of the DatabaseStatus type for use with
@@ -74,5 +80,23 @@ func (b *DatabaseStatusApplyConfiguration) WithBinding(value *SecretBindingApply
 // If called multiple times, the Storage field is set to the value of the last call.
 func (b *DatabaseStatusApplyConfiguration) WithStorage(value resource.Quantity) *DatabaseStatusApplyConfiguration {
 	b.Storage = &value
+	return b
+}
+
+// WithPendingRestart adds the given value to the PendingRestart field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PendingRestart field.
+func (b *DatabaseStatusApplyConfiguration) WithPendingRestart(values ...string) *DatabaseStatusApplyConfiguration {
+	for i := range values {
+		b.PendingRestart = append(b.PendingRestart, values[i])
+	}
+	return b
+}
+
+// WithServer sets the Server field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Server field is set to the value of the last call.
+func (b *DatabaseStatusApplyConfiguration) WithServer(value *DatabaseServerStatusApplyConfiguration) *DatabaseStatusApplyConfiguration {
+	b.Server = value
 	return b
 }

@@ -1,0 +1,147 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+const (
+	// passedAnnotation on the Pod has the revision of the settings that the kubelet was last asked to pass to the container.
+	passedAnnotation = "windlass.dev/settings-revision"
+	// settleTime is how long a running Pod takes at most to apply a change of the settings: the kubelet updates the files
+	// of a Secret every 60 s to 90 s, and the script then looks within a second.
+	settleTime = 3 * time.Minute
+	// lookAgain is how often the operator looks whether the server has new settings, and awayAgain how often it tries to
+	// connect to a server that does not respond.
+	lookAgain = 2 * time.Second
+	awayAgain = 30 * time.Second
+	// stuckRetry is how often the operator looks at a server that did not apply its settings within settleTime.
+	stuckRetry = time.Minute
+)
+
+// look reads the settings of the server at the address of a Pod. It is nil if the operator does not connect to Databases.
+type look func(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
+
+// lookWith returns the look of a Connector, which may be nil.
+func lookWith(connector *postgresql.Connector) look {
+	if connector == nil {
+		return nil
+	}
+	return connector.Settings
+}
+
+// notify changes an annotation of the Pod after a change of the settings. The kubelet then updates the files of the
+// settings Secret at once, instead of at its next periodic synchronization. A Pod that was created after the change has
+// the settings anyway.
+func (r *reconciler) notify(ctx context.Context, p *scope) error {
+	pod, revision := p.pod, revisionOf(p.settings)
+	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
+		!pod.CreationTimestamp.Time.Before(changedAt(p.settings)) {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, passedAnnotation, revision)
+	_, err := r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("annotating Pod %s/%s, so that the kubelet updates its settings: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// runsNewest reports whether the Pod has the newest template, and applies settings while the server runs.
+func (p *scope) runsNewest() bool {
+	return isUp(p.statefulSet) && reloads(p.statefulSet) && p.pod != nil
+}
+
+// observe looks at the settings of a running server, and records them in the status, unless the status has the current
+// ones already. It sets p.settling while the server may not have them yet.
+func (r *reconciler) observe(ctx context.Context, p *scope) error {
+	status := &p.db.Status
+	fields := pendingFields(keeper{p.db, r.image, p.secret}, p.statefulSet)
+	if !p.runsNewest() {
+		status.Server, status.PendingRestart = nil, fields
+		return nil
+	}
+	started := startOf(p.pod)
+	if !isSeen(status.Server, revisionOf(p.settings), started) || p.awaitsRestart(r.clock.Now()) {
+		status.Server, status.PendingRestart = nil, fields
+		seen, err := r.lookAt(ctx, p)
+		if p.settling, err = settling(p, seen, err, r.clock.Now()); err != nil || p.settling > 0 || seen.Revision == "" {
+			return err
+		}
+		status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
+		status.PendingRestart = append(fields, seen.PendingRestart...)
+		if p.awaitsRestart(r.clock.Now()) {
+			p.settling = lookAgain
+		}
+		return nil
+	}
+	parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
+	status.PendingRestart = append(fields, parameters...)
+	return nil
+}
+
+// startOf returns when the container of a running Pod started, or nil.
+func startOf(pod *corev1.Pod) *metav1.Time {
+	if running := pods.StatusOf(pod, containerName).State.Running; running != nil {
+		return &running.StartedAt
+	}
+	return nil
+}
+
+// isSeen reports whether the status is about the container that runs, with the newest settings. A problem may have been
+// solved since.
+func isSeen(seen *v1alpha1.DatabaseServerStatus, revision string, started *metav1.Time) bool {
+	return seen != nil && seen.Revision == revision && seen.StartTime.Equal(started) && seen.Problem == ""
+}
+
+// awaitsRestart reports whether the script in the Pod is about to restart the server for a parameter.
+func (p *scope) awaitsRestart(now time.Time) bool {
+	waits := slices.ContainsFunc(p.db.Status.PendingRestart, func(name string) bool { return !isField(name) })
+	return waits && updatePolicyOf(p.db) == v1alpha1.UpdateAutomatic && now.Before(changedAt(p.settings).Add(settleTime))
+}
+
+// lookAt logs in as the owner. The status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
+func (r *reconciler) lookAt(ctx context.Context, p *scope) (postgresql.ServerSettings, error) {
+	if r.look == nil || p.pod.Status.PodIP == "" {
+		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Silent, "the operator does not connect to Databases")
+	}
+	return r.look(ctx, p.db.Namespace, postgresql.Settings{
+		Host: p.pod.Status.PodIP, Port: port, Username: string(p.secret.Data[credentials.KeyUsername]), Password: string(p.secret.Data[credentials.KeyPassword]),
+		Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
+	})
+}
+
+// settling returns the time after which the operator should look again, or 0 if the server has the settings: because
+// seen says so, because its Pod was created after their last change, or, if the operator cannot connect, because
+// settleTime has passed. It returns an error if the server responds after settleTime, but does not have the settings.
+func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
+	class := postgresql.ClassOf(err)
+	changed, silent := changedAt(p.settings), err != nil && class != postgresql.Refused
+	switch {
+	case err == nil && seen.Revision == revisionOf(p.settings):
+		return 0, nil
+	case err != nil && class == postgresql.Busy:
+		return postgresql.RetryAfter(err), nil
+	case silent && (!p.pod.CreationTimestamp.Time.Before(changed) || !now.Before(changed.Add(settleTime))):
+		return 0, nil
+	case silent:
+		return min(awayAgain, changed.Add(settleTime).Sub(now)), nil
+	case now.Before(changed.Add(settleTime)):
+		return lookAgain, nil
+	}
+	return 0, controller.Stalled(messageNotApplied.Error(p.pod.Namespace, p.pod.Name), stuckRetry)
+}

@@ -1,0 +1,103 @@
+package database
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+)
+
+// Keys of the settings Secret, which the Pod mounts: see server.sh.
+const (
+	keyRevision     = "revision"
+	keyDatabase     = "database"
+	keyOwner        = "owner"
+	keyAttributes   = "attributes"
+	keyPassword     = "password"
+	keyParameters   = "parameters"
+	keyUpdatePolicy = "updatePolicy"
+)
+
+// changedAnnotation on the settings Secret is the time of the last change of the settings, as in RFC 3339.
+const changedAnnotation = "windlass.dev/settings-changed-at"
+
+// settingsName returns the name of the settings Secret.
+func settingsName(db *v1alpha1.Database) string { return db.Name + "-settings" }
+
+// desiredSettings returns the settings Secret: what the server in the Pod brings itself to. connection is the connection
+// Secret. An existing Secret with the same settings keeps its revision and its time: see keepRevision.
+func desiredSettings(db *v1alpha1.Database, connection *corev1.Secret, now time.Time) *corev1.Secret {
+	meta := metaOf(db)
+	meta.Name = settingsName(db)
+	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
+	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
+		keyRevision:     []byte(newRevision()),
+		keyDatabase:     []byte(db.Spec.DatabaseName),
+		keyOwner:        []byte(db.Spec.Owner),
+		keyAttributes:   []byte(ownerAttributes(db)),
+		keyPassword:     connection.Data[credentials.KeyPassword],
+		keyParameters:   []byte(parameters(db)),
+		keyUpdatePolicy: []byte(updatePolicyOf(db)),
+	}}
+}
+
+// parameters returns a line NAME=VALUE for each parameter. The schema allows no control character in a value.
+func parameters(db *v1alpha1.Database) string {
+	lines := make([]string, 0, len(db.Spec.Parameters))
+	for _, name := range slices.Sorted(maps.Keys(db.Spec.Parameters)) {
+		lines = append(lines, name+"="+string(db.Spec.Parameters[name]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// updatePolicyOf returns spec.updatePolicy with its default.
+func updatePolicyOf(db *v1alpha1.Database) v1alpha1.UpdatePolicy {
+	if db.Spec.UpdatePolicy == v1alpha1.UpdateManual {
+		return v1alpha1.UpdateManual
+	}
+	return v1alpha1.UpdateAutomatic
+}
+
+// newRevision returns a random identifier, which reveals nothing about the settings.
+func newRevision() string {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // it never returns an error, according to its documentation
+	return hex.EncodeToString(random)
+}
+
+// keepRevision keeps the revision and the time of a settings Secret whose settings do not change.
+func keepRevision(want, live *corev1.Secret) {
+	revision := live.Data[keyRevision]
+	if len(revision) == 0 {
+		return
+	}
+	settings := maps.Clone(want.Data)
+	settings[keyRevision] = revision
+	if !maps.EqualFunc(settings, live.Data, slices.Equal[[]byte]) {
+		return
+	}
+	want.Data = settings
+	if changed := live.Annotations[changedAnnotation]; changed != "" {
+		want.Annotations[changedAnnotation] = changed
+	}
+}
+
+// revisionOf returns the revision of the settings.
+func revisionOf(settings *corev1.Secret) string { return string(settings.Data[keyRevision]) }
+
+// changedAt returns the time of the last change of the settings. Without a valid annotation, it returns the creation of
+// the Secret.
+func changedAt(settings *corev1.Secret) time.Time {
+	at, err := time.Parse(time.RFC3339, settings.Annotations[changedAnnotation])
+	if err != nil {
+		return settings.CreationTimestamp.Time
+	}
+	return at
+}

@@ -1,0 +1,79 @@
+package postgresql
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// ServerSettings are the settings of a server of a Database, as a client sees them after its login.
+type ServerSettings struct {
+	// Revision identifies the settings that the server has reloaded, or with which it has started.
+	Revision string `json:"revision"`
+	// Problem says which settings the server has not got, and why. It has at most 1 KiB, on one line.
+	Problem string `json:"problem"`
+	// PendingRestart are the names of the parameters whose new value takes effect at the next start. There are at most 32.
+	PendingRestart []string `json:"pendingRestart"`
+}
+
+// maxPending limits ServerSettings.PendingRestart.
+const maxPending = 32
+
+// settingsQuery reads the parameters that the script in the Pod of a Database sets.
+const settingsQuery = `select json_build_object(
+  'revision', left(coalesce(current_setting('windlass.revision', true), ''), 63),
+  'problem', left(coalesce(current_setting('windlass.problem', true), ''), 1024),
+  'pendingRestart', (select coalesce(json_agg(name), '[]')
+    from (select name from pg_settings where pending_restart order by name limit 32) pending)
+)`
+
+// parameterName matches the names of parameters, also of extensions, and revisions.
+var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
+
+// Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: Refused if the
+// server does not accept the password.
+func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (ServerSettings, error) {
+	server := c.Open(tenant, as)
+	defer server.Close()
+	open, err := server.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", as.Username))
+	if err != nil {
+		return ServerSettings{}, err
+	}
+	server.owner = open
+	ctx, cancel := server.visit.within(ctx)
+	defer cancel()
+	seen, err := open.settings(ctx)
+	server.visit.asked(err)
+	return seen, err
+}
+
+func (s *session) settings(ctx context.Context) (seen ServerSettings, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	began := time.Now()
+	answer := s.conn.ExecParams(ctx, settingsQuery, nil, nil, nil, nil).Read()
+	if answer.Err != nil {
+		answer.Err = s.hears.answer(ctx, answer.Err, lookTimeout)
+	}
+	s.observe(began, answer.Err)
+	if answer.Err != nil {
+		return seen, fmt.Errorf("querying the settings: %w", answer.Err)
+	}
+	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {
+		return ServerSettings{}, fmt.Errorf("querying the settings: the response of the server is not plausible")
+	}
+	seen.Problem = s.hears.words(seen.Problem)
+	return seen, nil
+}
+
+// plausible reports whether the settings can come from a server of a Database. Users see them in the status.
+func (s ServerSettings) plausible() bool {
+	for _, name := range s.PendingRestart {
+		if name == "" || !parameterName.MatchString(name) {
+			return false
+		}
+	}
+	return len(s.PendingRestart) <= maxPending && parameterName.MatchString(s.Revision)
+}
