@@ -100,6 +100,15 @@ func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 			t.Fatal(err)
 		}
 	}
+	links, err := filepath.Glob(filepath.Join(root, "[^.]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if _, exists := data[filepath.Base(link)]; !exists {
+			_ = os.Remove(link)
+		}
+	}
 	if former != "" {
 		_ = os.RemoveAll(filepath.Join(root, former))
 	}

@@ -71,17 +71,19 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, err
 	}
-	databases, err := database.New(in, with, database.Options{Image: o.PostgreSQLImage, Connector: toPods, VolumeMetrics: o.ObjectNameMetrics})
+	users, err := app.NewUsers(in)
+	if err != nil {
+		return Controllers{}, fmt.Errorf("finding the users of connection Secrets: %w", err)
+	}
+	databases, err := database.New(in, with, database.Options{
+		Image: o.PostgreSQLImage, Connector: toPods, Users: users.Former, VolumeMetrics: o.ObjectNameMetrics,
+	})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of Database: %w", err)
 	}
 	connector, err := postgresql.NewConnector(o.ExternalDatabases)
 	if err != nil {
 		return Controllers{}, err
-	}
-	users, err := app.NewUsers(in)
-	if err != nil {
-		return Controllers{}, fmt.Errorf("finding the users of connection Secrets: %w", err)
 	}
 	externalDatabases, err := externaldatabase.New(in, with, connector, users.Former)
 	if err != nil {

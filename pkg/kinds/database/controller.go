@@ -7,12 +7,14 @@ import (
 	"cmp"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -31,6 +33,8 @@ type Options struct {
 	// Connector connects to the servers of Databases, to see which settings they have. Nil means not to connect: a change
 	// of settings then counts as made after 3 minutes, and refused settings are not reported.
 	Connector *postgresql.Connector
+	// Users finds the known users of a former login. Nil means that there are none.
+	Users credentials.Users
 	// VolumeMetrics serves the metric windlass_database_volume_info, whose labels have the names of objects.
 	VolumeMetrics bool
 }
@@ -64,7 +68,10 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind 
 	tracker := controller.NewTracker()
 	reconciler := newReconciler(c, tracker)
 	reconciler.refusals, reconciler.clock, reconciler.image = controller.NewRefusals[string](r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
-	reconciler.look = look
+	reconciler.look, reconciler.users, reconciler.events = look, o.Users, r.Events
+	if o.Users == nil {
+		reconciler.users = func(*corev1.Secret) []string { return nil }
+	}
 	return controller.Kind[*v1alpha1.Database]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),

@@ -14,15 +14,24 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// desiredSecret returns the connection Secret. An existing Secret keeps its own password: see
-// credentials.KeepPassword.
-func desiredSecret(db *v1alpha1.Database, password string) *corev1.Secret {
+// desiredSecret returns the connection Secret with a login and its password.
+func desiredSecret(db *v1alpha1.Database, of login, record credentials.Record) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Name = credentials.Name(db.Name)
-	return credentials.Secret(meta, credentials.Connection{
-		Username: db.Spec.Owner, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port), Database: db.Spec.DatabaseName,
+	secret := credentials.Secret(meta, credentials.Connection{
+		Username: of.name, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port), Database: db.Spec.DatabaseName,
 		TLSMode: "disable", // the server has no certificate
-	}, password)
+	}, of.password)
+	credentials.SetRecord(secret, record)
+	return secret
+}
+
+// newSecret returns the connection Secret of a Database that has none, with a new password for the login that the status
+// names. An existing Secret keeps its login and password: see secretsOf.
+func newSecret(db *v1alpha1.Database) *corev1.Secret {
+	schedule := credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
+	next := login{name: credentials.Recorded(db.Spec.Owner, db.Status.Credentials), password: credentials.NewPassword()}
+	return desiredSecret(db, next, credentials.NewRecord(db.Status.Credentials, schedule))
 }
 
 // checkPassword returns a Terminal error for a password with a control character. The script in the Pod does not

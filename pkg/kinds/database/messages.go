@@ -22,8 +22,13 @@ var (
 		"Correct the spec. The log of the Pod has more.")
 	messageNotApplied = Messages.Declare("SettingsNotApplied",
 		"PostgreSQL has not applied the settings that changed; see `kubectl logs -n {namespace} {pod}`", "Read the log. To restart PostgreSQL, annotate the Database with windlass.dev/restart.")
-	messageGrowing     = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
-	messageNotStarting = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
+	messageRotated      = Messages.Declare("CredentialsRotated", "Secret {secret} has the login {login} with a new password. PostgreSQL accepts the former login {former} until no known client uses it, at least for the grace period.", "Nothing to do.")
+	messageRetired      = Messages.Declare("FormerLoginRetired", "PostgreSQL ends the former login {former}, and closes its connections.", "Nothing to do.")
+	messageAwaitServer  = Messages.Declare("", "PostgreSQL to accept the login {login}", "Wait.")
+	messageAwaitRestart = Messages.Declare("", "the replacement of the Pod, which an earlier operator has created; with updatePolicy Manual, set the annotation {annotation} to a new value", "Wait, or request a restart.")
+	messageAwaitProblem = Messages.Declare("", "PostgreSQL to accept the settings; the condition Ready says what is wrong", "Correct the cause that the condition Ready names.")
+	messageGrowing      = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
+	messageNotStarting  = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error of PostgreSQL.")

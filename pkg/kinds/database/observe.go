@@ -14,7 +14,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -70,7 +69,7 @@ func (p *scope) runsNewest() bool {
 // ones already. It sets p.settling while the server may not have them yet.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
-	fields := pendingFields(keeper{p.db, r.image, p.secret}, p.statefulSet)
+	fields := pendingFields(p.keeper(r.image), p.statefulSet)
 	if !p.runsNewest() {
 		status.Server, status.PendingRestart = nil, fields
 		return nil
@@ -114,13 +113,17 @@ func (p *scope) awaitsRestart(now time.Time) bool {
 	return waits && updatePolicyOf(p.db) == v1alpha1.UpdateAutomatic && now.Before(changedAt(p.settings).Add(settleTime))
 }
 
-// lookAt logs in as the owner. The status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
+// lookAt logs in with the newest password. The status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
 func (r *reconciler) lookAt(ctx context.Context, p *scope) (postgresql.ServerSettings, error) {
 	if r.look == nil || p.pod.Status.PodIP == "" {
 		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Silent, "the operator does not connect to Databases")
 	}
+	as := p.logins.current
+	if p.logins.other.state == loginPassword {
+		as = p.logins.other
+	}
 	return r.look(ctx, p.db.Namespace, postgresql.Settings{
-		Host: p.pod.Status.PodIP, Port: port, Username: string(p.secret.Data[credentials.KeyUsername]), Password: string(p.secret.Data[credentials.KeyPassword]),
+		Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password,
 		Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
 	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -29,11 +28,12 @@ type fakeServer struct {
 
 func (s *fakeServer) look(_ context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error) {
 	s.looks++
-	secret := s.f.secret()
-	want := postgresql.Settings{
-		Host: "10.0.0.7", Port: 5432, Username: string(secret.Data[credentials.KeyUsername]), Password: string(secret.Data[credentials.KeyPassword]),
-		Database: "app", Mode: postgresql.Disable,
+	of, _ := loginsIn("app", s.f.secret(), s.f.settings())
+	newest := of.current
+	if of.other.state == loginPassword {
+		newest = of.other
 	}
+	want := postgresql.Settings{Host: "10.0.0.7", Port: 5432, Username: newest.name, Password: newest.password, Database: "app", Mode: postgresql.Disable}
 	controllertest.Equal(s.f.T, "settings of the login to a server in "+namespace, want, as)
 	if s.err != nil {
 		return postgresql.ServerSettings{}, s.err
@@ -48,8 +48,13 @@ func (s *fakeServer) look(_ context.Context, namespace string, as postgresql.Set
 // running returns a Database whose Pod has run for an hour, and its server.
 func running(t *testing.T, changes ...func(*v1alpha1.Database)) (fixture, *fakeServer) {
 	t.Helper()
+	return runningWith(t, Options{}, changes...)
+}
+
+func runningWith(t *testing.T, options Options, changes ...func(*v1alpha1.Database)) (fixture, *fakeServer) {
+	t.Helper()
 	server := &fakeServer{}
-	f := newFixtureThat(t, Options{}, server.look, example(changes...))
+	f := newFixtureThat(t, options, server.look, example(changes...))
 	server.f = f
 	if r := f.Reconcile(); r.Err != nil {
 		t.Fatal(r.Err)

@@ -49,6 +49,9 @@ type reconciler struct {
 	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
 	look     look
+	// users finds the known users of the former login.
+	users  credentials.Users
+	events controller.EventRecorder
 	// image is Options.Image with its default.
 	image string
 	clock clock.PassiveClock
@@ -67,6 +70,8 @@ type scope struct {
 	// settling is the time after which the operator looks again whether the server has its settings. 0 means that it has
 	// them, as far as the operator can know.
 	settling time.Duration
+	logins   logins
+	rotation rotation
 }
 
 func newScope(db *v1alpha1.Database) *scope {
@@ -83,12 +88,20 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 		setBlocked(db, err)
 		return controller.Result{}, err
 	}
-	again := setProgress(p, r.clock.Now())
+	again := earliest(setProgress(p, r.clock.Now()), p.setCredentials())
 	err := cmp.Or(p.cannotGrow, refusal(db))
 	if err != nil {
 		setBlocked(db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
+}
+
+// earliest returns the shorter of two delays, of which 0 means none.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // refusal returns an error if the server could not apply settings, with which it continues to run, or nil.
@@ -103,7 +116,9 @@ func refusal(db *v1alpha1.Database) error {
 func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
 		r.credentials,
+		r.rotate,
 		r.serverSettings,
+		r.retired,
 		r.service,
 		r.volume,
 		r.server,
@@ -111,6 +126,7 @@ func (r *reconciler) apply(ctx context.Context, p *scope) error {
 		r.replace,
 		r.notify,
 		r.observe,
+		r.move,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err
@@ -119,10 +135,11 @@ func (r *reconciler) apply(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// credentials creates or updates the Secret, and checks its password. A Secret that has a password keeps
-// it.
+// credentials creates or updates the Secret, and checks its password. A Secret that has a login and a
+// password keeps both.
 func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
-	if p.secret, err = r.secrets.Ensure(ctx, p.owner, desiredSecret(p.db, credentials.NewPassword()), nil); err != nil {
+	secrets := r.secretsOf(p.db)
+	if p.secret, err = secrets.Ensure(ctx, p.owner, newSecret(p.db), nil); err != nil {
 		return err
 	}
 	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
@@ -131,7 +148,7 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
 
 // serverSettings creates or updates the settings Secret.
 func (r *reconciler) serverSettings(ctx context.Context, p *scope) (err error) {
-	p.settings, err = r.settings.Ensure(ctx, p.owner, desiredSettings(p.db, p.secret, r.clock.Now()), nil)
+	p.settings, err = r.settings.Ensure(ctx, p.owner, desiredSettings(p.db, p.logins, r.clock.Now()), nil)
 	return err
 }
 
@@ -191,7 +208,7 @@ func (r *reconciler) checkVolume(p *scope) error {
 // server creates or updates the StatefulSet, whose controller replaces the Pod when the template changes.
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	sets := r.statefulSets
-	sets.Keep = keeper{p.db, r.image, p.secret}.keep
+	sets.Keep = p.keeper(r.image).keep
 	p.statefulSet, err = sets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image), nil)
 	return err
 }

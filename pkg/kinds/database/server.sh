@@ -6,12 +6,15 @@
 #   PGHOST            directory of the socket
 #   PGPORT            port
 #   PGSERVICEFILE     file that tells psql, run by hand, the database
-#   SETTINGS          directory of the Secret, whose files have no line break at the end:
+#   SETTINGS          directory of the Secret, whose files have no line break at the end. The kubelet replaces the link
+#                     ..data in it, so that all files change at once:
 #     revision          identifies the content of the other files
 #     database          database to create
 #     owner             role that owns the database
 #     attributes        attributes of the owner, in SQL
-#     password          password of the owner
+#     owner.login       whether the owner can log in: Password (with owner.password), Keep (as before) or None
+#     alternate1        role that is a member of the owner and acts as it; with alternate1.login as for the owner
+#     alternate2        the same
 #     parameters        parameters of the server, a line NAME=VALUE for each
 #     updatePolicy      Automatic, or Manual: do not restart the server for a parameter
 #   STATE             directory, in memory, for a copy of the settings
@@ -53,15 +56,15 @@ make_directory() {
 take() {
   rm -rf "$copy" && mkdir "$copy" || return 1
   taken=$(cat "$SETTINGS/revision") || return 1
-  cp "$SETTINGS/database" "$SETTINGS/owner" "$SETTINGS/attributes" "$SETTINGS/password" "$SETTINGS/parameters" "$SETTINGS/updatePolicy" "$copy/" || return 1
+  cp "$SETTINGS/..data/"* "$copy/" || return 1
   [ "$(cat "$SETTINGS/revision")" = "$taken" ] || return 1
   revision=$taken
   database=$(cat "$copy/database")
   owner=$(cat "$copy/owner")
   attributes=$(cat "$copy/attributes")
+  alternate1=$(cat "$copy/alternate1")
+  alternate2=$(cat "$copy/alternate2")
   policy=$(cat "$copy/updatePolicy")
-  password=$(cat "$copy/password" && printf .) # the dot keeps a line break at the end
-  password=${password%.}
   problem=
   printf '[windlass]\ndbname=%s\n' "$database" >"$PGSERVICEFILE"
 }
@@ -159,16 +162,18 @@ ask() {
   shift
   PGDATABASE=$asked PGOPTIONS="-c search_path=pg_catalog -c default_transaction_read_only=off -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=$lock_timeout" \
     psql --username=postgres --no-psqlrc --quiet --tuples-only --no-align \
-    --set=ON_ERROR_STOP=on --set=owner="$owner" --set=attributes="$attributes" --set=database="$database" "$@"
+    --set=ON_ERROR_STOP=on --set=owner="$owner" --set=attributes="$attributes" --set=alternate1="$alternate1" \
+    --set=alternate2="$alternate2" --set=database="$database" --set=mark='Windlass keeps this role' "$@"
 }
 
-# prepare brings the role, the database and the password to their desired state. If it fails, it sets why.
+# prepare brings the roles, their logins and the database to their desired state. If it fails, it sets why.
 prepare() {
   why="PostgreSQL rejects the role or the database; its log says why."
   ask postgres >/dev/null <<'SQL' || return 1
 SELECT format('CREATE ROLE %I', :'owner') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
-ALTER ROLE :"owner" LOGIN :attributes VALID UNTIL 'infinity';
-COMMENT ON ROLE :"owner" IS 'Windlass keeps this role';
+ALTER ROLE :"owner" :attributes VALID UNTIL 'infinity';
+ALTER ROLE :"owner" RESET role;
+COMMENT ON ROLE :"owner" IS :'mark';
 SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
 ALTER DATABASE :"database" OWNER TO :"owner";
 SQL
@@ -177,16 +182,82 @@ SQL
   why="PostgreSQL does not transfer the objects of a former owner; its log says why."
   ask "$database" >/dev/null <<'SQL' || return 1
 SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN NOCREATEDB NOCREATEROLE PASSWORD NULL', rolname)
-  FROM pg_roles WHERE rolname <> :'owner' AND shobj_description(oid, 'pg_authid') = 'Windlass keeps this role' \gexec
+  FROM pg_roles WHERE rolname NOT IN (:'owner', :'alternate1', :'alternate2') AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
 SQL
-  # The operator reports a password with a control character, and this script does not set it. psql
-  # sends a SCRAM verifier in place of the password, so that no log of the server has the password.
-  # Without a terminal, psql reads the password twice from its input.
-  why="PostgreSQL rejects the password in the Secret."
-  case $password in
-  *[[:cntrl:]]*) echo "The password in the Secret has a control character, and is not set." ;;
-  *) printf '%s\n%s\n' "$password" "$password" | ask postgres --command='\password :"owner"' >/dev/null 2>&1 || return 1 ;;
+  set_login owner && set_login alternate1 && set_login alternate2
+}
+
+# make_alternate makes a role a member of the owner that acts as it, so that objects belong to the owner whichever of its
+# logins has created them. It copies the settings of the owner, because PostgreSQL applies those of the login.
+make_alternate() {
+  why="PostgreSQL rejects another login of the owner; its log says why."
+  foreign=$(ask postgres --set=role="$1" <<'SQL'
+SELECT count(*) FROM pg_roles WHERE rolname = :'role' AND shobj_description(oid, 'pg_authid') IS DISTINCT FROM :'mark';
+SQL
+  ) || return 1
+  if [ "$foreign" != 0 ]; then
+    why="The login cannot be rotated, because a role $1 exists that Windlass has not created. Rename or drop this role."
+    return 1
+  fi
+  # Each value is set by a function, because the text of a value could be more than a value in SQL.
+  ask postgres --set=role="$1" >/dev/null <<'SQL'
+BEGIN;
+SELECT format('CREATE ROLE %I', :'role') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \gexec
+COMMENT ON ROLE :"role" IS :'mark';
+ALTER ROLE :"role" INHERIT NOCREATEDB NOCREATEROLE VALID UNTIL 'infinity';
+SELECT format('GRANT %I TO %I', :'owner', :'role') || CASE WHEN current_setting('server_version_num')::int >= 160000 THEN ' WITH INHERIT TRUE, SET TRUE' ELSE '' END \gexec
+SELECT format('ALTER ROLE %I%s RESET ALL', :'role', coalesce(' IN DATABASE ' || quote_ident(datname), ''))
+  FROM pg_db_role_setting JOIN pg_roles ON pg_roles.oid = setrole LEFT JOIN pg_database ON pg_database.oid = setdatabase
+  WHERE rolname = :'role' \gexec
+SELECT format('SELECT pg_catalog.set_config(%L, %L, true)', split_part(setting, '=', 1), substr(setting, strpos(setting, '=') + 1)),
+    format('ALTER ROLE %I%s SET %I FROM CURRENT', :'role', coalesce(' IN DATABASE ' || quote_ident(datname), ''), split_part(setting, '=', 1))
+  FROM pg_db_role_setting JOIN pg_roles ON pg_roles.oid = setrole LEFT JOIN pg_database ON pg_database.oid = setdatabase, unnest(setconfig) setting
+  WHERE rolname = :'owner' AND split_part(setting, '=', 1) <> 'role' \gexec
+ALTER ROLE :"role" SET role = :'owner';
+COMMIT;
+SQL
+}
+
+# set_login lets a role log in, or not. Its argument is owner, alternate1 or alternate2.
+#
+# The operator reports a password with a control character, and this script does not set it. psql sends a SCRAM verifier
+# in place of the password, so that no log of the server has the password. Without a terminal, psql reads the password
+# twice from its input.
+set_login() {
+  role=$(cat "$copy/$1")
+  case $(cat "$copy/$1.login") in
+  Password)
+    [ "$1" = owner ] || make_alternate "$role" || return 1
+    why="PostgreSQL rejects the password in the Secret."
+    password=$(cat "$copy/$1.password" && printf .) # the dot keeps a line break at the end
+    password=${password%.}
+    case $password in
+    *[[:cntrl:]]*) echo "The password in the Secret has a control character, and is not set." ;;
+    *) printf '%s\n%s\n' "$password" "$password" | ask postgres --set=role="$role" --command='\password :"role"' >/dev/null 2>&1 || return 1 ;;
+    esac
+    ask postgres --set=role="$role" >/dev/null <<'SQL' || return 1
+ALTER ROLE :"role" LOGIN;
+SQL
+    ;;
+  None)
+    why="PostgreSQL does not end the logins of a former password; its log says why."
+    ask "$database" --set=role="$role" >/dev/null <<'SQL' || return 1
+SELECT format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname) FROM pg_roles WHERE rolname = :'role' AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid = pg_roles.oid
+  WHERE rolname = :'role' AND NOT rolcanlogin AND backend_type = 'client backend';
+SQL
+    ;;
   esac
+  [ "$1" = owner ] || reassign "$role"
+}
+
+# reassign gives the owner what an alternate has created in a session that did not act as the owner, as after DISCARD ALL.
+reassign() {
+  why="PostgreSQL does not transfer the objects of a login to the owner; its log says why."
+  ask "$database" --set=role="$1" >/dev/null <<'SQL'
+SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner') FROM pg_roles
+  WHERE rolname = :'role' AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
+SQL
 }
 
 # start starts the server: first without network access, to apply the settings, and then with it. If the server does
@@ -234,9 +305,8 @@ SELECT count(*) FROM pg_settings WHERE pending_restart AND lower(name) = ANY (st
 SQL
 }
 
-# apply brings the running server to the settings. It fails if it has to be tried again.
+# apply brings the running server to the settings that take has read. It fails if it has to be tried again.
 apply() {
-  take || return 1
   lock_timeout=5s
   choose_parameters
   failed=
@@ -274,7 +344,7 @@ choose_parameters
 start "$@"
 trap 'stop && exit 0' INT TERM
 
-# Look for new settings every second, until the server ends. After a failure, try again in 10 seconds.
+# Look for new settings every second, until the server ends. After a failure, try again in 5 seconds.
 applied=$revision wait=0
 while kill -0 "$server" 2>/dev/null; do
   sleep 1 &
@@ -282,8 +352,9 @@ while kill -0 "$server" 2>/dev/null; do
   [ "$wait" = 0 ] || wait=$((wait - 1))
   now=
   IFS= read -r now 2>/dev/null <"$SETTINGS/revision" || true
-  if [ -n "$now" ] && [ "$now" != "$applied" ] && [ "$wait" = 0 ] && pg_isready --quiet --username=postgres --dbname=postgres; then
-    if apply "$@"; then applied=$revision; else wait=10; fi
+  if [ -n "$now" ] && [ "$now" != "$applied" ] && [ "$wait" = 0 ] &&
+    pg_isready --quiet --username=postgres --dbname=postgres && take; then
+    if apply "$@"; then applied=$revision; else wait=5; fi
     printf '%s' "$revision" >"$STATE/revision" # for the liveness probe
   fi
 done

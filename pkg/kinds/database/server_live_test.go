@@ -25,6 +25,7 @@ import (
 type liveServer struct {
 	db       *v1alpha1.Database
 	secret   *corev1.Secret // the connection Secret
+	logins   logins
 	settings *corev1.Secret
 	pod      *postgres.Pod
 	running  *postgres.Container
@@ -33,17 +34,24 @@ type liveServer struct {
 func newLiveServer(t *testing.T, changes ...func(*v1alpha1.Database)) *liveServer {
 	t.Helper()
 	s := &liveServer{db: example(changes...), pod: postgres.NewPod(t)}
-	s.secret = desiredSecret(s.db, "canary-of-the-first-password")
+	s.setPassword("canary-of-the-first-password")
 	s.mount(t)
 	s.launch(t)
 	s.awaitReady(t)
 	return s
 }
 
+// setPassword gives the owner a password, without a rotation.
+func (s *liveServer) setPassword(password string) {
+	current := login{s.db.Spec.Owner, loginPassword, password}
+	s.secret = desiredSecret(s.db, current, credentials.Record{})
+	s.logins = logins{current, login{name: credentials.Next(current.name, current.name), state: loginNone}}
+}
+
 // mount writes the settings of the Database to the volume, as the operator and the kubelet do.
 func (s *liveServer) mount(t *testing.T) {
 	t.Helper()
-	next := desiredSettings(s.db, s.secret, time.Now())
+	next := desiredSettings(s.db, s.logins, time.Now())
 	if s.settings != nil {
 		keepRevision(next, s.settings)
 	}
@@ -165,7 +173,7 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	s.change(t, func(spec *v1alpha1.DatabaseSpec) { delete(spec.Parameters, "work_mem") })
 	s.wants(t, "show work_mem", "4MB")
 
-	s.secret = desiredSecret(s.db, "canary-of-the-second-password ' \" \\ $(PGDATA)")
+	s.setPassword("canary-of-the-second-password ' \" \\ $(PGDATA)")
 	s.change(t, func(spec *v1alpha1.DatabaseSpec) {
 		spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB}
 	})
@@ -176,9 +184,9 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	if _, err := s.login(t).Exec(t.Context(), "create table orders as select 1 as id"); err != nil {
 		t.Fatal(err)
 	}
-	s.secret = desiredSecret(s.db, "canary-of-the-third-password")
-	s.secret.Data[credentials.KeyUsername] = []byte(`we"ird's`)
-	s.change(t, func(spec *v1alpha1.DatabaseSpec) { spec.Owner = `we"ird's` })
+	s.db.Spec.Owner = `we"ird's`
+	s.setPassword("canary-of-the-third-password")
+	s.change(t, func(*v1alpha1.DatabaseSpec) {})
 	s.wants(t, "select tableowner::text from pg_tables where tablename = 'orders'", `we"ird's`)
 	s.change(t, func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName = "archive" })
 	s.wants(t, "select current_database()::text", "archive")

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
 // Keys of the settings Secret, which the Pod mounts: see server.sh.
@@ -20,9 +19,10 @@ const (
 	keyDatabase     = "database"
 	keyOwner        = "owner"
 	keyAttributes   = "attributes"
-	keyPassword     = "password"
 	keyParameters   = "parameters"
 	keyUpdatePolicy = "updatePolicy"
+	// keyCurrent is the login in the connection Secret. Only the operator reads it.
+	keyCurrent = "currentLogin"
 )
 
 // changedAnnotation on the settings Secret is the time of the last change of the settings, as in RFC 3339.
@@ -31,21 +31,22 @@ const changedAnnotation = "windlass.dev/settings-changed-at"
 // settingsName returns the name of the settings Secret.
 func settingsName(db *v1alpha1.Database) string { return db.Name + "-settings" }
 
-// desiredSettings returns the settings Secret: what the server in the Pod brings itself to. connection is the connection
-// Secret. An existing Secret with the same settings keeps its revision and its time: see keepRevision.
-func desiredSettings(db *v1alpha1.Database, connection *corev1.Secret, now time.Time) *corev1.Secret {
+// desiredSettings returns the settings Secret: what the server in the Pod brings itself to. An existing Secret with the
+// same settings keeps its revision and its time: see keepRevision.
+func desiredSettings(db *v1alpha1.Database, of logins, now time.Time) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Name = settingsName(db)
 	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
-	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
+	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
 		keyRevision:     []byte(newRevision()),
 		keyDatabase:     []byte(db.Spec.DatabaseName),
-		keyOwner:        []byte(db.Spec.Owner),
 		keyAttributes:   []byte(ownerAttributes(db)),
-		keyPassword:     connection.Data[credentials.KeyPassword],
+		keyCurrent:      []byte(of.current.name),
 		keyParameters:   []byte(parameters(db)),
 		keyUpdatePolicy: []byte(updatePolicyOf(db)),
 	}}
+	of.setIn(s, db.Spec.Owner)
+	return s
 }
 
 // parameters returns a line NAME=VALUE for each parameter. The schema allows no control character in a value.

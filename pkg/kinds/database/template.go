@@ -71,6 +71,12 @@ type keeper struct {
 	db         *v1alpha1.Database
 	image      string
 	connection *corev1.Secret
+	// rotates is true if a rotation needs a Pod that applies settings while the server runs.
+	rotates bool
+}
+
+func (p *scope) keeper(image string) keeper {
+	return keeper{p.db, image, p.secret, p.logins.other.state == loginPassword}
 }
 
 // keep changes the template in desired to the template that live keeps:
@@ -80,11 +86,11 @@ type keeper struct {
 func (k keeper) keep(desired, live *appsv1.StatefulSet) {
 	last, known := pods.LastTemplate(live)
 	requested := known && isRequested(&desired.Spec.Template, last)
-	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) || isEarlier(last) && k.waits()) {
+	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) && !k.rotates || isEarlier(last) && k.waits()) {
 		desired.Spec.Template = *last
 		return
 	}
-	if !known && isEarlier(&live.Spec.Template) {
+	if !known && isEarlier(&live.Spec.Template) && !k.rotates {
 		desired.Spec.Template = earlierTemplate(k.db, k.image, k.connection)
 		operatorFields(&desired.Spec.Template, &live.Spec.Template)
 		return
@@ -135,7 +141,7 @@ func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
 		fields = append(fields, fieldResources)
 	}
 	last, known := pods.LastTemplate(set)
-	if len(fields) == 0 && known && isEarlier(last) && !keepsEarlier(k.db, k.image, k.connection, last) {
+	if len(fields) == 0 && known && isEarlier(last) && (k.rotates || !keepsEarlier(k.db, k.image, k.connection, last)) {
 		fields = append(fields, fieldOthers)
 	}
 	return fields

@@ -91,6 +91,7 @@ func TestTemplateIsKept(t *testing.T) {
 		change   func(*v1alpha1.Database)
 		live     func(*appsv1.StatefulSet)
 		password string
+		rotates  bool // whether a rotation has begun
 		kept     bool
 	}{
 		"a former template, if nothing changes":                       {by: byFormer, kept: true},
@@ -107,6 +108,9 @@ func TestTemplateIsKept(t *testing.T) {
 		"an earlier template, if the policy becomes Manual":           {by: byEarlier, change: manual, kept: true},
 		"not an earlier template, if the Database gets a parameter":   {by: byEarlier, change: parameter},
 		"not an earlier template, if the password changes":            {by: byEarlier, password: "second"},
+		"not an earlier template, if a rotation begins":               {by: byEarlier, rotates: true},
+		"with Manual, an earlier template, if a rotation begins":      {by: byEarlier, change: manual, rotates: true, kept: true},
+		"a former template, if a rotation begins":                     {by: byFormer, rotates: true, kept: true},
 		"not an earlier template, if a restart is requested":          {by: byEarlier, change: restart},
 		"with Manual, an earlier template, if a parameter changes":    {by: byEarlier, change: both(manual, parameter), kept: true},
 		"with Manual, not an earlier template, at a request":          {by: byEarlier, change: both(manual, parameter, restart)},
@@ -131,7 +135,7 @@ func TestTemplateIsKept(t *testing.T) {
 			if c.kept {
 				wanted = before
 			}
-			keeper{db, "postgres", connection(password)}.keep(want, live)
+			keeper{db, "postgres", connection(password), c.rotates}.keep(want, live)
 			if !equality.Semantic.DeepEqual(wanted, &want.Spec.Template) {
 				controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 			}
@@ -146,7 +150,7 @@ func TestEarlierTemplateIsKeptWithoutRecord(t *testing.T) {
 	wanted := live.Spec.Template.DeepCopy()
 	live.Annotations = nil
 	want := desiredStatefulSet(db, "postgres")
-	keeper{db, "postgres", connection("first")}.keep(want, live)
+	keeper{db, "postgres", connection("first"), false}.keep(want, live)
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 }
 
@@ -156,7 +160,7 @@ func TestRequestedRestartStaysInTemplate(t *testing.T) {
 	wanted := live.Spec.Template.DeepCopy()
 	db.Annotations = nil
 	want := desiredStatefulSet(db, "postgres")
-	keeper{db, "postgres", connection("first")}.keep(want, live)
+	keeper{db, "postgres", connection("first"), false}.keep(want, live)
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 }
 
@@ -176,7 +180,7 @@ func TestForgedRecordIsNotApplied(t *testing.T) {
 				forge(&live.Spec.Template.Spec.Containers[0])
 				want := desiredStatefulSet(db, "postgres")
 				wanted := want.Spec.Template.DeepCopy()
-				keeper{db, "postgres", connection("first")}.keep(want, recorded(t, live))
+				keeper{db, "postgres", connection("first"), false}.keep(want, recorded(t, live))
 				controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 			})
 		}
@@ -189,6 +193,6 @@ func TestPodTemplateIsCorrectedEvenIfRecordIsMissing(t *testing.T) {
 	live := want.DeepCopy()
 	live.Spec.Template.Spec.Containers[0].Command = []string{"theirs"}
 	wanted := want.Spec.Template.DeepCopy()
-	keeper{db, "postgres", connection("first")}.keep(want, live)
+	keeper{db, "postgres", connection("first"), false}.keep(want, live)
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 }

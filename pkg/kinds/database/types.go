@@ -5,11 +5,10 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds"
-	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// newReconciler returns a reconciler with the types of its children. It leaves refusals, look, image and
-// clock unset.
+// newReconciler returns a reconciler with the types of its children. It leaves refusals, look, users,
+// events, image and clock unset.
 func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 	r := &reconciler{
 		secrets:      c.Secrets().Type(tracker),
@@ -23,7 +22,6 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 		databases: c.Windlass.WindlassV1alpha1(),
 		pods:      c.Kube.CoreV1(),
 	}
-	r.secrets.Keep = credentials.KeepPassword
 	r.settings.Keep = keepRevision
 	r.claims.Keep = keepVolume
 	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // an existing volume keeps its class

@@ -33,20 +33,13 @@ func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, log
 // newSecret returns a Secret for an ExternalDatabase that has none. It has a new password for the login that the status
 // names, and counts a request for a rotation as carried out.
 func newSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings) *corev1.Secret {
-	record := credentials.Record{Request: scheduleOf(db).Request}
-	if known := db.Status.Credentials; known != nil && known.LastRotationTime != nil {
-		record.Rotated = known.LastRotationTime.Time
-	}
+	record := credentials.NewRecord(db.Status.Credentials, scheduleOf(db))
 	return desiredSecret(db, admin, generation{recordedLogin(db), credentials.NewPassword()}, record)
 }
 
 // recordedLogin returns the login in the status or, if it has none, the owner.
 func recordedLogin(db *v1alpha1.ExternalDatabase) string {
-	recorded := ""
-	if db.Status.Credentials != nil {
-		recorded = db.Status.Credentials.Username
-	}
-	return credentials.LoginIn(nil, db.Owner(), recorded)
+	return credentials.Recorded(db.Owner(), db.Status.Credentials)
 }
 
 func scheduleOf(db *v1alpha1.ExternalDatabase) credentials.Schedule {

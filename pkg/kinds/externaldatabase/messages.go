@@ -63,7 +63,6 @@ var (
 		"Nothing to do for Apps. Restart other clients that read the Secret only when they start.")
 	messageRetired = Messages.Declare("FormerLoginRetired", "The former login {former} cannot log in any more. The operator has closed its connections.",
 		"Nothing to do. A client that fails now has to read the Secret again.")
-	messageGrace           = Messages.Declare("", "the end of the grace period at {time}", "Wait.")
 	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The login in Secret {secret} still works.",
 		"Correct the cause. The operator retries.")
 	messageRotationTaken = Messages.Declare(reasonBlocked,

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -54,7 +53,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 	switch step {
 	case credentials.AwaitGrace:
 		ends := schedule.Retires(of.record)
-		of.former, of.waitingFor, of.requeueAfter = other, messageGrace.With(ends.UTC().Format(time.RFC3339)), ends.Sub(now)
+		of.former, of.waitingFor, of.requeueAfter = other, credentials.GraceUntil(ends), ends.Sub(now)
 	case credentials.AwaitUsers:
 		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), usersRecheck
 	case credentials.Rotate:
@@ -160,7 +159,7 @@ func (r *reconciler) storeNext(ctx context.Context, p *scope) error {
 	record.Created = secret.CreationTimestamp.Time
 	ends := schedule.Retires(record)
 	p.login, p.rotation = next, rotation{
-		record: record, former: former, waitingFor: messageGrace.With(ends.UTC().Format(time.RFC3339)), requeueAfter: max(ends.Sub(now), usersRecheck),
+		record: record, former: former, waitingFor: credentials.GraceUntil(ends), requeueAfter: max(ends.Sub(now), usersRecheck),
 	}
 	return nil
 }
@@ -173,25 +172,10 @@ func (r *reconciler) event(p *scope, eventType string, note controller.Note) {
 // soon enough.
 func (r *reconciler) setCredentials(p *scope) time.Duration {
 	of, schedule := p.rotation, scheduleOf(p.db)
-	p.db.Status.Credentials = credentialsOf(p, schedule)
+	observed := credentials.Observed{Owner: p.db.Owner(), Login: p.login.name, Record: of.record, Former: of.former, WaitingFor: of.waitingFor}
+	p.db.Status.Credentials = observed.Status(p.db.Spec.Credentials, schedule)
 	if of.requeueAfter == 0 || of.requeueAfter > resync+resync/10 { // the time of the periodic check varies by 10 %
 		return 0
 	}
 	return max(of.requeueAfter, creationDelay)
-}
-
-// credentialsOf returns status.credentials. It returns nil if the spec has no credentials and nothing was rotated.
-func credentialsOf(p *scope, schedule credentials.Schedule) *v1alpha1.CredentialsStatus {
-	of := p.rotation
-	if p.db.Spec.Credentials == nil && of.record.Rotated.IsZero() && of.waitingFor == "" && p.login.name == p.db.Owner() {
-		return nil
-	}
-	status := &v1alpha1.CredentialsStatus{Username: p.login.name, FormerUsername: of.former, WaitingFor: of.waitingFor}
-	if !of.record.Rotated.IsZero() {
-		status.LastRotationTime = &metav1.Time{Time: of.record.Rotated}
-	}
-	if at, ok := schedule.Next(of.record); ok {
-		status.NextRotationTime = &metav1.Time{Time: at}
-	}
-	return status
 }

@@ -119,6 +119,13 @@ type DatabaseSpec struct {
 	// +kubebuilder:default=Automatic
 	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
 
+	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to
+	// never. The annotation windlass.dev/rotate-credentials asks for a rotation each time its value
+	// changes.
+	//
+	// +optional
+	Credentials *CredentialsSpec `json:"credentials,omitempty"`
+
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
 	// and its data. The field can still be changed while the Database is being deleted.
@@ -212,6 +219,11 @@ type DatabaseStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	PendingRestart []string `json:"pendingRestart,omitempty"`
+
+	// credentials is the state of the login in the connection Secret and of its rotation.
+	//
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 
 	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
 	// could not connect, and for a server that an operator before v0.2.0 started.

@@ -507,6 +507,11 @@ func (in *DatabaseSpec) DeepCopyInto(out *DatabaseSpec) {
 		}
 	}
 	in.Resources.DeepCopyInto(&out.Resources)
+	if in.Credentials != nil {
+		in, out := &in.Credentials, &out.Credentials
+		*out = new(CredentialsSpec)
+		(*in).DeepCopyInto(*out)
+	}
 	return
 }
 
@@ -538,6 +543,11 @@ func (in *DatabaseStatus) DeepCopyInto(out *DatabaseStatus) {
 		in, out := &in.PendingRestart, &out.PendingRestart
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.Credentials != nil {
+		in, out := &in.Credentials, &out.Credentials
+		*out = new(CredentialsStatus)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Server != nil {
 		in, out := &in.Server, &out.Server

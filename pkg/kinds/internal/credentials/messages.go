@@ -23,4 +23,5 @@ var (
 	messageParameter = Messages.Declare("",
 		"uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert",
 		"Remove the parameter from uri.")
+	messageGrace = Messages.Declare("", "the end of the grace period at {time}", "Wait.")
 )

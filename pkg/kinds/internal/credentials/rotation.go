@@ -3,6 +3,7 @@ package credentials
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -64,7 +65,36 @@ func LoginIn(secret *corev1.Secret, owner, recorded string) string {
 	return owner
 }
 
-func isLogin(owner, login string) bool { return login == owner || login == Alternate(owner) }
+func isLogin(owner, login string) bool {
+	return login == owner || login == Alternate(owner) || slices.Contains(Alternates(owner), login)
+}
+
+// suffixes are the ends of the names of alternate logins.
+var suffixes = []string{"_login1", "_login2"}
+
+// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by _login1
+// and _login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They are members
+// of the owner and act as it. Neither can change the password of the other, as the owner could.
+func Alternates(owner string) []string {
+	names := make([]string, 0, len(suffixes))
+	for _, suffix := range suffixes {
+		end := min(len(owner), maxLogin-len(suffix))
+		for end < len(owner) && !utf8.RuneStart(owner[end]) {
+			end--
+		}
+		names = append(names, owner[:end]+suffix)
+	}
+	return names
+}
+
+// Next returns the login that follows login in a rotation. Before the first rotation, the owner is the login.
+func Next(owner, login string) string {
+	alternates := Alternates(owner)
+	if login == alternates[0] {
+		return alternates[1]
+	}
+	return alternates[0]
+}
 
 // Schedule says when credentials are rotated.
 type Schedule struct {
@@ -217,6 +247,9 @@ func Named(users []string) string {
 	}
 	return strings.Join(users, ", ")
 }
+
+// GraceUntil says that a rotation waits for the end of the grace period.
+func GraceUntil(end time.Time) string { return messageGrace.With(end.UTC().Format(time.RFC3339)) }
 
 // SetRecord sets the annotations of a connection Secret about rotations. It removes those that the Record lacks.
 func SetRecord(secret *corev1.Secret, r Record) {

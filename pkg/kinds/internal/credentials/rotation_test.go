@@ -206,3 +206,22 @@ func texts(s *corev1.Secret) map[string]string {
 	}
 	return all
 }
+
+func TestLoginsTakeTurns(t *testing.T) {
+	long := strings.Repeat("ä", 31) // 62 bytes
+	for owner, want := range map[string][]string{
+		"app": {"app_login1", "app_login2", "app_login1"},
+		long:  {strings.Repeat("ä", 28) + "_login1", strings.Repeat("ä", 28) + "_login2", strings.Repeat("ä", 28) + "_login1"},
+	} {
+		login, got := owner, []string(nil)
+		for range want {
+			login = credentials.Next(owner, login)
+			got = append(got, login)
+		}
+		controllertest.Equal(t, "logins of "+owner, want, got)
+	}
+}
+
+func TestGraceUntil(t *testing.T) {
+	controllertest.Equal(t, "text", "the end of the grace period at 2026-01-02T03:04:05Z", credentials.GraceUntil(time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)))
+}

@@ -48,6 +48,10 @@ type DatabaseSpecApplyConfiguration struct {
 	// the Database gets a new value; status.pendingRestart has what waits. Everything else takes effect
 	// without a restart, whatever the policy.
 	UpdatePolicy *windlassv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
+	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to
+	// never. The annotation windlass.dev/rotate-credentials asks for a rotation each time its value
+	// changes.
+	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
 	// and its data. The field can still be changed while the Database is being deleted.
@@ -137,6 +141,14 @@ func (b *DatabaseSpecApplyConfiguration) WithResources(value v1.ResourceRequirem
 // If called multiple times, the UpdatePolicy field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithUpdatePolicy(value windlassv1alpha1.UpdatePolicy) *DatabaseSpecApplyConfiguration {
 	b.UpdatePolicy = &value
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.Credentials = value
 	return b
 }
 

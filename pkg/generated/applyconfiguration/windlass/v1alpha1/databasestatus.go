@@ -27,6 +27,8 @@ type DatabaseStatusApplyConfiguration struct {
 	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
 	// effect at the next restart of PostgreSQL.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
+	// credentials is the state of the login in the connection Secret and of its rotation.
+	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
 	// could not connect, and for a server that an operator before v0.2.0 started.
 	Server *DatabaseServerStatusApplyConfiguration `json:"server,omitempty"`
@@ -90,6 +92,14 @@ func (b *DatabaseStatusApplyConfiguration) WithPendingRestart(values ...string) 
 	for i := range values {
 		b.PendingRestart = append(b.PendingRestart, values[i])
 	}
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *DatabaseStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *DatabaseStatusApplyConfiguration {
+	b.Credentials = value
 	return b
 }
 

@@ -1,0 +1,100 @@
+package database
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+)
+
+// loginState says whether a role can log in. It is a value of the keys with stateSuffix.
+type loginState string
+
+const (
+	// loginPassword means that the role can log in with a password in the settings.
+	loginPassword loginState = "Password"
+	// loginKeep means that the role stays as it is: it can log in with its former password.
+	loginKeep loginState = "Keep"
+	// loginNone means that the role cannot log in, and has no connections.
+	loginNone loginState = "None"
+)
+
+// login is a role that is, or was, in the connection Secret: the owner or one of its alternates.
+type login struct {
+	name     string
+	state    loginState
+	password string // with loginPassword
+}
+
+// logins are the logins of the owner. current is in the connection Secret. The state of other is
+//   - loginPassword while the server is about to accept the next password,
+//   - loginKeep while clients may use it after a rotation,
+//   - loginNone otherwise.
+//
+// No other role of the owner can log in.
+type logins struct{ current, other login }
+
+// Prefixes of the keys of a role in the settings, and suffixes of these keys. The name of the role has no suffix.
+const (
+	stateSuffix    = ".login"
+	passwordSuffix = ".password"
+)
+
+// roles are the prefixes of the owner and of its alternates.
+var roles = []string{keyOwner, "alternate1", "alternate2"}
+
+// namesOf returns the names of the roles.
+func namesOf(owner string) []string { return append([]string{owner}, credentials.Alternates(owner)...) }
+
+// setIn sets the keys of all roles of the owner in the settings.
+func (of logins) setIn(settings *corev1.Secret, owner string) {
+	for i, name := range namesOf(owner) {
+		settings.Data[roles[i]], settings.Data[roles[i]+stateSuffix] = []byte(name), []byte(loginNone)
+		for _, l := range []login{of.current, of.other} {
+			if l.name != name {
+				continue
+			}
+			settings.Data[roles[i]+stateSuffix] = []byte(l.state)
+			if l.state == loginPassword {
+				settings.Data[roles[i]+passwordSuffix] = []byte(l.password)
+			}
+		}
+	}
+}
+
+// loginOf returns a role of the owner as the settings have it.
+func loginOf(settings *corev1.Secret, owner, name string) login {
+	found := login{name: name, state: loginNone}
+	for i, role := range namesOf(owner) {
+		if role == name {
+			found.state, found.password = loginState(settings.Data[roles[i]+stateSuffix]), string(settings.Data[roles[i]+passwordSuffix])
+		}
+	}
+	return found
+}
+
+// loginsIn returns the logins, from the connection Secret and from the settings that were stored last, which may be nil.
+// moved is true if the connection Secret has another login than the settings: a rotation has just stored it. Without
+// settings of the owner, the former login of a rotation, if there was one, may still be in use.
+func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, moved bool) {
+	name := credentials.LoginIn(connection, owner, owner)
+	of.current = login{name, loginPassword, string(connection.Data[credentials.KeyPassword])}
+	if settings == nil || string(settings.Data[keyOwner]) != owner {
+		of.other = login{name: credentials.Next(owner, name), state: loginNone}
+		if _, err := credentials.RotatedAt(connection); err == nil {
+			of.other.state = loginKeep
+		}
+		return of, false
+	}
+	if before := string(settings.Data[keyCurrent]); before != name {
+		of.other = login{name: before, state: loginKeep}
+		return of, true
+	}
+	for _, role := range namesOf(owner) {
+		if l := loginOf(settings, owner, role); role != name && l.state != loginNone {
+			of.other = l
+			return of, false
+		}
+	}
+	of.other = login{name: credentials.Next(owner, name), state: loginNone}
+	return of, false
+}

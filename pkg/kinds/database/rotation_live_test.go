@@ -1,0 +1,278 @@
+//go:build integration
+
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+	"windlass.dev/windlass/test/postgres"
+)
+
+// liveDatabase is a Database whose reconciler runs on fake clientsets, and whose container runs on this machine.
+type liveDatabase struct {
+	fixture
+	*liveServer
+	connector *postgresql.Connector
+	// formerUsers are the known users of the former login.
+	formerUsers atomic.Pointer[[]string]
+	mounted     string
+	// beforeReconcile, if it is set, disturbs the operator.
+	beforeReconcile func()
+}
+
+func newLiveDatabase(t *testing.T) *liveDatabase {
+	t.Helper()
+	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &liveDatabase{liveServer: &liveServer{db: example(), pod: postgres.NewPod(t)}}
+	if d.connector, err = postgresql.NewConnector(postgresql.Options{Allowed: allowed}); err != nil {
+		t.Fatal(err)
+	}
+	d.formerUsers.Store(new([]string))
+	d.fixture = newFixtureThat(t, Options{Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() }}, d.look, d.db)
+	d.operate(t)
+	d.launch(t)
+	d.awaitReady(t)
+	d.liveServer.secret = d.fixture.secret()
+	d.fixture.start()
+	d.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "new" })
+	pod := d.fixture.pod("new", corev1.PodStatus{PodIP: "10.0.0.7", Phase: corev1.PodRunning})
+	pod.UID, pod.CreationTimestamp = "pod-uid", metav1.NewTime(d.Clock.Now())
+	d.Store(pod)
+	d.Clock.Step(time.Minute)
+	return d
+}
+
+// look connects to the container in place of the address of the Pod.
+func (d *liveDatabase) look(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error) {
+	at, err := strconv.ParseUint(d.liveServer.pod.Port, 10, 16)
+	if err != nil {
+		return postgresql.ServerSettings{}, err
+	}
+	as.Host, as.Port = "127.0.0.1", uint16(at)
+	return d.connector.Settings(ctx, namespace, as)
+}
+
+// operate reconciles once, and does what the kubelet does: it passes the settings to the container.
+func (d *liveDatabase) operate(t *testing.T) {
+	t.Helper()
+	if d.beforeReconcile != nil {
+		d.beforeReconcile()
+	}
+	_ = d.Reconcile() // a failure is retried
+	if settings := d.fixture.settings(); settings != nil && revisionOf(settings) != d.mounted {
+		d.mounted = revisionOf(settings)
+		d.liveServer.pod.Mount(t, settingsVolume, settings.Data)
+	}
+}
+
+// until operates until holds returns true.
+func (d *liveDatabase) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	d.liveServer.eventually(t, what, func() bool {
+		d.operate(t)
+		return holds()
+	})
+}
+
+// client logs in as fast as it can with a content of the Secret, and writes a row in each session.
+type client struct {
+	stop chan struct{}
+	done sync.WaitGroup
+	rows int
+	err  error
+}
+
+func (d *liveDatabase) newClient(secret *corev1.Secret) *client {
+	c := &client{stop: make(chan struct{})}
+	c.done.Go(func() {
+		for c.err == nil {
+			select {
+			case <-c.stop:
+				return
+			default:
+				c.err = d.write(secret)
+				c.rows++
+			}
+		}
+	})
+	return c
+}
+
+func (d *liveDatabase) write(secret *corev1.Secret) error {
+	ctx := context.Background()
+	conn, err := d.connect(ctx, string(secret.Data[credentials.KeyUsername]), string(secret.Data[credentials.KeyPassword]), d.db.Spec.DatabaseName)
+	if err != nil {
+		return fmt.Errorf("logging in as %s: %w", secret.Data[credentials.KeyUsername], err)
+	}
+	_, err = conn.Exec(ctx, "insert into orders default values")
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// end stops the client, and fails the test if a login or a write has failed. It returns the number of rows.
+func (c *client) end(t *testing.T, who string) int {
+	t.Helper()
+	close(c.stop)
+	c.done.Wait()
+	if c.err != nil {
+		t.Errorf("the client of the %s generation, after %d rows: %v", who, c.rows, c.err)
+	}
+	return c.rows
+}
+
+// rotate requests a rotation, and returns the new Secret and the number of rows that clients have written. Clients of the
+// former generation run until the former login may end, and clients of the new one from the start.
+func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows int) {
+	t.Helper()
+	former := d.fixture.secret()
+	d.formerUsers.Store(&[]string{"App web"})
+	old := d.newClient(former)
+	d.Change(func(db *v1alpha1.Database) {
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, strconv.Itoa(n))
+	})
+	d.until(t, "the Secret to have another login", func() bool {
+		secret = d.fixture.secret()
+		return secret != nil && string(secret.Data[credentials.KeyUsername]) != string(former.Data[credentials.KeyUsername])
+	})
+	fresh := d.newClient(secret)
+	d.Clock.Step(credentials.DefaultGracePeriod + time.Second)
+	d.until(t, "the rotation to wait for the App", func() bool {
+		status := d.Object().Status.Credentials
+		return status != nil && status.WaitingFor == "App web"
+	})
+	rows = old.end(t, "former")
+	d.formerUsers.Store(new([]string))
+	d.until(t, "the server to refuse the former login", func() bool {
+		err := d.write(former)
+		if err == nil {
+			rows++
+		}
+		return err != nil && (strings.Contains(err.Error(), "28000") || strings.Contains(err.Error(), "28P01"))
+	})
+	return secret, rows + fresh.end(t, "new")
+}
+
+// atMostTwo fails the test if more than two roles of the owner can log in.
+func (d *liveDatabase) atMostTwo(t *testing.T) {
+	t.Helper()
+	secret := d.fixture.secret()
+	conn, err := d.connect(t.Context(), string(secret.Data[credentials.KeyUsername]), string(secret.Data[credentials.KeyPassword]), "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if logins := askIn(t, conn, "select string_agg(rolname::text, ' ') from pg_roles where rolcanlogin and rolname <> 'postgres'"); logins != string(secret.Data[credentials.KeyUsername]) {
+		t.Errorf("after the rotation, the logins are %s", logins)
+	}
+	if string(secret.Data[credentials.KeyUsername]) == credentials.Alternates("app")[0] {
+		return // a table that was just made by an alternate becomes the owner's with the next settings
+	}
+	if owners := askIn(t, conn, "select string_agg(distinct tableowner::text, ' ') from pg_tables where tablename in ('orders', 'made_by_alternate')"); owners != "app" {
+		t.Errorf("the owners of the tables are %s", owners)
+	}
+}
+
+func TestRotationsWithoutFailedLogin(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		disturb   func(*testing.T, *liveDatabase) (stop func())
+		rotations int
+	}{
+		"nothing fails":                      {func(*testing.T, *liveDatabase) func() { return func() {} }, 20},
+		"programs in the Pod are killed":     {killPrograms, 4},
+		"the operator is killed at requests": {killOperator, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newLiveDatabase(t)
+			if _, err := d.login(t).Exec(t.Context(), "create table orders (id bigint generated always as identity); alter role app set search_path = '$user', public; "+
+				"alter role app in database app set work_mem = '7MB'"); err != nil {
+				t.Fatal(err)
+			}
+			started := d.ask(t, startTime)
+			stop := c.disturb(t, d)
+			rows := 0
+			for n := range c.rotations {
+				secret, written := d.rotate(t, n)
+				rows += written
+				d.liveServer.secret = secret
+				d.atMostTwo(t)
+				d.wants(t, "select current_setting('search_path') || ' ' || current_setting('work_mem')", `"$user", public 7MB`)
+				if n == 0 { // as with a pool of connections
+					session := d.login(t)
+					for _, sql := range []string{"discard all", "create table made_by_alternate (id int)"} {
+						if _, err := session.Exec(t.Context(), sql); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+			stop()
+			d.wants(t, "select count(*)::text from orders", strconv.Itoa(rows))
+			d.wants(t, startTime, started)
+			t.Logf("%d rotations, %d logins that wrote a row, 0 failed", c.rotations, rows)
+		})
+	}
+}
+
+// killPrograms kills the programs that the script in the Pod runs, again and again.
+func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
+	ends, programs := make(chan struct{}), []string{"psql", "sleep", "cat", "cp", "sed", "grep", "mv", "tr", "cut", "mkdir", "rm"}
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticks := time.NewTicker(2 * time.Second)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ends:
+				return
+			case <-ticks.C:
+				for _, process := range d.running.Processes() {
+					if slices.Contains(programs, process.Program) {
+						_ = syscall.Kill(process.ID, syscall.SIGKILL) // it may have ended
+						break
+					}
+				}
+			}
+		}
+	})
+	return func() {
+		close(ends)
+		done.Wait()
+	}
+}
+
+// killOperator makes the response of each second write of the operator fail, after which another process goes on.
+func killOperator(_ *testing.T, d *liveDatabase) (stop func()) {
+	lost := apierrors.NewInternalError(errors.New("the operator was killed"))
+	n := 0
+	d.beforeReconcile = func() {
+		requests := []struct{ verb, resource string }{{"patch", "secrets"}, {"update", "databases"}, {"patch", "pods"}, {"get", "secrets"}, {"get", "databases"}}
+		if n++; n%2 == 0 {
+			request := requests[n/2%len(requests)]
+			d.Journal.FailNext(request.verb, request.resource, lost)
+			d.Restart()
+		}
+	}
+	return func() { d.beforeReconcile = nil }
+}

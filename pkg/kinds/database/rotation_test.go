@@ -1,0 +1,183 @@
+package database
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// requested sets the annotation that asks for a rotation.
+func requested(value string) func(*v1alpha1.Database) {
+	return func(db *v1alpha1.Database) {
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, value)
+	}
+}
+
+// loginsOf returns each role of the settings with its state, and the login in the connection Secret.
+func (f fixture) loginsOf() string {
+	words := []string{string(f.secret().Data[credentials.KeyUsername]) + ":"}
+	for i, name := range namesOf("app") {
+		words = append(words, name+"="+string(f.settings().Data[roles[i]+stateSuffix]))
+	}
+	return strings.Join(words, " ")
+}
+
+// rotating returns a Database with a fake server and known users, whose login is requested to rotate.
+func rotating(t *testing.T, changes ...func(*v1alpha1.Database)) (fixture, *fakeServer, *[]string) {
+	t.Helper()
+	var users []string
+	f, server := runningWith(t, Options{Users: func(*corev1.Secret) []string { return users }}, changes...)
+	f.Change(requested("1"))
+	return f, server, &users
+}
+
+func TestRotationSteps(t *testing.T) {
+	f, server, users := rotating(t)
+	step := func(when, logins, waitingFor string, writes ...string) controller.Result {
+		t.Helper()
+		r := f.Reconcile()
+		controllertest.ErrorContains(t, "", r.Err)
+		controllertest.Equal(t, "writes "+when, writes, r.Writes)
+		controllertest.Equal(t, "logins "+when, logins, f.loginsOf())
+		controllertest.Equal(t, "waiting "+when, waitingFor, f.Object().Status.Credentials.WaitingFor)
+		return r.Result
+	}
+	server.err = postgresql.NewError(postgresql.Refused, "no such role")
+	step("before the server has the password", "app: app=Password app_login1=Password app_login2=None", "PostgreSQL to accept the login app_login1", patchSettings, patchPod, updateStatus)
+	server.err = nil
+	started := f.Clock.Now()
+	waiting := "the end of the grace period at " + started.Add(credentials.DefaultGracePeriod).UTC().Truncate(time.Second).Format(time.RFC3339)
+	step("after the server accepts it", "app_login1: app=Password app_login1=Password app_login2=None", waiting, patchSecret, updateStatus)
+	step("in the grace period", "app_login1: app=Keep app_login1=Password app_login2=None", waiting, patchSettings, patchPod, updateStatus)
+	*users = []string{"App web"}
+	f.Clock.Step(credentials.DefaultGracePeriod + time.Second)
+	if again := step("while an App uses the former login", "app_login1: app=Keep app_login1=Password app_login2=None", "App web", updateStatus).RequeueAfter; again != usersRecheck {
+		t.Errorf("the users are looked at again after %s", again)
+	}
+	*users = nil
+	step("after the App was replaced", "app_login1: app=None app_login1=Password app_login2=None", "", patchSettings, patchPod, updateStatus)
+	step("at rest", "app_login1: app=None app_login1=Password app_login2=None", "")
+	f.Change(requested("2"))
+	server.err = postgresql.NewError(postgresql.Refused, "no such role")
+	step("at the next request", "app_login1: app=None app_login1=Password app_login2=Password", "PostgreSQL to accept the login app_login2", patchSettings, patchPod, updateStatus)
+	events := strings.Join(f.Events.Events(), "\n")
+	for _, want := range []string{"Normal CredentialsRotated", "Normal FormerLoginRetired"} {
+		if strings.Count(events, want) != 1 {
+			t.Errorf("the Events are\n%s\nwant one with %q", events, want)
+		}
+	}
+}
+
+// TestRotationSurvivesLostRequests loses each request of a rotation. Afterwards another process goes on.
+func TestRotationSurvivesLostRequests(t *testing.T) {
+	lost := apierrors.NewInternalError(errors.New("the response was lost"))
+	for name, request := range map[string][2]string{
+		"the read of the Database":          {"get", "databases"},
+		"the read of the connection Secret": {"get", "secrets"},
+		"a write of a Secret":               {"patch", "secrets"},
+		"the annotation of the Pod":         {"patch", "pods"},
+		"the write of the status":           {"update", "databases"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _, _ := rotating(t)
+			for range 6 {
+				f.Journal.FailNext(request[0], request[1], lost)
+				f.Reconcile()
+				f.Restart()
+				if next := f.loginsOf(); strings.HasPrefix(next, "app_login1:") && strings.Contains(next, "app_login1=None") {
+					t.Fatalf("the login in the Secret cannot log in: %s", next)
+				}
+				f.Reconcile()
+			}
+			f.Clock.Step(credentials.DefaultGracePeriod)
+			for range 6 {
+				f.Reconcile()
+			}
+			controllertest.Equal(t, "logins", "app_login1: app=None app_login1=Password app_login2=None", f.loginsOf())
+			controllertest.Equal(t, "password of the login", string(f.secret().Data[credentials.KeyPassword]), string(f.settings().Data["alternate1.password"]))
+		})
+	}
+}
+
+func TestRotationWithOutdatedCacheEndsNoLogin(t *testing.T) {
+	f, _, _ := rotating(t)
+	for range 3 {
+		f.Reconcile()
+	}
+	controllertest.Equal(t, "logins", "app_login1: app=Keep app_login1=Password app_login2=None", f.loginsOf())
+	f.Clock.Step(credentials.DefaultGracePeriod)
+	before := f.settings()
+	f.Observe()
+	f.changeSecret(func(s *corev1.Secret) { s.Data[credentials.KeyPassword] = []byte("theirs") })
+	if r := f.ReconcileAsCached(); !errors.Is(r.Err, controller.Postpone(time.Second)) {
+		t.Errorf("the error is %v", r.Err)
+	}
+	controllertest.Equal(t, "settings", before.Data, f.settings().Data)
+}
+
+func TestRotationReplacesPodOfEarlierOperator(t *testing.T) {
+	knowScripts(t)
+	for name, c := range map[string]struct {
+		policy     v1alpha1.UpdatePolicy
+		replaced   bool
+		waitingFor string
+	}{
+		"at once":      {policy: v1alpha1.UpdateAutomatic, replaced: true, waitingFor: "PostgreSQL to accept the login app_login1"},
+		"at a request": {policy: v1alpha1.UpdateManual, waitingFor: "the replacement of the Pod, which an earlier operator has created; with updatePolicy Manual, set the annotation windlass.dev/restart to a new value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := readyFixture(t, func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = c.policy })
+			f.changeStatefulSet(func(s *appsv1.StatefulSet) {
+				s.Spec.Template = earlierTemplate(f.Object(), DefaultImage, f.secret())
+				s.Spec.Template.Spec.Containers[0].Command[scriptIndex] = earlierScript
+				owned := s.Annotations
+				recorded(t, s)
+				for name, value := range owned {
+					if _, found := s.Annotations[name]; !found {
+						s.Annotations[name] = value
+					}
+				}
+			})
+			f.Reconcile()
+			controllertest.Equal(t, "the Pod is replaced without a rotation", false, reloads(f.statefulSet()))
+			f.Change(requested("1"))
+			f.Reconcile()
+			controllertest.Equal(t, "the Pod is replaced", c.replaced, reloads(f.statefulSet()))
+			controllertest.Equal(t, "waiting", c.waitingFor, f.Object().Status.Credentials.WaitingFor)
+		})
+	}
+}
+
+func TestRefusedSettingsHoldRotation(t *testing.T) {
+	f, server, _ := rotating(t)
+	server.seen.Problem = "PostgreSQL refuses a parameter."
+	for range 2 {
+		controllertest.ErrorContains(t, "PostgreSQL refuses a parameter.", f.Reconcile().Err)
+	}
+	controllertest.Equal(t, "logins", "app: app=Password app_login1=Password app_login2=None", f.loginsOf())
+	controllertest.Equal(t, "waiting", "PostgreSQL to accept the settings; the condition Ready says what is wrong", f.Object().Status.Credentials.WaitingFor)
+}
+
+func TestDeletedSecretKeepsLogin(t *testing.T) {
+	f, _, _ := rotating(t)
+	for range 3 {
+		f.Reconcile()
+	}
+	before := f.secret()
+	f.Remove(before)
+	f.Reconcile()
+	controllertest.Equal(t, "logins", "app_login1: app=Keep app_login1=Password app_login2=None", f.loginsOf())
+	checkGenerated(t, string(before.Data[credentials.KeyPassword]), string(f.secret().Data[credentials.KeyPassword]))
+}
