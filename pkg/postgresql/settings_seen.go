@@ -42,6 +42,7 @@ func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (S
 		return ServerSettings{}, err
 	}
 	server.owner = open
+	open.hears.hidden = []string{as.Password} // the owner and the database are in the spec
 	ctx, cancel := server.visit.within(ctx)
 	defer cancel()
 	seen, err := open.settings(ctx)

@@ -186,7 +186,7 @@ func (s *server) apply(t *testing.T) {
 	})
 	s.mount(t)
 	s.eventually(t, "PostgreSQL to have the settings", func() bool {
-		text, err := os.ReadFile(filepath.Join(s.pod.Path("shared-memory"), "windlass", "revision"))
+		text, err := os.ReadFile(filepath.Join(s.pod.Path("shared-memory"), "windlass", "applied"))
 		return err == nil && string(text) == s.mounted
 	})
 	s.ready(t)

@@ -89,9 +89,14 @@ func keepsEarlier(db *v1alpha1.Database, image string, connection *corev1.Secret
 		return false
 	}
 	want := earlierTemplate(db, image, connection)
+	return keepsTemplate(&want, last)
+}
+
+// keepsTemplate reports whether last is the template want of an earlier operator.
+func keepsTemplate(want, last *corev1.PodTemplateSpec) bool {
 	is, same := pods.Container(last, containerName), equality.Semantic.DeepEqual
 	c := want.Spec.Containers[0]
-	return equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&want)) &&
+	return equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(want)) &&
 		slices.Equal(slices.Delete(slices.Clone(is.Command), scriptIndex, scriptIndex+1), slices.Delete(slices.Clone(c.Command), scriptIndex, scriptIndex+1)) &&
 		(is.StartupProbe == nil || same(is.StartupProbe, c.StartupProbe)) &&
 		same(is.ReadinessProbe, c.ReadinessProbe) && same(is.LivenessProbe, c.LivenessProbe) && same(is.Lifecycle, c.Lifecycle)
@@ -99,6 +104,22 @@ func keepsEarlier(db *v1alpha1.Database, image string, connection *corev1.Secret
 
 // literal escapes a text so that the kubelet expands no $(VARIABLE) in it.
 func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+// waitsEarlier reports whether the template in the record of a StatefulSet is the template of an earlier operator for any
+// spec and password of the Database.
+func waitsEarlier(db *v1alpha1.Database, image string, connection *corev1.Secret, last *corev1.PodTemplateSpec) bool {
+	is := pods.Container(last, containerName)
+	if !isEarlier(last) || is == nil {
+		return false
+	}
+	was := last.DeepCopy()
+	want := earlierTemplate(db, image, connection)
+	was.Annotations = want.Annotations
+	c := pods.Container(was, containerName)
+	c.Args, c.Env = want.Spec.Containers[0].Args, want.Spec.Containers[0].Env
+	setAside(&want, last)
+	return keepsTemplate(&want, was)
+}
 
 // reloads reports whether the Pod of a StatefulSet applies settings while the server runs. The Pods of earlier operators
 // do not.

@@ -49,7 +49,7 @@ func lookWith(connector *postgresql.Connector) look {
 func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	pod, revision := p.pod, revisionOf(p.settings)
 	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
-		!pod.CreationTimestamp.Time.Before(changedAt(p.settings)) {
+		pod.CreationTimestamp.Time.After(changedAt(p.settings, r.clock.Now())) {
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, passedAnnotation, revision)
@@ -66,7 +66,8 @@ func (p *scope) runsNewest() bool {
 }
 
 // observe looks at the settings of a running server, and records them in the status, unless the status has the current
-// ones already. It sets p.settling while the server may not have them yet.
+// ones already. It sets p.settling while the server may not have them yet, and p.proven if the server has been seen to
+// accept the newest password.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := pendingFields(p.keeper(r.image), p.statefulSet)
@@ -75,22 +76,23 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 		return nil
 	}
 	started := startOf(p.pod)
-	if !isSeen(status.Server, revisionOf(p.settings), started) || p.awaitsRestart(r.clock.Now()) {
-		status.Server, status.PendingRestart = nil, fields
-		seen, err := r.lookAt(ctx, p)
-		if p.settling, err = settling(p, seen, err, r.clock.Now()); err != nil || p.settling > 0 || seen.Revision == "" {
-			return err
-		}
-		status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
-		status.PendingRestart = append(fields, seen.PendingRestart...)
-		if p.awaitsRestart(r.clock.Now()) {
-			p.settling = lookAgain
-		}
+	if isSeen(status.Server, revisionOf(p.settings), started) && p.logins.other.state != loginPassword && p.awaitsRestart(r.clock.Now()) == 0 {
+		parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
+		status.PendingRestart = append(fields, parameters...)
 		return nil
 	}
-	parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
-	status.PendingRestart = append(fields, parameters...)
-	return nil
+	status.Server, status.PendingRestart = nil, fields
+	seen, err := r.lookAt(ctx, p)
+	if err == nil {
+		status.PendingRestart = append(fields, seen.PendingRestart...)
+		if seen.Revision == revisionOf(p.settings) {
+			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
+		}
+	}
+	if p.settling, err = settling(p, seen, err, r.clock.Now()); err == nil && p.settling == 0 {
+		p.settling = p.awaitsRestart(r.clock.Now())
+	}
+	return err
 }
 
 // startOf returns when the container of a running Pod started, or nil.
@@ -107,43 +109,58 @@ func isSeen(seen *v1alpha1.DatabaseServerStatus, revision string, started *metav
 	return seen != nil && seen.Revision == revision && seen.StartTime.Equal(started) && seen.Problem == ""
 }
 
-// awaitsRestart reports whether the script in the Pod is about to restart the server for a parameter.
-func (p *scope) awaitsRestart(now time.Time) bool {
+// awaitsRestart returns the time after which the operator looks whether the script in the Pod has restarted the server for
+// a parameter, or 0 if no restart is due.
+func (p *scope) awaitsRestart(now time.Time) time.Duration {
 	waits := slices.ContainsFunc(p.db.Status.PendingRestart, func(name string) bool { return !isField(name) })
-	return waits && updatePolicyOf(p.db) == v1alpha1.UpdateAutomatic && now.Before(changedAt(p.settings).Add(settleTime))
+	switch {
+	case !waits || updatePolicyOf(p.db) != v1alpha1.UpdateAutomatic:
+		return 0
+	case now.Before(changedAt(p.settings, now).Add(settleTime)):
+		return lookAgain
+	}
+	return stuckRetry
 }
 
-// lookAt logs in with the newest password. The status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
-func (r *reconciler) lookAt(ctx context.Context, p *scope) (postgresql.ServerSettings, error) {
+// lookAt logs in with the newest password or, if the server does not accept it, with the current one, to see why. The status
+// of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
+func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.ServerSettings, err error) {
 	if r.look == nil || p.pod.Status.PodIP == "" {
-		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Silent, "the operator does not connect to Databases")
+		return seen, postgresql.NewError(postgresql.Silent, "the operator does not connect to Databases")
 	}
-	as := p.logins.current
+	with := func(as login) (postgresql.ServerSettings, error) {
+		return r.look(ctx, p.db.Namespace, postgresql.Settings{
+			Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password, Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
+		})
+	}
 	if p.logins.other.state == loginPassword {
-		as = p.logins.other
+		seen, err = with(p.logins.other)
+		p.proven = err == nil && seen.Revision == revisionOf(p.settings)
+		if postgresql.ClassOf(err) != postgresql.Refused {
+			return seen, err
+		}
 	}
-	return r.look(ctx, p.db.Namespace, postgresql.Settings{
-		Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password,
-		Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
-	})
+	return with(p.logins.current)
 }
 
 // settling returns the time after which the operator should look again, or 0 if the server has the settings: because
-// seen says so, because its Pod was created after their last change, or, if the operator cannot connect, because
-// settleTime has passed. It returns an error if the server responds after settleTime, but does not have the settings.
+// seen says so, because its Pod was created after their last change, or, if the operator cannot log in for another reason
+// than the password, because settleTime has passed. It returns an error if the server responds after settleTime, but does
+// not have the settings.
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
-	changed, silent := changedAt(p.settings), err != nil && class != postgresql.Refused
+	changed := changedAt(p.settings, now)
+	unknown, late := err != nil && class != postgresql.Refused, !now.Before(changed.Add(settleTime))
 	switch {
 	case err == nil && seen.Revision == revisionOf(p.settings):
 		return 0, nil
 	case err != nil && class == postgresql.Busy:
 		return postgresql.RetryAfter(err), nil
-	case silent && (!p.pod.CreationTimestamp.Time.Before(changed) || !now.Before(changed.Add(settleTime))):
+	case unknown && (late || class == postgresql.Silent && !p.pod.CreationTimestamp.Time.Before(changed)):
 		return 0, nil
-	case silent:
+	case unknown:
 		return min(awayAgain, changed.Add(settleTime).Sub(now)), nil
-	case now.Before(changed.Add(settleTime)):
+	case !late:
 		return lookAgain, nil
 	}
 	return 0, controller.Stalled(messageNotApplied.Error(p.pod.Namespace, p.pod.Name), stuckRetry)

@@ -24,17 +24,22 @@ type fakeServer struct {
 	seen  postgresql.ServerSettings
 	err   error
 	looks int
+	// refusesNext is true if the server does not accept the next login of a rotation.
+	refusesNext bool
 }
 
 func (s *fakeServer) look(_ context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error) {
 	s.looks++
 	of, _ := loginsIn("app", s.f.secret(), s.f.settings())
-	newest := of.current
-	if of.other.state == loginPassword {
-		newest = of.other
+	wanted := of.current
+	if of.other.state == loginPassword && as.Username == of.other.name {
+		wanted = of.other
 	}
-	want := postgresql.Settings{Host: "10.0.0.7", Port: 5432, Username: newest.name, Password: newest.password, Database: "app", Mode: postgresql.Disable}
+	want := postgresql.Settings{Host: "10.0.0.7", Port: 5432, Username: wanted.name, Password: wanted.password, Database: "app", Mode: postgresql.Disable}
 	controllertest.Equal(s.f.T, "settings of the login to a server in "+namespace, want, as)
+	if s.refusesNext && wanted == of.other {
+		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Refused, "no such role")
+	}
 	if s.err != nil {
 		return postgresql.ServerSettings{}, s.err
 	}

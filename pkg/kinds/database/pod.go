@@ -46,9 +46,16 @@ const (
 const scriptIndex = 2
 
 // serverScript is the script that the container runs. Its arguments are the arguments of the server.
-//
+var serverScript = rolesScript + parametersScript + mainScript
+
+//go:embed roles.sh
+var rolesScript string
+
+//go:embed parameters.sh
+var parametersScript string
+
 //go:embed server.sh
-var serverScript string
+var mainScript string
 
 // Scripts of the probes and of the preStop hook.
 const (
@@ -57,10 +64,10 @@ const (
 	// isCurrent fails if the script has not looked at the mounted settings, because it hangs. After several
 	// failures, the kubelet restarts the container. isCurrent starts no process: after a timeout of the probe,
 	// the process would stay in the container.
-	isCurrent = `[ -e "$STATE/revision" ] || exit 0
+	isCurrent = `[ -e "$STATE/looked" ] || exit 0
 IFS= read -r now <"$SETTINGS/revision"
-IFS= read -r seen <"$STATE/revision"
-[ "$now" = "$seen" ]`
+IFS= read -r looked <"$STATE/looked"
+[ "$now" = "$looked" ]`
 	// shutDown makes the server close its connections, whatever the stop signal of the image is. After
 	// SIGTERM the server would wait for clients to close them.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`

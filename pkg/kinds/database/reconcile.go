@@ -70,6 +70,8 @@ type scope struct {
 	// settling is the time after which the operator looks again whether the server has its settings. 0 means that it has
 	// them, as far as the operator can know.
 	settling time.Duration
+	// proven is true if the server accepts the next password of a rotation.
+	proven   bool
 	logins   logins
 	rotation rotation
 }

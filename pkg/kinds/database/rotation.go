@@ -102,14 +102,14 @@ func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// move gives the connection Secret the next login, once the server accepts it, and records the rotation, in one write. Its
+// move gives the connection Secret the next login, once the operator has logged in with it, and records the rotation, in one write. Its
 // precondition is the version of the Secret with which the reconcile began.
 func (r *reconciler) move(ctx context.Context, p *scope) error {
 	next, of := p.logins.other, &p.rotation
 	if next.state != loginPassword {
 		return nil
 	}
-	if !p.accepts() {
+	if !p.proven {
 		of.waitingFor = p.obstacle(of.waitingFor)
 		return nil
 	}
@@ -138,12 +138,6 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// accepts reports whether the server has the settings with the next password: the operator has seen it there, or, if it
-// cannot connect, the Pod has had the time to apply it.
-func (p *scope) accepts() bool {
-	return p.runsNewest() && p.settling == 0 && refusal(p.db) == nil
-}
-
 // obstacle returns what keeps the server from accepting the next password, or usual if nothing is known to.
 func (p *scope) obstacle(usual string) string {
 	switch {
@@ -151,6 +145,8 @@ func (p *scope) obstacle(usual string) string {
 		return messageAwaitRestart.With(restartAnnotation)
 	case refusal(p.db) != nil:
 		return messageAwaitProblem.With()
+	case p.runsNewest() && p.settling == 0:
+		return messageAwaitProof.With(p.logins.other.name)
 	}
 	return usual
 }

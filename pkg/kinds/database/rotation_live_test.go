@@ -240,7 +240,7 @@ func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
 	ends, programs := make(chan struct{}), []string{"psql", "sleep", "cat", "cp", "sed", "grep", "mv", "tr", "cut", "mkdir", "rm"}
 	var done sync.WaitGroup
 	done.Go(func() {
-		ticks := time.NewTicker(2 * time.Second)
+		ticks := time.NewTicker(5 * time.Second)
 		defer ticks.Stop()
 		for {
 			select {

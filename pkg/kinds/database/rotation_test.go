@@ -54,24 +54,24 @@ func TestRotationSteps(t *testing.T) {
 		controllertest.Equal(t, "waiting "+when, waitingFor, f.Object().Status.Credentials.WaitingFor)
 		return r.Result
 	}
-	server.err = postgresql.NewError(postgresql.Refused, "no such role")
-	step("before the server has the password", "app: app=Password app_login1=Password app_login2=None", "PostgreSQL to accept the login app_login1", patchSettings, patchPod, updateStatus)
-	server.err = nil
+	server.refusesNext, server.old = true, true
+	step("before the server has the password", "app: app=Password app-login1=Password app-login2=None", "PostgreSQL to accept the login app-login1", patchSettings, patchPod, updateStatus)
+	server.refusesNext, server.old = false, false
 	started := f.Clock.Now()
 	waiting := "the end of the grace period at " + started.Add(credentials.DefaultGracePeriod).UTC().Truncate(time.Second).Format(time.RFC3339)
-	step("after the server accepts it", "app_login1: app=Password app_login1=Password app_login2=None", waiting, patchSecret, updateStatus)
-	step("in the grace period", "app_login1: app=Keep app_login1=Password app_login2=None", waiting, patchSettings, patchPod, updateStatus)
+	step("after the server accepts it", "app-login1: app=Password app-login1=Password app-login2=None", waiting, patchSecret, updateStatus)
+	step("in the grace period", "app-login1: app=Keep app-login1=Password app-login2=None", waiting, patchSettings, patchPod, updateStatus)
 	*users = []string{"App web"}
 	f.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	if again := step("while an App uses the former login", "app_login1: app=Keep app_login1=Password app_login2=None", "App web", updateStatus).RequeueAfter; again != usersRecheck {
+	if again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None", "App web", updateStatus).RequeueAfter; again != usersRecheck {
 		t.Errorf("the users are looked at again after %s", again)
 	}
 	*users = nil
-	step("after the App was replaced", "app_login1: app=None app_login1=Password app_login2=None", "", patchSettings, patchPod, updateStatus)
-	step("at rest", "app_login1: app=None app_login1=Password app_login2=None", "")
+	step("after the App was replaced", "app-login1: app=None app-login1=Password app-login2=None", "", patchSettings, patchPod, updateStatus)
+	step("at rest", "app-login1: app=None app-login1=Password app-login2=None", "")
 	f.Change(requested("2"))
-	server.err = postgresql.NewError(postgresql.Refused, "no such role")
-	step("at the next request", "app_login1: app=None app_login1=Password app_login2=Password", "PostgreSQL to accept the login app_login2", patchSettings, patchPod, updateStatus)
+	server.refusesNext, server.old = true, true
+	step("at the next request", "app-login1: app=None app-login1=Password app-login2=Password", "PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
 	events := strings.Join(f.Events.Events(), "\n")
 	for _, want := range []string{"Normal CredentialsRotated", "Normal FormerLoginRetired"} {
 		if strings.Count(events, want) != 1 {
@@ -96,7 +96,7 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 				f.Journal.FailNext(request[0], request[1], lost)
 				f.Reconcile()
 				f.Restart()
-				if next := f.loginsOf(); strings.HasPrefix(next, "app_login1:") && strings.Contains(next, "app_login1=None") {
+				if next := f.loginsOf(); strings.HasPrefix(next, "app-login1:") && strings.Contains(next, "app-login1=None") {
 					t.Fatalf("the login in the Secret cannot log in: %s", next)
 				}
 				f.Reconcile()
@@ -105,7 +105,7 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 			for range 6 {
 				f.Reconcile()
 			}
-			controllertest.Equal(t, "logins", "app_login1: app=None app_login1=Password app_login2=None", f.loginsOf())
+			controllertest.Equal(t, "logins", "app-login1: app=None app-login1=Password app-login2=None", f.loginsOf())
 			controllertest.Equal(t, "password of the login", string(f.secret().Data[credentials.KeyPassword]), string(f.settings().Data["alternate1.password"]))
 		})
 	}
@@ -116,7 +116,7 @@ func TestRotationWithOutdatedCacheEndsNoLogin(t *testing.T) {
 	for range 3 {
 		f.Reconcile()
 	}
-	controllertest.Equal(t, "logins", "app_login1: app=Keep app_login1=Password app_login2=None", f.loginsOf())
+	controllertest.Equal(t, "logins", "app-login1: app=Keep app-login1=Password app-login2=None", f.loginsOf())
 	f.Clock.Step(credentials.DefaultGracePeriod)
 	before := f.settings()
 	f.Observe()
@@ -134,7 +134,7 @@ func TestRotationReplacesPodOfEarlierOperator(t *testing.T) {
 		replaced   bool
 		waitingFor string
 	}{
-		"at once":      {policy: v1alpha1.UpdateAutomatic, replaced: true, waitingFor: "PostgreSQL to accept the login app_login1"},
+		"at once":      {policy: v1alpha1.UpdateAutomatic, replaced: true, waitingFor: "PostgreSQL to accept the login app-login1"},
 		"at a request": {policy: v1alpha1.UpdateManual, waitingFor: "the replacement of the Pod, which an earlier operator has created; with updatePolicy Manual, set the annotation windlass.dev/restart to a new value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,14 +160,37 @@ func TestRotationReplacesPodOfEarlierOperator(t *testing.T) {
 	}
 }
 
-func TestRefusedSettingsHoldRotation(t *testing.T) {
-	f, server, _ := rotating(t)
-	server.seen.Problem = "PostgreSQL refuses a parameter."
-	for range 2 {
-		controllertest.ErrorContains(t, "PostgreSQL refuses a parameter.", f.Reconcile().Err)
+func TestRotationWaitsForProof(t *testing.T) {
+	for name, c := range map[string]struct {
+		disturb    func(*fakeServer)
+		after      time.Duration
+		waitingFor string
+		err        string
+	}{
+		"a server that refuses the next login, and says why": {
+			disturb:    func(s *fakeServer) { s.refusesNext, s.seen.Problem = true, "A role app-login1 exists." },
+			waitingFor: "PostgreSQL to accept the settings; the condition Ready says what is wrong", err: "A role app-login1 exists.",
+		},
+		"a server that the operator cannot reach": {
+			disturb: func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Silent, "no response") }, after: settleTime,
+			waitingFor: "the operator to log in as app-login1, which it cannot: the operator must reach the Pod, without --connect-to-databases=false",
+		},
+		"a server without free connections": {
+			disturb:    func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Away, "too many connections") },
+			waitingFor: "PostgreSQL to accept the login app-login1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, server, _ := rotating(t)
+			c.disturb(server)
+			for range 3 {
+				controllertest.ErrorContains(t, c.err, f.Reconcile().Err)
+				f.Clock.Step(c.after)
+			}
+			controllertest.Equal(t, "logins", "app: app=Password app-login1=Password app-login2=None", f.loginsOf())
+			controllertest.Equal(t, "waiting", c.waitingFor, f.Object().Status.Credentials.WaitingFor)
+		})
 	}
-	controllertest.Equal(t, "logins", "app: app=Password app_login1=Password app_login2=None", f.loginsOf())
-	controllertest.Equal(t, "waiting", "PostgreSQL to accept the settings; the condition Ready says what is wrong", f.Object().Status.Credentials.WaitingFor)
 }
 
 func TestDeletedSecretKeepsLogin(t *testing.T) {
@@ -178,6 +201,6 @@ func TestDeletedSecretKeepsLogin(t *testing.T) {
 	before := f.secret()
 	f.Remove(before)
 	f.Reconcile()
-	controllertest.Equal(t, "logins", "app_login1: app=Keep app_login1=Password app_login2=None", f.loginsOf())
+	controllertest.Equal(t, "logins", "app-login1: app=Keep app-login1=Password app-login2=None", f.loginsOf())
 	checkGenerated(t, string(before.Data[credentials.KeyPassword]), string(f.secret().Data[credentials.KeyPassword]))
 }

@@ -96,7 +96,7 @@ func (s *liveServer) change(t *testing.T, change func(*v1alpha1.DatabaseSpec)) {
 func (s *liveServer) awaitSettings(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "PostgreSQL to have the settings", func() bool {
-		text, err := os.ReadFile(filepath.Join(s.pod.Path(sharedVolume), "windlass", "revision"))
+		text, err := os.ReadFile(filepath.Join(s.pod.Path(sharedVolume), "windlass", "applied"))
 		return err == nil && string(text) == revisionOf(s.settings)
 	})
 	s.awaitReady(t)

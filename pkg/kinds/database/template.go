@@ -86,7 +86,7 @@ func (p *scope) keeper(image string) keeper {
 func (k keeper) keep(desired, live *appsv1.StatefulSet) {
 	last, known := pods.LastTemplate(live)
 	requested := known && isRequested(&desired.Spec.Template, last)
-	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) && !k.rotates || isEarlier(last) && k.waits()) {
+	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) && !k.rotates || k.waits() && waitsEarlier(k.db, k.image, k.connection, last)) {
 		desired.Spec.Template = *last
 		return
 	}
@@ -99,8 +99,19 @@ func (k keeper) keep(desired, live *appsv1.StatefulSet) {
 		return
 	}
 	keepRestart(&desired.Spec.Template, last)
-	if equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&desired.Spec.Template)) || !requested && k.waits() {
+	if !requested && k.waits() {
+		setAside(&desired.Spec.Template, last)
+	}
+	if equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&desired.Spec.Template)) {
 		desired.Spec.Template = *last
+	}
+}
+
+// setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes from,
+// but these fields are theirs anyway.
+func setAside(desired, last *corev1.PodTemplateSpec) {
+	if c, before := pods.Container(desired, containerName), pods.Container(last, containerName); c != nil && before != nil {
+		c.Image, c.Resources = before.Image, before.Resources
 	}
 }
 

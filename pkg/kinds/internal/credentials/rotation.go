@@ -70,10 +70,10 @@ func isLogin(owner, login string) bool {
 }
 
 // suffixes are the ends of the names of alternate logins.
-var suffixes = []string{"_login1", "_login2"}
+var suffixes = []string{"-login1", "-login2"}
 
-// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by _login1
-// and _login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They are members
+// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by -login1
+// and -login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They are members
 // of the owner and act as it. Neither can change the password of the other, as the owner could.
 func Alternates(owner string) []string {
 	names := make([]string, 0, len(suffixes))

@@ -210,8 +210,8 @@ func texts(s *corev1.Secret) map[string]string {
 func TestLoginsTakeTurns(t *testing.T) {
 	long := strings.Repeat("ä", 31) // 62 bytes
 	for owner, want := range map[string][]string{
-		"app": {"app_login1", "app_login2", "app_login1"},
-		long:  {strings.Repeat("ä", 28) + "_login1", strings.Repeat("ä", 28) + "_login2", strings.Repeat("ä", 28) + "_login1"},
+		"app": {"app-login1", "app-login2", "app-login1"},
+		long:  {strings.Repeat("ä", 28) + "-login1", strings.Repeat("ä", 28) + "-login2", strings.Repeat("ä", 28) + "-login1"},
 	} {
 		login, got := owner, []string(nil)
 		for range want {

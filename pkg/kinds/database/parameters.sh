@@ -1,0 +1,109 @@
+# Functions of server.sh for the parameters of PostgreSQL.
+
+# refusal succeeds if PostgreSQL refuses a parameter NAME=VALUE, and prints the error of PostgreSQL. It fails with 2 if
+# PostgreSQL did not say.
+refusal() {
+  code=0
+  said=$(postgres -D "$PGDATA" -c config_file=/dev/null -c "$1" -C "${1%%=*}" 2>&1 >/dev/null) || code=$?
+  [ "$code" != 0 ] || return 1
+  said=$(printf '%s\n' "$said" | sed -n 's/.*FATAL: *//p' | head -n 1 | cut -c 1-500)
+  [ "$code" = 1 ] && [ -n "$said" ] || return 2
+  printf '%s' "$said"
+}
+
+# former prints the line of a parameter in a file of parameters. It fails if there is none.
+former() { grep -e "^$(printf '%s' "${1%%=*}" | sed 's/[.]/[.]/g')=" "$2" 2>/dev/null; }
+
+# choose_parameters copies the parameters that PostgreSQL accepts. A parameter that it refuses keeps the value that
+# it had, if any. Parameters with which the server did not start are not tried again.
+choose_parameters() {
+  : >"$STATE/parameters" || return 1
+  while IFS= read -r line || [ -n "$line" ]; do
+    if ! grep -qxF -e "$line" "$accepted" 2>/dev/null; then
+      code=0
+      why=$(refusal "$line") || code=$?
+      [ "$code" != 2 ] || return 1
+      if [ "$code" = 0 ]; then
+        [ -e "$accepted" ] || fail_to_start
+        note_problem "PostgreSQL refuses a parameter: $why."
+        line=$(former "$line" "$accepted") || continue
+      fi
+    fi
+    printf '%s\n' "$line" >>"$STATE/parameters" || return 1
+  done <"$copy/parameters"
+  if [ -e "$accepted" ] && cmp -s "$STATE/parameters" "$failed"; then
+    note_problem "PostgreSQL did not start with the parameters, and runs with the former ones; its log says why."
+    cp "$accepted" "$STATE/parameters" || return 1
+  fi
+}
+
+# configure writes the configuration file, which the server reads at its next start or reload. postgresql.conf stays as it
+# is, so that an earlier version of this script starts the server without these parameters.
+configure() {
+  said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
+  echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&
+    sed -e "s/[\\\\']/&&/g" -e "s/=/ = '/" -e "s/\$/'/" "$STATE/parameters" >>"$PGDATA/windlass.conf.new" &&
+    printf "windlass.revision = '%s'\nwindlass.problem = '%s'\n" "$revision" "$said" >>"$PGDATA/windlass.conf.new" &&
+    mv "$PGDATA/windlass.conf.new" "$PGDATA/windlass.conf"
+}
+
+# record copies the chosen parameters to a file on the volume.
+record() {
+  cp "$STATE/parameters" "$1.new" && mv "$1.new" "$1"
+}
+
+# record_reload records the parameters that the server has reloaded. A parameter that waits for a restart, of which the
+# arguments are the names, keeps its former value.
+record_reload() {
+  : >"$STATE/reloaded" || return 1
+  while IFS= read -r line; do
+    for name in "$@"; do
+      if [ "$name" = "${line%%=*}" ]; then
+        line=$(former "$line" "$accepted") || line=
+        break
+      fi
+    done
+    [ -z "$line" ] || printf '%s\n' "$line" >>"$STATE/reloaded" || return 1
+  done <"$STATE/parameters"
+  cp "$STATE/reloaded" "$accepted.new" && mv "$accepted.new" "$accepted"
+}
+
+# reload makes the server read its parameters, and waits until new sessions have them.
+reload() {
+  why="PostgreSQL does not reload its parameters; its log says why."
+  kill -HUP "$server" || return 1
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ "$(ask postgres --command='SHOW windlass.revision')" != "$revision" ] || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# begin_session begins a session like that of a client, without the overrides of ask.
+begin_session() { PGDATABASE=postgres psql --no-psqlrc --quiet --command='SELECT 1'; }
+
+# reload_safely reloads the chosen parameters. It goes back to the former ones if clients can no longer log in with the
+# chosen ones, for example because of a library that does not exist.
+reload_safely() {
+  configure && reload || return 1
+  if said=$(begin_session 2>&1 >/dev/null); then return 0; fi
+  ! cmp -s "$STATE/parameters" "$accepted" || return 0
+  why=$(printf '%s\n' "$said" | sed -n 's/.*FATAL: *//p' | head -n 1 | cut -c 1-500)
+  [ -n "$why" ] || return 1
+  note_problem "PostgreSQL accepts no sessions with the parameters, and runs with the former ones: $why."
+  cp "$accepted" "$STATE/parameters" && configure && reload
+}
+
+# ask_parameters prints the names of the parameters of the Database that wait for a restart, or that the server has not
+# applied for another reason.
+ask_parameters() {
+  names=$(sed 's/=.*//' "$started" "$STATE/parameters" | tr '\n' ',')
+  ask postgres --set=names="$names" --set=wanted="$1" <<'SQL'
+SELECT name FROM (
+  SELECT lower(name) AS name, 'pending' AS state FROM pg_settings WHERE pending_restart
+  UNION SELECT lower(f.name), 'refused' FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name
+    WHERE f.error IS NOT NULL AND NOT coalesce(s.pending_restart, false)) found
+WHERE state = :'wanted' AND name = ANY (string_to_array(:'names', ','));
+SQL
+}
+
