@@ -127,9 +127,11 @@ func (u *upgrade) run(t *testing.T, next *place.Process, name string, writes []s
 		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + kind + `",result="(requeue_after|success)"\} [1-9]`)
 		world.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
 	}
-	// Wait for a new App, so that the workers have time to reconcile the existing objects too.
+	// Wait for a new App and a new Database, so that the workers have time to reconcile the existing objects too.
 	u.CreateApp(t, "default", name, smallest())
+	u.CreateDatabase(t, "default", name+"-db", world.SmallestDatabase())
 	u.AppIn(t, "default", name, "Ready")
+	u.DatabaseIn(t, "default", name+"-db", "Ready")
 	for _, o := range owners {
 		o.ready(t, u.Place, "by-"+o.name)
 	}
@@ -140,7 +142,9 @@ func (u *upgrade) run(t *testing.T, next *place.Process, name string, writes []s
 		}
 	}
 	next.Terminate()
-	made := slices.DeleteFunc(u.writes(t)[u.seen:], func(write string) bool { return strings.HasSuffix(write, " default/"+name) })
+	made := slices.DeleteFunc(u.writes(t)[u.seen:], func(write string) bool {
+		return strings.HasSuffix(write, " default/"+name) || strings.Contains(write, " default/"+name+"-db")
+	})
 	u.seen = len(u.writes(t))
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 	if diff := cmp.Diff(writes, made, inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
@@ -204,7 +208,7 @@ func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map
 // states returns the status of Ready of each object, and since when it has it.
 func (u *upgrade) states(t *testing.T) string {
 	t.Helper()
-	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back",
+	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back,metadata.name!=upgraded-db,metadata.name!=recovered-db,metadata.name!=rolled-back-db",
 		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].lastTransitionTime}{"\n"}{end}`)
 	if err != nil {
 		t.Fatal(err)

@@ -83,6 +83,12 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 		},
 		func(s *v1alpha1.DatabaseSpec) { s.Resources = corev1.ResourceRequirements{} },
 	},
+	"credentials": {
+		func(s *v1alpha1.DatabaseSpec) {
+			s.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 240 * time.Hour}}
+		},
+		func(s *v1alpha1.DatabaseSpec) { s.Credentials = nil },
+	},
 	"updatePolicy":   {func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = v1alpha1.UpdateManual }, func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = "" }},
 	"deletionPolicy": {func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = "" }},
 }

@@ -209,6 +209,15 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 				"alter role app in database app set work_mem = '7MB'"); err != nil {
 				t.Fatal(err)
 			}
+			// Settings of the owner whose text becomes a statement if it is quoted in one encoding and read in another.
+			for _, sql := range []string{
+				"alter role app set backslash_quote = on", "alter role app set client_encoding = 'SJIS'",
+				`alter role app set application_name = E'ぃ\\\', true); ALTER ROLE app SUPERUSER; --'`,
+			} {
+				if _, err := d.login(t).Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
 			started := d.ask(t, startTime)
 			stop := c.disturb(t, d)
 			rows := 0
@@ -230,6 +239,7 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 			stop()
 			d.wants(t, "select count(*)::text from orders", strconv.Itoa(rows))
 			d.wants(t, startTime, started)
+			d.wants(t, "select count(*)::text from pg_roles where rolsuper and rolname <> 'postgres'", "0")
 			t.Logf("%d rotations, %d logins that wrote a row, 0 failed", c.rotations, rows)
 		})
 	}
