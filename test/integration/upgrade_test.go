@@ -42,6 +42,9 @@ var (
 		// The Apps that the new version created get the Pod template and the Service of the former version.
 		"patch deployments default/upgraded", "patch services default/upgraded", "update apps/status default/upgraded", "update apps/status default/upgraded",
 		"patch deployments default/recovered", "patch services default/recovered", "update apps/status default/recovered", "update apps/status default/recovered",
+		// The Databases that it created get the Pod template of the former version, and their claims get labels.
+		"patch statefulsets default/upgraded-db", "patch persistentvolumeclaims default/upgraded-db", "update databases/status default/upgraded-db", "update databases/status default/upgraded-db",
+		"patch statefulsets default/recovered-db", "patch persistentvolumeclaims default/recovered-db", "update databases/status default/recovered-db", "update databases/status default/recovered-db",
 	}
 )
 

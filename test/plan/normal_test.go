@@ -92,8 +92,9 @@ func normal(name string, value any) any {
 			if name == "metadata" && (field == "resourceVersion" || field == "creationTimestamp" || field == "managedFields") {
 				continue
 			}
-			if (name == "data" || name == "stringData") && (field == "password" || field == "uri" || field == "pgpass" || field == "jdbc-uri") {
-				v = "PASSWORD"
+			if (name == "data" || name == "stringData") && (field == "password" || field == "uri" || field == "pgpass" || field == "jdbc-uri" ||
+				field == "revision" || strings.HasSuffix(field, ".password")) {
+				v = "RANDOM"
 			}
 			if field == "externalID" {
 				v = "OID"

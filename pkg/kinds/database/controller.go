@@ -31,7 +31,7 @@ type Options struct {
 	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
 	Image string
 	// Connector connects to the servers of Databases, to see which settings they have. Nil means not to connect: a change
-	// of settings then counts as made after 3 minutes, and refused settings are not reported.
+	// of settings then counts as made at once, refused settings are not reported, and no login is rotated.
 	Connector *postgresql.Connector
 	// Users finds the known users of a former login. Nil means that there are none.
 	Users credentials.Users

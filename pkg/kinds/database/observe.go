@@ -71,7 +71,7 @@ func (p *scope) runsNewest() bool {
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := pendingFields(p.keeper(r.image), p.statefulSet)
-	if !p.runsNewest() {
+	if !p.runsNewest() || r.look == nil {
 		status.Server, status.PendingRestart = nil, fields
 		return nil
 	}
@@ -125,8 +125,8 @@ func (p *scope) awaitsRestart(now time.Time) time.Duration {
 // lookAt logs in with the newest password or, if the server does not accept it, with the current one, to see why. The status
 // of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
 func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.ServerSettings, err error) {
-	if r.look == nil || p.pod.Status.PodIP == "" {
-		return seen, postgresql.NewError(postgresql.Silent, "the operator does not connect to Databases")
+	if p.pod.Status.PodIP == "" {
+		return seen, postgresql.NewError(postgresql.Silent, "the Pod has no address")
 	}
 	with := func(as login) (postgresql.ServerSettings, error) {
 		return r.look(ctx, p.db.Namespace, postgresql.Settings{

@@ -193,3 +193,14 @@ func TestPodIsNotNotifiedTwice(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{patchSettings, patchPod, updateStatus}, f.Reconcile().Writes)
 	controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
 }
+
+func TestWithoutConnectionsChangeCountsAsMade(t *testing.T) {
+	f := readyFixture(t)
+	f.Change(workMem("8MB"))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "", r.Err)
+	controllertest.Equal(t, "writes", []string{patchSettings, updateStatus}, r.Writes)
+	controllertest.Equal(t, "conditions", []string{
+		"Progressing=False Available: PostgreSQL takes connections.", "Ready=True Available: PostgreSQL takes connections.",
+	}, controllertest.Conditions(f.Object()))
+}
