@@ -201,6 +201,6 @@ func TestWithoutConnectionsChangeCountsAsMade(t *testing.T) {
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{patchSettings, updateStatus}, r.Writes)
 	controllertest.Equal(t, "conditions", []string{
-		"Progressing=False Available: PostgreSQL takes connections.", "Ready=True Available: PostgreSQL takes connections.",
+		"Degraded=False AsExpected", "Progressing=False Available: PostgreSQL takes connections.", "Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(f.Object()))
 }
