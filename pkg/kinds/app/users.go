@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +45,7 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) (
 const unknownUsers = "the list of Apps"
 
 // Former implements credentials.Users: it returns each App that may still use a former content of a Secret, in the form
-// "App web". These are the Apps that refer to the Secret and have
+// "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
 //   - Pods that have not ended, including Pods that are being deleted, of another template than the Deployment's, or
 //   - a Pod that runs beforeRollout and started before the last rotation.
@@ -59,6 +60,7 @@ func (u *Users) Former(secret *corev1.Secret) (users []string) {
 			users = append(users, "App "+app.Name)
 		}
 	}
+	slices.Sort(users) // the index has no order, and the names are in a status
 	return users
 }
 

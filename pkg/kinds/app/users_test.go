@@ -1,12 +1,15 @@
 package app
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -128,6 +131,28 @@ func TestUsersOfFormerContent(t *testing.T) {
 			controllertest.Equal(t, "users", c.want, users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 		})
 	}
+}
+
+func TestUsersAreSorted(t *testing.T) {
+	f := readyFixture(t, withDatabase)
+	want := []string{"App web"}
+	for i := range 20 {
+		app := example(withDatabase)
+		app.Name, app.UID = fmt.Sprintf("a%02d", i), types.UID(fmt.Sprint(i))
+		f.Store(app, podUsing("former", func(pod *corev1.Pod) {
+			pod.Name, pod.Labels[appLabel] = app.Name+"-1-a", app.Name
+			pod.OwnerReferences[0].Name = app.Name + "-1"
+		}))
+		want = append(want, "App "+app.Name)
+	}
+	f.Store(rotated(time.Now()))
+	f.Observe()
+	users, err := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	controllertest.Equal(t, "users", want, users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 }
 
 func TestUsersAreUnknownUntilCachesHaveSynced(t *testing.T) {
