@@ -12,9 +12,6 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// usersRecheck is how often an ExternalDatabase is reconciled while clients use the former login.
-const usersRecheck = 5 * time.Second
-
 // generation is a login and its password.
 type generation struct{ name, password string }
 
@@ -55,7 +52,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 		ends := schedule.Retires(of.record)
 		of.former, of.waitingFor, of.requeueAfter = other, credentials.GraceUntil(ends), ends.Sub(now)
 	case credentials.AwaitUsers:
-		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), usersRecheck
+		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), schedule.UsersRecheck(of.record, now, resync)
 	case credentials.Rotate:
 		return r.begin(ctx, p, server, generation{other, credentials.NewPassword()})
 	case credentials.Rest, credentials.Retire:
@@ -159,7 +156,7 @@ func (r *reconciler) storeNext(ctx context.Context, p *scope) error {
 	record.Created = secret.CreationTimestamp.Time
 	ends := schedule.Retires(record)
 	p.login, p.rotation = next, rotation{
-		record: record, former: former, waitingFor: credentials.GraceUntil(ends), requeueAfter: max(ends.Sub(now), usersRecheck),
+		record: record, former: former, waitingFor: credentials.GraceUntil(ends), requeueAfter: max(ends.Sub(now), schedule.UsersRecheck(record, now, resync)),
 	}
 	return nil
 }

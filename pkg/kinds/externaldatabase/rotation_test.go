@@ -141,8 +141,10 @@ func TestStepsOfRotation(t *testing.T) {
 		"the next rotation is not scheduled when it is far": {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour},
 		"the end of the grace period is scheduled": {
 			created: day, rotated: 8 * time.Minute, login: "clerk_alt", server: formerWorks(), waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
-		"users are checked every 5s": {
-			created: day, rotated: time.Hour, login: "clerk_alt", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+		"users are checked after 5s at first": {
+			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk_alt", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+		"users are checked seldom after a long time": {
+			created: day, rotated: 40 * time.Minute, login: "clerk_alt", server: formerWorks(), users: []string{"App a"}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
 		"a rotation that was interrupted before the Secret changed begins again": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(), calls: []string{"retire beside clerk", "rotate to clerk_alt"},
 			waitingFor: "the end of the grace period", former: "clerk", events: []string{"Normal CredentialsRotated"},

@@ -198,6 +198,20 @@ func (s Schedule) Retires(r Record) time.Time {
 	return r.Rotated.Add(s.Grace)
 }
 
+// usersRecheck is the shortest time between two checks of the users of a former login.
+const usersRecheck = 5 * time.Second
+
+// UsersRecheck returns when to check the users of a former login again: after a tenth of the time since the end of the
+// grace period, but after at least 5 seconds and at most longest. An App whose rollout does not finish therefore causes few
+// reconciles.
+func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) time.Duration {
+	ended := s.Retires(r)
+	if ended.IsZero() {
+		ended = r.Created
+	}
+	return min(max(now.Sub(ended)/10, usersRecheck), longest)
+}
+
 // Step is what a reconcile does about a rotation.
 type Step int
 

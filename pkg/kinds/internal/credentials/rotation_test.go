@@ -164,6 +164,22 @@ func TestStepOfRotation(t *testing.T) {
 	}
 }
 
+func TestUsersRecheck(t *testing.T) {
+	for name, c := range map[string]struct{ ended, want time.Duration }{
+		"at the end of the grace period":  {0, 5 * time.Second},
+		"before it, with a changed clock": {-time.Hour, 5 * time.Second},
+		"soon after it":                   {49 * time.Second, 5 * time.Second},
+		"a tenth of the wait":             {10 * time.Minute, time.Minute},
+		"at least as often as a resync":   {100 * time.Hour, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schedule := credentials.Schedule{Grace: time.Minute}
+			controllertest.Equal(t, "delay", c.want, schedule.UsersRecheck(credentials.Record{Rotated: now.Add(-c.ended - time.Minute)}, now, 5*time.Minute))
+		})
+	}
+	controllertest.Equal(t, "delay without a rotation", 5*time.Minute, credentials.Schedule{}.UsersRecheck(credentials.Record{Created: created}, now, 5*time.Minute))
+}
+
 func TestNamed(t *testing.T) {
 	users := []string{"App a", "App b", "App c", "App d", "App e", "App f"}
 	controllertest.Equal(t, "few users", "App a, App b", credentials.Named(users[:2]))
