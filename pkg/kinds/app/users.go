@@ -47,6 +47,7 @@ const unknownUsers = "the list of Apps"
 // Former implements credentials.Users: it returns each App that may still use a former content of a Secret, in the form
 // "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
+//   - a Deployment whose status does not say that all its Pods have its template, or
 //   - Pods that have not ended, including Pods that are being deleted, of another template than the Deployment's, or
 //   - a Pod that runs beforeRollout and started before the last rotation.
 func (u *Users) Former(secret *corev1.Secret) (users []string) {
@@ -77,10 +78,10 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	if err != nil { // also if the Deployment is not cached because it exceeds a budget
 		return len(left) > 0
 	}
-	if ptr.Deref(d.Spec.Replicas, 1) == 0 && len(left) == 0 {
+	if ptr.Deref(d.Spec.Replicas, 1) == 0 && len(left) == 0 && d.Status.Replicas == 0 && hasReplaced(d) {
 		return false
 	}
-	if !deploysCurrent(d, secret) {
+	if !deploysCurrent(d, secret) || !hasReplaced(d) {
 		return true
 	}
 	for _, pod := range left {
@@ -89,6 +90,14 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 		}
 	}
 	return false
+}
+
+// hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of the
+// Deployment also counts Pods that are not in the cache, such as those without ManagedByLabel from former versions of the
+// operator.
+func hasReplaced(d *appsv1.Deployment) bool {
+	s := d.Status
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 && ptr.Deref(s.TerminatingReplicas, 0) == 0
 }
 
 // deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use the

@@ -55,9 +55,19 @@ func runningMigration(since time.Time) *corev1.Pod {
 func TestUsersOfFormerContent(t *testing.T) {
 	now := time.Now()
 	digest := func(f fixture) string { return f.deployment().Spec.Template.Annotations[digestAnnotation] }
-	rollOut := func(f fixture) { // the App observes the rotated Secret
+	rollOut := func(f fixture) { // the App observes the rotated Secret, and the Deployment replaces its Pods
 		f.Store(rotated(now))
 		f.Reconcile()
+		f.rollOut()
+	}
+	scaledTo0 := func(d *appsv1.Deployment) {
+		d.Spec.Replicas, d.Status = ptr.To[int32](0), appsv1.DeploymentStatus{ObservedGeneration: d.Generation + 1}
+	}
+	unseen := func(change func(*appsv1.Deployment)) func(fixture) { // Pods that are in no cache
+		return func(f fixture) {
+			rollOut(f)
+			f.changeDeployment(change)
+		}
 	}
 	user, none := []string{"App web"}, []string(nil)
 	for name, c := range map[string]struct {
@@ -72,13 +82,13 @@ func TestUsersOfFormerContent(t *testing.T) {
 			rollOut(f)
 		}, want: user},
 		"not an App that is scaled to 0 and has no Pod": {prepare: func(f fixture) {
-			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+			f.changeDeployment(scaledTo0)
 			f.Store(rotated(now))
 		}, want: none},
 		"an App that is scaled to 0 and has a Pod": {prepare: func(f fixture) {
 			f.Store(podUsing(digest(f)))
 			rollOut(f)
-			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+			f.changeDeployment(scaledTo0)
 		}, want: user},
 		"an App with a Pod of the former template": {prepare: func(f fixture) {
 			f.Store(podUsing(digest(f)))
@@ -96,7 +106,15 @@ func TestUsersOfFormerContent(t *testing.T) {
 			rollOut(f)
 			f.Store(podUsing(digest(f)))
 		}, want: none},
-		"not an App without a Deployment and Pods": {prepare: func(f fixture) { f.Remove(f.deployment()) }, want: none},
+		"an App that is scaled to 0 and still has Pods": {prepare: func(f fixture) {
+			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+			f.Store(rotated(now))
+		}, want: user},
+		"an App whose Deployment was not observed":          {prepare: unseen(func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Generation = 1, 2 }), want: user},
+		"an App whose Deployment has not replaced all Pods": {prepare: unseen(func(d *appsv1.Deployment) { d.Status.Replicas++ }), want: user},
+		"an App whose new Pods are not available":           {prepare: unseen(func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }), want: user},
+		"an App with Pods that are terminating":             {prepare: unseen(func(d *appsv1.Deployment) { d.Status.TerminatingReplicas = ptr.To[int32](1) }), want: user},
+		"not an App without a Deployment and Pods":          {prepare: func(f fixture) { f.Remove(f.deployment()) }, want: none},
 		"an App without a Deployment whose Pods are left": {prepare: func(f fixture) {
 			f.Store(podUsing("any"))
 			f.Remove(f.deployment())
