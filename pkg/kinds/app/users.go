@@ -121,8 +121,8 @@ func (u *Users) migratesWithFormer(app *v1alpha1.App, secret *corev1.Secret) boo
 	if err != nil || !found || !ok || hasEnded(pod) || isGated(pod) {
 		return false
 	}
-	rotated, err := credentials.RotatedAt(secret)
-	return err == nil && pod.CreationTimestamp.Time.Before(rotated.Add(startTolerance))
+	rotated, err := credentials.RotatedAt(secret) // an unknown time could be any time
+	return err != nil || pod.CreationTimestamp.Time.Before(rotated.Add(startTolerance))
 }
 
 func hasEnded(pod *corev1.Pod) bool {

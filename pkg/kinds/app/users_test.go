@@ -135,6 +135,13 @@ func TestUsersOfFormerContent(t *testing.T) {
 			rollOut(f)
 			f.Store(runningMigration(now.Add(time.Hour)))
 		}, want: none},
+		"an App that runs beforeRollout while the time of the rotation is unknown": {prepare: func(f fixture) {
+			rollOut(f)
+			f.Store(runningMigration(now.Add(time.Hour)))
+			edited := rotated(now)
+			edited.Annotations[credentials.RotatedAtAnnotation] = "theirs"
+			f.Store(edited)
+		}, want: user},
 		"not an App that does not refer to the Secret": {changes: []func(*v1alpha1.App){func(app *v1alpha1.App) { app.Spec.DatabaseRef = nil }},
 			prepare: func(f fixture) { f.Store(rotated(now)) }, want: none},
 	} {

@@ -153,7 +153,9 @@ func TestUsersOwnRotation(t *testing.T) {
 	}
 }
 
-func TestForgedRecordDoesNotHoldRotation(t *testing.T) {
+// TestForgedRecordCountsAsRotationNow edits the time of the last rotation. No rotation begins early, and none is held up
+// for ever.
+func TestForgedRecordCountsAsRotationNow(t *testing.T) {
 	for name, at := range map[string]string{"a time far in the future": "9999-01-01T00:00:00Z", "no time": "canary"} {
 		t.Run(name, func(t *testing.T) {
 			s := createdSecret(t)
@@ -161,7 +163,11 @@ func TestForgedRecordDoesNotHoldRotation(t *testing.T) {
 			s.CreationTimestamp = metav1.NewTime(time.Now().Add(-25 * time.Hour))
 			f := newFixture(t, current(), example(known, everyDay), connectionSecret(), s)
 			f.Reconcile()
-			controllertest.Equal(t, "login", "clerk_alt", string(f.secret().Data["username"]))
+			controllertest.Equal(t, "login", "clerk", string(f.secret().Data["username"]))
+			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
+			f.Clock.Step(24 * time.Hour)
+			f.Reconcile()
+			controllertest.Equal(t, "login after a day", "clerk_alt", string(f.secret().Data["username"]))
 			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
 		})
 	}

@@ -157,13 +157,19 @@ type Record struct {
 	Request string
 }
 
-// RecordOf returns the Record in a connection Secret. It ignores a time of the last rotation that it cannot parse, or that
-// is more than an hour after now, because a user has edited it.
+// RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is more
+// than an hour after now, counts as now, because the former login then keeps its grace period, and no other rotation
+// begins early. KeepAt stores that time, so that it does not move on.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
 	r := Record{Created: secret.CreationTimestamp.Time, Request: requestIn(secret)}
-	if at, err := RotatedAt(secret); err == nil && !at.After(now.Add(maxSkew)) {
-		r.Rotated = at
+	if secret.Annotations[RotatedAtAnnotation] == "" {
+		return r
 	}
+	at, err := RotatedAt(secret)
+	if err != nil || at.After(now.Add(maxSkew)) {
+		at = now.Truncate(time.Second)
+	}
+	r.Rotated = at
 	return r
 }
 
@@ -282,16 +288,24 @@ func SetRecord(secret *corev1.Secret, r Record) {
 	set(RotatedAtAnnotation, rotated)
 }
 
-// Keep returns a function that copies the login, the password and the record of the last rotation from an existing
-// Secret to its desired state, whoever has set them. If live names neither the owner nor its alternate login, want keeps
-// its login. A rotation does not use this function.
+// Keep is KeepAt for the time in the Secret, which is removed if it cannot be parsed.
 func Keep(owner string) func(want, live *corev1.Secret) {
+	return keep(owner, func(live *corev1.Secret) Record {
+		at, _ := RotatedAt(live)
+		return Record{Request: requestIn(live), Rotated: at}
+	})
+}
+
+// KeepAt returns a function that copies the login, the password and the record of the last rotation from an existing
+// Secret to its desired state, whoever has set them. If live names neither the owner nor an alternate login, want keeps
+// its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not use this function.
+func KeepAt(owner string, now time.Time) func(want, live *corev1.Secret) {
+	return keep(owner, func(live *corev1.Secret) Record { return RecordOf(live, now) })
+}
+
+func keep(owner string, record func(*corev1.Secret) Record) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
-		kept := Record{Request: requestIn(live)}
-		if at, err := RotatedAt(live); err == nil {
-			kept.Rotated = at
-		}
-		SetRecord(want, kept)
+		SetRecord(want, record(live))
 		want.Data[KeyUsername] = []byte(LoginIn(live, owner, string(want.Data[KeyUsername])))
 		password := live.Data[KeyPassword]
 		if len(password) == 0 {

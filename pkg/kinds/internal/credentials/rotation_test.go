@@ -86,12 +86,12 @@ func TestRecordOf(t *testing.T) {
 		at   string
 		want time.Time
 	}{
-		"never rotated":                       {},
-		"rotated":                             {at: ago.Format(time.RFC3339), want: ago},
-		"a clock that was set back a little":  {at: soon.Format(time.RFC3339), want: soon},
-		"a time far in the future is ignored": {at: now.Add(2 * time.Hour).Format(time.RFC3339)},
-		"a forged time is ignored":            {at: "9999-12-31T23:59:59Z"},
-		"a text that is no time is ignored":   {at: "yesterday"},
+		"never rotated":                      {},
+		"rotated":                            {at: ago.Format(time.RFC3339), want: ago},
+		"a clock that was set back a little": {at: soon.Format(time.RFC3339), want: soon},
+		"a time far in the future is now":    {at: now.Add(2 * time.Hour).Format(time.RFC3339), want: now},
+		"a forged time is now":               {at: "9999-12-31T23:59:59Z", want: now},
+		"a text that is no time is now":      {at: "yesterday", want: now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := credentials.RecordOf(secretOf(map[string]string{credentials.RotatedAtAnnotation: c.at, credentials.RotateAnnotation: "1"}), now)
@@ -203,11 +203,12 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 		"a missing password is generated":               {live: build("clerk_alt", "", record), want: build("clerk_alt", "generated", record)},
 		"a long request is shortened":                   {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
 		"a digest stays":                                {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
-		"a time that cannot be parsed is removed":       {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "now"}), want: build("clerk", "theirs", map[string]string{})},
+		"a time that cannot be parsed becomes now":      {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "soon"}), want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"})},
+		"a time in the far future becomes now":          {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "9999-01-01T00:00:00Z"}), want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := build("clerk", "generated", map[string]string{credentials.RotateAnnotation: "2"})
-			credentials.Keep("clerk")(got, c.live)
+			credentials.KeepAt("clerk", now)(got, c.live)
 			controllertest.Equal(t, "data", texts(c.want), texts(got))
 			controllertest.Equal(t, "annotations", c.want.Annotations, got.Annotations)
 		})
