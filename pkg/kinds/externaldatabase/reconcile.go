@@ -187,15 +187,15 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		return r.explain(ctx, p.db, err)
 	case found.ID == "" && want.ID != "":
 		return gone(p.db)
-	case found.ID == "":
-		// With an outdated cache, a process that has just started could create a database again that another
-		// process has deleted. Nobody would ever delete the new database.
-		if err := p.owner.Recheck(ctx); err != nil {
+	case found.ID == "" || !found.Current:
+		if err := r.confirm(ctx, p); err != nil {
 			return err
 		}
-		found.ID, err = server.Create(ctx, want)
-	case !found.Current:
-		err = server.Update(ctx, want)
+		if found.ID == "" {
+			found.ID, err = server.Create(ctx, want)
+		} else {
+			err = server.Update(ctx, want)
+		}
 	}
 	if found.ID != "" { // the database exists, even if something else failed
 		if string(found.ID) != p.db.Status.ExternalID || !conditions.IsTrue(p.db.Status.Conditions, conditions.Ready) {

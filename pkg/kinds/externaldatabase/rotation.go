@@ -22,7 +22,8 @@ func generationIn(db *v1alpha1.ExternalDatabase, secret *corev1.Secret) generati
 
 // rotation is the state of a rotation in one reconcile.
 type rotation struct {
-	record credentials.Record
+	schedule credentials.Schedule
+	record   credentials.Record
 	// next is set if the server accepts the next generation, which the Secret does not have yet.
 	next *generation
 	// former is the former login while it works, or "".
@@ -36,27 +37,33 @@ type rotation struct {
 // rotate continues a rotation, or begins one that is due. former reports whether the login that is not in the Secret still
 // works. The database stays Ready if a rotation fails, because the login in the Secret works.
 func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former bool) error {
-	now, schedule, of := r.clock.Now(), scheduleOf(p.db), &p.rotation
-	of.record = credentials.RecordOf(p.secret, now)
+	now, of := r.clock.Now(), &p.rotation
+	of.schedule, of.record = scheduleOf(p.db), credentials.RecordOf(p.secret, now)
 	other := credentials.Other(p.db.Owner(), p.login.name)
 	users := func() []string { return r.users(p.secret) }
-	step, using := schedule.Step(of.record, former, users, now)
+	step, using := of.schedule.Step(of.record, former, users, now)
+	if step == credentials.Retire || step == credentials.Rotate {
+		if err := r.confirm(ctx, p); err != nil {
+			return err
+		}
+		step, using = of.schedule.Step(of.record, former, users, now) // confirm has read the schedule
+	}
 	if step == credentials.Retire {
 		if done, err := r.retire(ctx, p, server, other); err != nil || !done {
 			return err
 		}
-		step, _ = schedule.Step(of.record, false, users, now)
+		step, _ = of.schedule.Step(of.record, false, users, now)
 	}
 	switch step {
 	case credentials.AwaitGrace:
-		ends := schedule.Retires(of.record)
+		ends := of.schedule.Retires(of.record)
 		of.former, of.waitingFor, of.requeueAfter = other, credentials.GraceUntil(ends), ends.Sub(now)
 	case credentials.AwaitUsers:
-		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), schedule.UsersRecheck(of.record, now, resync)
+		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), of.schedule.UsersRecheck(of.record, now, resync)
 	case credentials.Rotate:
 		return r.begin(ctx, p, server, generation{other, credentials.NewPassword()})
 	case credentials.Rest, credentials.Retire:
-		if at, ok := schedule.Next(of.record); ok {
+		if at, ok := of.schedule.Next(of.record); ok {
 			of.requeueAfter = at.Sub(now)
 		}
 	}
@@ -65,9 +72,6 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 
 // retire retires the former login. done is false if this failed.
 func (r *reconciler) retire(ctx context.Context, p *scope, server server, former string) (done bool, err error) {
-	if err := r.confirm(ctx, p); err != nil {
-		return false, err
-	}
 	if err := server.Retire(ctx, desiredDatabase(p.db, p.login)); err != nil {
 		p.rotation.former = former
 		return false, r.block(p, err, messageRetirementBlocked.With(former, err))
@@ -81,9 +85,6 @@ func (r *reconciler) retire(ctx context.Context, p *scope, server server, former
 // begin gives the other login a new password on the server. The step credentials then stores it in the Secret. If the
 // operator stops between these two, the next reconcile retires the login and begins again.
 func (r *reconciler) begin(ctx context.Context, p *scope, server server, next generation) error {
-	if err := r.confirm(ctx, p); err != nil {
-		return err
-	}
 	want := desiredDatabase(p.db, next)
 	if want.ID == "" {
 		want.ID = postgresql.ID(p.db.Status.ExternalID)
@@ -99,11 +100,19 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 	return nil
 }
 
-// confirm returns an error if the ExternalDatabase is being deleted, or if the Secret differs from the cached one: a
-// process that has just started could otherwise change the login that another process has moved the clients to.
+// confirm returns an error if the ExternalDatabase is being deleted, or if the Secret differs from the cached one. A
+// process that has just started could otherwise create a database that another process has deleted, give a retired login
+// back its password, or change the login to which another process has moved the clients. confirm also reads the schedule.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if err := p.owner.Recheck(ctx); err != nil {
 		return err
+	}
+	current, err := p.owner.Live(ctx)
+	if err != nil {
+		return err
+	}
+	if db, ok := current.(*v1alpha1.ExternalDatabase); ok {
+		p.rotation.schedule = scheduleOf(db)
 	}
 	live, found, err := r.secrets.Live(ctx, p.owner, p.secret.Name)
 	if err != nil {
@@ -135,7 +144,7 @@ func (r *reconciler) block(p *scope, err error, message string) error {
 // storeNext moves the Secret to the next generation, and records the rotation, in one write. The precondition is the
 // version of the Secret that the rotation began with.
 func (r *reconciler) storeNext(ctx context.Context, p *scope) error {
-	now, schedule, next := r.clock.Now(), scheduleOf(p.db), *p.rotation.next
+	now, schedule, next := r.clock.Now(), p.rotation.schedule, *p.rotation.next
 	secrets := r.secrets
 	secrets.Before = func(_ context.Context, live *corev1.Secret) error {
 		if versionOf(live) != versionOf(p.secret) {
@@ -156,7 +165,7 @@ func (r *reconciler) storeNext(ctx context.Context, p *scope) error {
 	record.Created = secret.CreationTimestamp.Time
 	ends := schedule.Retires(record)
 	p.login, p.rotation = next, rotation{
-		record: record, former: former, waitingFor: credentials.GraceUntil(ends), requeueAfter: max(ends.Sub(now), schedule.UsersRecheck(record, now, resync)),
+		schedule: schedule, record: record, former: former, waitingFor: credentials.GraceUntil(ends), requeueAfter: max(ends.Sub(now), schedule.UsersRecheck(record, now, resync)),
 	}
 	return nil
 }
@@ -168,9 +177,9 @@ func (r *reconciler) event(p *scope, eventType string, note controller.Note) {
 // setCredentials sets status.credentials. It returns when the rotation has to go on, or 0 if the next periodic check is
 // soon enough.
 func (r *reconciler) setCredentials(p *scope) time.Duration {
-	of, schedule := p.rotation, scheduleOf(p.db)
+	of := p.rotation
 	observed := credentials.Observed{Owner: p.db.Owner(), Login: p.login.name, Record: of.record, Former: of.former, WaitingFor: of.waitingFor}
-	p.db.Status.Credentials = observed.Status(p.db.Spec.Credentials, schedule)
+	p.db.Status.Credentials = observed.Status(p.db.Spec.Credentials, of.schedule)
 	if of.requeueAfter == 0 || of.requeueAfter > resync+resync/10 { // the time of the periodic check varies by 10 %
 		return 0
 	}

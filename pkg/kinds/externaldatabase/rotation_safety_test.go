@@ -55,8 +55,10 @@ func withoutRequest(s *corev1.Secret) *corev1.Secret {
 
 func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 	for name, c := range map[string]struct {
-		server *fakeServer
-		change func(*fixture)
+		server  *fakeServer
+		change  func(*fixture)
+		unknown bool // no database was created
+		rests   bool // the reconcile succeeds
 	}{
 		"another process has rotated": {server: current(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_alt"))
@@ -64,18 +66,31 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 		"another process has rotated, and the former login is due": {server: formerWorks(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_alt"))
 		}},
-		"the Secret was deleted":          {server: current(), change: func(f *fixture) { f.Remove(f.secret()) }},
-		"the ExternalDatabase is deleted": {server: current(), change: func(f *fixture) { f.Change(deleted) }},
+		"another process has rotated, and the login was retired": {server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, change: func(f *fixture) {
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_alt"))
+		}},
+		"the database does not exist, and the Secret was deleted": {server: &fakeServer{}, unknown: true, change: func(f *fixture) { f.Remove(f.secret()) }},
+		"the request was withdrawn":                               {server: current(), rests: true, change: func(f *fixture) { f.Change(requested("")) }},
+		"the Secret was deleted":                                  {server: current(), change: func(f *fixture) { f.Remove(f.secret()) }},
+		"the ExternalDatabase is deleted":                         {server: current(), change: func(f *fixture) { f.Change(deleted) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, c.server, example(known, requested("1")), connectionSecret(), createdSecret(t))
+			status := known
+			if c.unknown {
+				status = bound
+			}
+			f := newFixture(t, c.server, example(status, requested("1")), connectionSecret(), createdSecret(t))
 			f.Observe()
 			c.change(f)
 			r := f.ReconcileAsCached()
-			if !errors.Is(r.Err, controller.Postpone(time.Second)) && !errors.Is(r.Err, controller.AwaitDeletion()) {
+			if c.rests {
+				controllertest.Equal(t, "login", "clerk", string(f.secret().Data["username"]))
+			} else if !errors.Is(r.Err, controller.Postpone(time.Second)) && !errors.Is(r.Err, controller.AwaitDeletion()) {
 				t.Errorf("the error is %v", r.Err)
 			}
-			controllertest.Equal(t, "writes", nil, r.Writes)
+			if !c.rests {
+				controllertest.Equal(t, "writes", nil, r.Writes)
+			}
 			controllertest.Equal(t, "calls", []string{"exists", "close"}, f.server.calls)
 		})
 	}
