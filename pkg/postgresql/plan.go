@@ -9,11 +9,13 @@ import (
 // change builds the statements that lead to the desired state.
 type change struct {
 	Want
-	owner, alternate, database, mark string // quoted
+	owner, database, mark string // quoted
 	// planned is true if the statements are only shown.
 	planned bool
 	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
 	newPassword bool
+	// rotates is true if clients do not use the login yet.
+	rotates bool
 }
 
 func newChange(w Want) (*change, error) {
@@ -25,16 +27,16 @@ func newChange(w Want) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	alternate := ""
-	if w.Alternate != "" {
-		if alternate, err = Identifier(w.Alternate); err != nil {
+	for _, name := range w.Alternates {
+		if _, err := Identifier(name); err != nil {
 			return nil, err
 		}
 	}
-	return &change{Want: w, owner: owner, alternate: alternate, database: database, mark: literal(w.Mark.String())}, nil
+	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
 }
 
-// next returns the next step to the desired state. It does not change the login that clients do not use.
+// next returns the next step to the desired state. It does not decide whether former logins can log in: see
+// nextOfRetirement.
 func (c *change) next(s sight) (step, error) {
 	if err := c.check(s); err != nil {
 		return step{}, err
@@ -60,7 +62,7 @@ func (c *change) next(s sight) (step, error) {
 	if sql := c.alterDatabase(s); sql != "" {
 		return step{sql: sql, does: fmt.Sprintf("updating database %q", c.Database)}, nil
 	}
-	return step{}, nil
+	return c.nextOfOwnership(s), nil
 }
 
 // nextOfDeletion returns the next step to the deletion of our database and our roles. Other roles and databases stay.
@@ -68,7 +70,7 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return step{}, c.moved(s)
 	}
-	mine := s.Role != nil && c.ownsRole(s)
+	mine, alternates := s.Role != nil && c.ownsRole(s), c.ownAlternates(s)
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
 		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
@@ -78,15 +80,15 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 		return step{sql: c.noTemplate(), does: fmt.Sprintf("deleting database %q", c.Database)}, nil
 	case s.Database != nil && c.ownsDatabase(s):
 		return step{sql: "DROP DATABASE " + c.database + " WITH (FORCE)", does: fmt.Sprintf("deleting database %q", c.Database)}, nil
-	case s.Alternate != nil && c.ownsAlternate(s):
-		return step{sql: "DROP ROLE " + c.alternate, does: fmt.Sprintf("deleting role %q", c.Alternate)}, nil
+	case len(alternates) > 0:
+		return step{sql: "DROP ROLE " + quotedRole(alternates[0].Name), does: fmt.Sprintf("deleting role %q", alternates[0].Name)}, nil
 	case mine:
 		return step{sql: "DROP ROLE " + c.owner, does: fmt.Sprintf("deleting role %q", c.Owner)}, nil
 	}
 	return step{}, nil
 }
 
-// createRole returns the SQL that creates the owner with its mark, in one transaction. If the alternate login is in use,
+// createRole returns the SQL that creates the owner with its mark, in one transaction. If an alternate login is in use,
 // the owner cannot log in.
 func (c *change) createRole(s sight) (string, error) {
 	login := " NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB"
@@ -131,7 +133,7 @@ func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + "
 // markRole returns the SQL that marks a role, which is quoted.
 func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role + " IS " + c.mark }
 
-// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If the alternate login is in use,
+// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in use,
 // alterRole does not decide whether the owner can log in: see nextOfRetirement.
 func (c *change) alterRole(s sight) (string, error) {
 	attributes, err := c.attributes(*s.Role, !c.usesAlternate())

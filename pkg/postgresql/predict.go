@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -88,21 +89,24 @@ func (c *change) after(seen sight) sight {
 	if c.usesAlternate() {
 		alternate, _ = c.nextOfAlternate(seen)
 	}
+	// The order is that of next.
 	switch {
 	case seen.Role == nil || owner != "":
 		seen.Role = c.desiredRole(desired)
 	case alternate.sql != "":
-		seen.Alternate = c.desiredAlternate()
+		seen = seen.withAlternate(c.desiredAlternate(seen.alternate(c.Login)))
 	case seen.Database == nil:
 		seen.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
 		seen.Extensions = nil // template0 has none that an ExternalDatabase lists
+	case c.alterDatabase(seen) == "":
+		seen = c.afterOwnership(seen)
 	default:
 		seen.Database = &seenDatabase{OID: seen.Database.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
 	}
 	return seen
 }
 
-// desiredRole returns the owner in its desired state. If the alternate login is in use, the owner can log in only if it
+// desiredRole returns the owner in its desired state. If an alternate login is in use, the owner can log in only if it
 // could before.
 func (c *change) desiredRole(seen sight) *seenRole {
 	login := !c.usesAlternate() || seen.Role != nil && seen.Role.Login
@@ -119,10 +123,10 @@ func (c *change) seenOrDesired(seen sight) sight {
 
 // afterDeletion returns the state after the step that nextOfDeletion returned for seen.
 func (c *change) afterDeletion(seen sight) sight {
-	role, database := seen.Role, seen.Database
+	role, database, alternates := seen.Role, seen.Database, c.ownAlternates(seen)
 	switch {
-	case (database == nil || !c.ownsDatabase(seen)) && seen.Alternate != nil && c.ownsAlternate(seen):
-		seen.Alternate = nil
+	case (database == nil || !c.ownsDatabase(seen)) && len(alternates) > 0:
+		seen.Alternates = slices.DeleteFunc(slices.Clone(seen.Alternates), func(role *seenAlternate) bool { return role == alternates[0] })
 	case database == nil || !c.ownsDatabase(seen):
 		seen.Role = nil
 	case role != nil && c.ownsRole(seen) && !role.Held && !seen.Superuser:

@@ -27,6 +27,9 @@ func Identifier(name string) (string, error) {
 	return pgx.Identifier{name}.Sanitize(), nil
 }
 
+// quotedRole quotes the name of a role that newChange has checked.
+func quotedRole(name string) string { return pgx.Identifier{name}.Sanitize() }
+
 // literal quotes a mark or a verifier for SQL. It need not escape backslashes: marks and verifiers have
 // none, and sessions set standard_conforming_strings to on.
 func literal(text string) string {

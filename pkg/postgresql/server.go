@@ -46,9 +46,9 @@ type Found struct {
 	ID ID
 	// Current is true if the login works and everything is in the desired state.
 	Current bool
-	// Former is true if Retire has something to do: the role that is not the login can log in, has sessions, or owns
-	// objects although it is an alternate login.
-	Former bool
+	// Former is a role that is not the login, but can log in or has sessions: Retire has something to do. It is empty if
+	// there is none.
+	Former string
 }
 
 // Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID,
@@ -79,13 +79,15 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	return Found{ID: seen.id(), Former: c.hasFormer(seen)}, c.check(seen)
+	former, _ := c.former(seen)
+	return Found{ID: seen.id(), Former: former.name}, c.check(seen)
 }
 
 // found returns the result of Exists for the state that the login observed.
 func (c *change) found(seen sight) (Found, error) {
 	next, err := c.next(seen)
-	return Found{ID: seen.id(), Current: err == nil && next.sql == "" && len(c.missing(seen)) == 0, Former: c.hasFormer(seen)}, err
+	former, _ := c.former(seen)
+	return Found{ID: seen.id(), Current: err == nil && next.sql == "" && len(c.missing(seen)) == 0, Former: former.name}, err
 }
 
 // Create creates the role and the database, or continues an interrupted creation. It returns the identity of
@@ -151,9 +153,9 @@ func (s *Server) Rotate(ctx context.Context, w Want) error {
 	return err
 }
 
-// Retire makes the role that is not w.Login unable to log in, ends its sessions and, if it is the alternate login, gives
-// the objects that it owns in the database to the owner. It does not change a role that is not ours. Its error has the
-// class Away if a session has not ended yet.
+// Retire makes the roles that are not w.Login unable to log in, ends their sessions, and gives the objects that alternate
+// logins own in the database to the owner. It does not change a role that is not ours. Its error has the class Away if a
+// session has not ended yet.
 func (s *Server) Retire(ctx context.Context, w Want) error {
 	if s.connector.options.Offline {
 		return nil

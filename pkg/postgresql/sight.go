@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,12 +18,12 @@ type sight struct {
 	Connected string `json:"connected"` // the database of the session
 	// Superuser and Inherits describe the role of the session. Inherits is true if the role inherits the
 	// privileges of the roles that it is a member of, or if this depends on each membership: see sightQuery.
-	Superuser  bool           `json:"superuser"`
-	Inherits   bool           `json:"inherits"`
-	Role       *seenRole      `json:"role"`      // the owner
-	Alternate  *seenAlternate `json:"alternate"` // the alternate login
-	Database   *seenDatabase  `json:"database"`
-	Extensions []string       `json:"extensions"` // of the database of the session
+	Superuser  bool             `json:"superuser"`
+	Inherits   bool             `json:"inherits"`
+	Role       *seenRole        `json:"role"`       // the owner
+	Alternates []*seenAlternate `json:"alternates"` // those that exist
+	Database   *seenDatabase    `json:"database"`
+	Extensions []string         `json:"extensions"` // of the database of the session
 }
 
 type seenRole struct {
@@ -40,10 +41,28 @@ type seenRole struct {
 
 type seenAlternate struct {
 	seenRole
-	Inherits bool `json:"inherits"` // the role inherits the privileges of the roles that it is a member of
-	Member   bool `json:"member"`   // the role may act as the owner
-	Acts     bool `json:"acts"`     // a login acts as the owner
-	Owns     bool `json:"owns"`     // the role owns objects in the database
+	Name     string `json:"name"`
+	Inherits bool   `json:"inherits"` // the role inherits the privileges of the roles that it is a member of
+	Member   bool   `json:"member"`   // the role may act as the owner
+	Acts     bool   `json:"acts"`     // a login acts as the owner
+	Owns     bool   `json:"owns"`     // the role owns objects in the database
+}
+
+// alternate returns the alternate login with a name, or nil if it does not exist.
+func (s sight) alternate(name string) *seenAlternate {
+	for _, role := range s.Alternates {
+		if role != nil && role.Name == name {
+			return role
+		}
+	}
+	return nil
+}
+
+// withAlternate returns the state with an alternate login in place of the one with the same name.
+func (s sight) withAlternate(role *seenAlternate) sight {
+	others := slices.DeleteFunc(slices.Clone(s.Alternates), func(other *seenAlternate) bool { return other == nil || other.Name == role.Name })
+	s.Alternates = append(others, role)
+	return s
 }
 
 type seenDatabase struct {
@@ -57,16 +76,18 @@ type seenDatabase struct {
 }
 
 // roleColumns are the columns of seenRole. Whether a member may act as a role is an attribute of the member until
-// PostgreSQL 15, and of the membership from 16 on.
+// PostgreSQL 15, and of the membership from 16 on. A session has no backend_type if the role of the session may not see it.
 const roleColumns = `
       'mark', coalesce(left(shobj_description(r.oid, 'pg_authid'), 1024), ''),
       'held', pg_has_role(r.oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
       'expires', coalesce(rolvaliduntil < 'infinity', false),
-      'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid())`
+      'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
+        and coalesce(backend_type, 'client backend') = 'client backend')`
 
-// sightQuery has the name of the owner as $1, the name of the database as $2, and the name of the alternate login as $3. A
+// sightQuery has the name of the owner as $1, the name of the database as $2, and the names of the
+// alternate logins as $3, an array. A
 // setting of a role for one database takes precedence over the setting of the role for all databases.
 const sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
@@ -77,16 +98,17 @@ const sightQuery = `select json_build_object(
   'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
   'role', (select json_build_object(` + roleColumns + `)
     from pg_roles r where rolname = $1::name),
-  'alternate', (select json_build_object(` + roleColumns + `,
-      'inherits', rolinherit,
+  'alternates', (select json_agg(json_build_object(` + roleColumns + `,
+      'name', rolname, 'inherits', rolinherit,
       'member', exists (select from pg_roles o where o.rolname = $1::name and pg_has_role(r.oid, o.oid, 'usage')
         and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, o.oid, 'set') else true end),
       'acts', (select count(*) filter (where setdatabase = 0 and 'role=' || $1 = any (setconfig)) = 1
           and count(*) filter (where setdatabase <> 0 and exists (select from unnest(setconfig) c where c like 'role=%')) = 0
         from pg_db_role_setting left join pg_database d on d.oid = setdatabase where setrole = r.oid and (setdatabase = 0 or datname = $2::name)),
       'owns', exists (select from pg_shdepend s where s.refclassid = 'pg_authid'::regclass and s.refobjid = r.oid and s.deptype = 'o'
-        and s.dbid = (select d.oid from pg_database d where datname = $2::name)))
-    from pg_roles r where rolname = $3::name and $3 <> ''),
+        and s.classid not in ('pg_default_acl'::regclass, 'pg_user_mapping'::regclass) /* REASSIGN OWNED leaves them */
+        and s.dbid = (select d.oid from pg_database d where datname = $2::name))))
+    from pg_roles r where rolname = any ($3::name[]) and rolname <> $1::name),
   'database', (select json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba),
       'mark', coalesce(left(shobj_description(oid, 'pg_database'), 1024), ''),
@@ -96,12 +118,21 @@ const sightQuery = `select json_build_object(
     from pg_database where datname = $2::name)
 )`
 
+// array returns names as the text of an array.
+func array(names []string) string {
+	quoted := make([]string, 0, len(names))
+	for _, name := range names {
+		quoted = append(quoted, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)+`"`)
+	}
+	return "{" + strings.Join(quoted, ",") + "}"
+}
+
 // look queries the state.
 func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	began := time.Now()
-	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database), []byte(w.Alternate)}, nil, nil, nil).Read()
+	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database), []byte(array(w.Alternates))}, nil, nil, nil).Read()
 	if answer.Err != nil {
 		answer.Err = s.hears.answer(ctx, answer.Err, lookTimeout)
 	}

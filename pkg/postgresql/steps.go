@@ -14,10 +14,12 @@ type step struct {
 	setsPassword bool
 	// inside is true if the step is executed in the desired database.
 	inside bool
+	// unlocks is a role whose sessions end if they hold a lock that the step needs, or "".
+	unlocks string
 }
 
 // maxSteps is more than the number of steps from any state to the desired state.
-const maxSteps = 8
+const maxSteps = 16
 
 // steps lead to a state.
 type steps struct {
@@ -52,8 +54,8 @@ func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)
 // notConverged returns the error for a state that maxSteps steps did not reach.
 func notConverged(w Want, seen sight) error {
 	c := change{Want: w}
-	if role, name := c.former(seen); role != nil && !role.Login && role.Sessions {
-		return NewError(Away, "sessions of role %q have not ended yet", name)
+	if role, found := c.former(seen); found && !role.Login {
+		return NewError(Away, "sessions of role %q have not ended yet", role.name)
 	}
 	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
 }

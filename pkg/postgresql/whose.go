@@ -6,10 +6,10 @@ type Want struct {
 	Mark Mark
 	// Database and Owner are names that Identifier accepts.
 	Database, Owner string
-	// Alternate is the name of the second login, which acts as the owner. It differs from Owner. Empty means that there
-	// is none.
-	Alternate string
-	// Login is the role that logs in with Password: Owner, or Alternate. Empty means Owner.
+	// Alternates are the names of the logins that take turns from the first rotation on, and act as the owner. They differ
+	// from Owner.
+	Alternates []string
+	// Login is the role that logs in with Password: Owner, or one of Alternates. Empty means Owner.
 	Login string
 	// Password is the password of the login, in printable ASCII.
 	Password string
@@ -22,11 +22,12 @@ type Want struct {
 // check returns an error of class Taken if the role or the database exists and is not ours. It returns an
 // error of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
+	login := s.alternate(w.login())
 	switch {
 	case s.Role != nil && !w.ownsRole(s):
 		return taken("role", w.Owner, s.Role.Mark)
-	case w.usesAlternate() && s.Alternate != nil && !w.ownsAlternate(s):
-		return taken("role", w.Alternate, s.Alternate.Mark)
+	case login != nil && !w.ownsAlternate(s, login):
+		return taken("role", w.Login, login.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
 			return NewError(Taken, "database %q has the mark of this ExternalDatabase, but role %q owns it, and its identity is not recorded", w.Database, s.Database.Owner)

@@ -61,7 +61,7 @@ func instance(name string) string {
 func desiredDatabase(db *v1alpha1.ExternalDatabase, login generation) postgresql.Want {
 	want := postgresql.Want{
 		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
-		Database: db.Spec.DatabaseName, Owner: db.Owner(), Alternate: credentials.Alternate(db.Owner()), Login: login.name, Password: login.password,
+		Database: db.Spec.DatabaseName, Owner: db.Owner(), Alternates: credentials.Alternates(db.Owner()), Login: login.name, Password: login.password,
 		ID: postgresql.ID(db.Status.ExternalID),
 	}
 	for _, name := range db.Spec.Extensions {

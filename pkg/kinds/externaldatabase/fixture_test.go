@@ -124,6 +124,7 @@ type fakeServer struct {
 	onRotate func() // if set, is called by Rotate
 	calls    []string
 	want     postgresql.Want     // of the last call
+	login    string              // of the last call of Exists
 	admin    postgresql.Settings // of the last open
 	// passwords are the passwords that Rotate set, by login.
 	passwords map[string]string
@@ -135,6 +136,7 @@ func (s *fakeServer) record(call string, want postgresql.Want) {
 
 func (s *fakeServer) Exists(_ context.Context, want postgresql.Want) (postgresql.Found, error) {
 	s.record("exists", want)
+	s.login = want.Login
 	if s.onExists != nil {
 		s.onExists()
 	}
@@ -160,13 +162,17 @@ func (s *fakeServer) Rotate(_ context.Context, want postgresql.Want) error {
 		s.passwords = map[string]string{}
 	}
 	s.passwords[want.Login] = want.Password
-	s.found.Former = s.rotated == nil
+	if s.rotated == nil {
+		s.found.Former = s.login
+	}
 	return s.rotated
 }
 
 func (s *fakeServer) Retire(_ context.Context, want postgresql.Want) error {
 	s.record("retire beside "+want.Login, want)
-	s.found.Former = s.retired != nil
+	if s.retired == nil {
+		s.found.Former = ""
+	}
 	return s.retired
 }
 

@@ -34,22 +34,21 @@ type rotation struct {
 	requeueAfter time.Duration
 }
 
-// rotate continues a rotation, or begins one that is due. former reports whether the login that is not in the Secret still
-// works. The database stays Ready if a rotation fails, because the login in the Secret works.
-func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former bool) error {
+// rotate continues a rotation, or begins one that is due. former is a login that is not in the Secret but still
+// works, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
+func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former string) error {
 	now, of := r.clock.Now(), &p.rotation
 	of.schedule, of.record = scheduleOf(p.db), credentials.RecordOf(p.secret, now)
-	other := credentials.Other(p.db.Owner(), p.login.name)
 	users := func() []string { return r.users(p.secret) }
-	step, using := of.schedule.Step(of.record, former, users, now)
+	step, using := of.schedule.Step(of.record, former != "", users, now)
 	if step == credentials.Retire || step == credentials.Rotate {
 		if err := r.confirm(ctx, p); err != nil {
 			return err
 		}
-		step, using = of.schedule.Step(of.record, former, users, now) // confirm has read the schedule
+		step, using = of.schedule.Step(of.record, former != "", users, now) // confirm has read the schedule
 	}
 	if step == credentials.Retire {
-		if done, err := r.retire(ctx, p, server, other); err != nil || !done {
+		if done, err := r.retire(ctx, p, server, former); err != nil || !done {
 			return err
 		}
 		step, _ = of.schedule.Step(of.record, false, users, now)
@@ -57,11 +56,11 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 	switch step {
 	case credentials.AwaitGrace:
 		ends := of.schedule.Retires(of.record)
-		of.former, of.waitingFor, of.requeueAfter = other, credentials.GraceUntil(ends), ends.Sub(now)
+		of.former, of.waitingFor, of.requeueAfter = former, credentials.GraceUntil(ends), ends.Sub(now)
 	case credentials.AwaitUsers:
-		of.former, of.waitingFor, of.requeueAfter = other, credentials.Named(using), of.schedule.UsersRecheck(of.record, now, resync)
+		of.former, of.waitingFor, of.requeueAfter = former, credentials.Named(using), of.schedule.UsersRecheck(of.record, now, resync)
 	case credentials.Rotate:
-		return r.begin(ctx, p, server, generation{other, credentials.NewPassword()})
+		return r.begin(ctx, p, server, generation{credentials.Next(p.db.Owner(), p.login.name), credentials.NewPassword()})
 	case credentials.Rest, credentials.Retire:
 		if at, ok := of.schedule.Next(of.record); ok {
 			of.requeueAfter = at.Sub(now)
@@ -70,7 +69,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 	return nil
 }
 
-// retire retires the former login. done is false if this failed.
+// retire retires all former logins. done is false if this failed.
 func (r *reconciler) retire(ctx context.Context, p *scope, server server, former string) (done bool, err error) {
 	if err := server.Retire(ctx, desiredDatabase(p.db, p.login)); err != nil {
 		p.rotation.former = former
@@ -82,7 +81,7 @@ func (r *reconciler) retire(ctx context.Context, p *scope, server server, former
 	return true, nil
 }
 
-// begin gives the other login a new password on the server. The step credentials then stores it in the Secret. If the
+// begin gives the next login a new password on the server. The step credentials then stores it in the Secret. If the
 // operator stops between these two, the next reconcile retires the login and begins again.
 func (r *reconciler) begin(ctx context.Context, p *scope, server server, next generation) error {
 	want := desiredDatabase(p.db, next)

@@ -3,6 +3,7 @@ package externaldatabase
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -92,14 +93,10 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
 }
 
-// handOver returns the SQL that hands an existing role and database over to db, and the alternate login if it is in use.
+// handOver returns the SQL that hands an existing role and database over to db, and an alternate login that is in use.
 func handOver(db *v1alpha1.ExternalDatabase) string {
 	want := desiredDatabase(db, generation{name: recordedLogin(db)})
-	statements := postgresql.HandOver(want)
-	if want.Login == want.Alternate {
-		statements += " " + postgresql.HandOverAlternate(want)
-	}
-	return statements
+	return strings.TrimSpace(postgresql.HandOver(want) + " " + postgresql.HandOverAlternate(want))
 }
 
 // setBlocked sets the status after a reconcile that failed or waits.

@@ -28,30 +28,7 @@ const (
 // maxLogin is the maximum length of the name of a role in PostgreSQL, in bytes.
 const maxLogin = 63
 
-// Alternate returns the name of the second login of an owner: the owner followed by _alt. It shortens the owner at the
-// boundary of a character so that the name has at most 63 bytes. The name differs from the owner.
-func Alternate(owner string) string {
-	for _, suffix := range []string{"_alt", "_alt2"} {
-		end := min(len(owner), maxLogin-len(suffix))
-		for end < len(owner) && !utf8.RuneStart(owner[end]) {
-			end--
-		}
-		if name := owner[:end] + suffix; name != owner {
-			return name
-		}
-	}
-	return "" // cannot happen: a name cannot end in both suffixes
-}
-
-// Other returns the login that takes turns with login: the alternate login of the owner, or the owner.
-func Other(owner, login string) string {
-	if login == owner {
-		return Alternate(owner)
-	}
-	return owner
-}
-
-// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor its alternate login, LoginIn
+// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor an alternate login, LoginIn
 // returns recorded or, if recorded is neither of them, the owner. secret may be nil.
 func LoginIn(secret *corev1.Secret, owner, recorded string) string {
 	if secret != nil {
@@ -66,7 +43,7 @@ func LoginIn(secret *corev1.Secret, owner, recorded string) string {
 }
 
 func isLogin(owner, login string) bool {
-	return login == owner || login == Alternate(owner) || slices.Contains(Alternates(owner), login)
+	return login == owner || slices.Contains(Alternates(owner), login)
 }
 
 // suffixes are the ends of the names of alternate logins.
@@ -78,13 +55,22 @@ var suffixes = []string{"-login1", "-login2"}
 func Alternates(owner string) []string {
 	names := make([]string, 0, len(suffixes))
 	for _, suffix := range suffixes {
-		end := min(len(owner), maxLogin-len(suffix))
-		for end < len(owner) && !utf8.RuneStart(owner[end]) {
-			end--
+		name := prefix(owner, maxLogin-len(suffix)) + suffix
+		if name == owner {
+			name = prefix(owner, maxLogin-len(suffix)-1) + suffix
 		}
-		names = append(names, owner[:end]+suffix)
+		names = append(names, name)
 	}
 	return names
+}
+
+// prefix returns the start of a name with at most the given number of bytes. It ends at the boundary of a character.
+func prefix(name string, end int) string {
+	end = min(len(name), end)
+	for end < len(name) && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
 }
 
 // Next returns the login that follows login in a rotation. Before the first rotation, the owner is the login.

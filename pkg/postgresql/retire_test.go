@@ -1,0 +1,161 @@
+package postgresql
+
+import (
+	"strings"
+	"testing"
+)
+
+// works reports whether a former login can log in or has sessions.
+func (c *change) works(s sight) bool {
+	_, found := c.former(s)
+	return found
+}
+
+func TestNextStatementOfRetirement(t *testing.T) {
+	const noLogin, end = `ALTER ROLE "clerk" NOLOGIN PASSWORD NULL`, `SELECT pg_terminate_backend(pid, 250) FROM pg_stat_activity WHERE usename = 'clerk' AND backend_type = 'client backend'`
+	for name, c := range map[string]struct {
+		seen     func(*sight)
+		byNext   bool // the second alternate login is in use, and the first one retires
+		sql      string
+		isFormer bool
+	}{
+		"a former login that cannot log in": {},
+		"the former login loses its login first": {
+			seen: func(s *sight) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isFormer: true,
+		},
+		"then its sessions end":                               {seen: func(s *sight) { s.Role.Sessions = true }, sql: end, isFormer: true},
+		"an old server does not wait for the sessions":        {seen: func(s *sight) { s.Role.Sessions, s.Version = true, 130000 }, sql: strings.Replace(end, ", 250", "", 1), isFormer: true},
+		"an administrator joins the role before":              {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
+		"a superuser need not join":                           {seen: func(s *sight) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true},
+		"an alternate login gives its objects to the owner":   {byNext: true, seen: func(s *sight) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk_login1" TO "clerk"`},
+		"so does an alternate login in use":                   {seen: func(s *sight) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk_login1" TO "clerk"`},
+		"the owner that can log in again after two rotations": {byNext: true, seen: func(s *sight) { s.Role.Login, s.Alternates[0].Login = true, false }, sql: noLogin, isFormer: true},
+		"the former alternate login, then the owner":          {byNext: true, seen: func(s *sight) { s.Role.Login = true }, sql: `ALTER ROLE "clerk_login1" NOLOGIN PASSWORD NULL`, isFormer: true},
+		"an alternate login loses its login":                  {byNext: true, sql: `ALTER ROLE "clerk_login1" NOLOGIN PASSWORD NULL`, isFormer: true},
+		"a missing alternate login":                           {byNext: true, seen: func(s *sight) { s.Alternates = nil }},
+		"a role of another object":                            {byNext: true, seen: func(s *sight) { s.Alternates[0].Mark = theirMark }},
+		"a role without a mark":                               {byNext: true, seen: func(s *sight) { s.Alternates[0].Mark = "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.Login = w.Alternates[0]
+			if c.byNext {
+				w.Login = w.Alternates[1]
+			}
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := withAlternate(c.seen)
+			next, err := change.nextOfRetirement(seen)
+			if err != nil || next.sql != c.sql || change.works(seen) != c.isFormer {
+				t.Errorf("wanted %s and former %t\ngot    %s and %t, %v", c.sql, c.isFormer, next.sql, change.works(seen), err)
+			}
+			for range maxSteps { // the states that a plan predicts
+				if next, err = change.nextOfRetirement(seen); err != nil || next.sql == "" {
+					break
+				}
+				seen = change.afterRetirement(seen)
+			}
+			if err != nil || next.sql != "" || change.works(seen) {
+				t.Errorf("a plan does not end: %s, %v", next.sql, err)
+			}
+		})
+	}
+}
+
+func TestDeletionDropsAlternateLogin(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen func(*sight)
+		sql  []string
+	}{
+		"after the database and before the owner": {sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk"`}},
+		"not a role of another object": {
+			seen: func(s *sight) { s.Alternates[0].Mark = theirMark }, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`}},
+		"not a role without a mark": {
+			seen: func(s *sight) { s.Alternates[0].Mark = "" }, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`}},
+		"both of them": {
+			seen: func(s *sight) {
+				second := *s.Alternates[0]
+				second.Name = "clerk_login2"
+				s.Alternates = append(s.Alternates, &second)
+			}, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk_login2"`, `DROP ROLE "clerk"`},
+		},
+		"although the owner was dropped": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, sql: []string{`DROP ROLE "clerk_login1"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.ID = ourID
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			seen := withAlternate(c.seen)
+			for range maxSteps {
+				next, err := change.nextOfDeletion(seen)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if next.sql == "" {
+					break
+				}
+				got, seen = append(got, next.sql), change.afterDeletion(seen)
+			}
+			if strings.Join(got, "\n") != strings.Join(c.sql, "\n") {
+				t.Errorf("wanted %q\ngot    %q", c.sql, got)
+			}
+		})
+	}
+}
+
+func TestPlannedRotationEnds(t *testing.T) {
+	for name, seen := range map[string]func(*sight){
+		"a new alternate login": func(s *sight) { s.Alternates, s.Role.Login = nil, true },
+		"a retired one":         func(s *sight) { s.Alternates[0].Login, s.Role.Login = false, true },
+		"neither role exists":   func(s *sight) { s.Role, s.Alternates, s.Database = nil, nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.Login = w.Alternates[0]
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change.planned, change.newPassword = true, true
+			state := withAlternate(seen)
+			for range maxSteps {
+				next, err := change.next(state)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if next.sql == "" {
+					break
+				}
+				state = change.after(state)
+				change.newPassword = change.newPassword && !next.setsPassword
+			}
+			if found, err := change.found(state); err != nil || !found.Current || change.newPassword || !state.alternate("clerk_login1").Login {
+				t.Errorf("the plan ends with %+v, %v, and a new password %t", found, err, change.newPassword)
+			}
+		})
+	}
+}
+
+func TestHandOverAlternate(t *testing.T) {
+	w := want()
+	w.Login = w.Alternates[0]
+	const sql = `COMMENT ON ROLE "clerk_login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`
+	if got := HandOverAlternate(w); got != sql {
+		t.Errorf("got %s", got)
+	}
+	w.Login = w.Owner
+	if got := HandOverAlternate(w); got != "" {
+		t.Errorf("got %s for the owner", got)
+	}
+	w.Alternates[0] = strings.Repeat("x", 64)
+	w.Login = w.Alternates[0]
+	if got := HandOverAlternate(w); got != "" {
+		t.Errorf("got %s for a name that is none", got)
+	}
+}
