@@ -25,11 +25,20 @@ func TestNextStatementForAlternateLogin(t *testing.T) {
 	const act = `ALTER ROLE "clerk_login1" SET role = 'clerk'`
 	for name, c := range map[string]struct {
 		seen        func(*sight)
+		id          ID
 		newPassword bool
 		sql         string
 		class       Class
+		updates     bool   // a database that exists
+		rotates     bool   // before clients use the login
+		err         string // an error without a class
 	}{
-		"nothing is left to do": {seen: unheld},
+		"a missing database is not created in an update":    {seen: func(s *sight) { s.Database = nil }, updates: true, err: `database "shop" does not exist any more`},
+		"a missing owner is not created without a database": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, updates: true, err: `database "shop" does not exist any more`},
+		"a missing database is not created in a rotation":   {seen: func(s *sight) { s.Database = nil }, updates: true, rotates: true, err: `database "shop" does not exist any more`},
+		"a missing owner is not created in a rotation":      {seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, rotates: true, err: `role "clerk" does not exist any more`},
+		"a missing owner is created in an update":           {seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, sql: `CREATE ROLE "clerk" NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB; ` + strings.Replace(markAlternate, "_login1", "", 1)},
+		"nothing is left to do":                             {seen: unheld},
 		"a missing alternate login is created as a member of the owner": {
 			seen: func(s *sight) { s.Alternates = nil }, newPassword: true,
 			sql: create + `; GRANT "clerk_login1" TO CURRENT_USER; GRANT "clerk" TO "clerk_login1"; ` + act,
@@ -64,14 +73,14 @@ func TestNextStatementForAlternateLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()
-			w.Login = w.Alternates[0]
+			w.Login, w.ID = w.Alternates[0], c.id
 			change, err := newChange(w)
 			if err != nil {
 				t.Fatal(err)
 			}
-			change.newPassword = c.newPassword
+			change.newPassword, change.exists, change.rotates = c.newPassword, c.updates, c.rotates
 			next, err := change.next(withAlternate(c.seen))
-			if masked(next.sql) != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
+			if masked(next.sql) != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other && c.err == "") || c.err != "" && err.Error() != c.err {
 				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, masked(next.sql), err)
 			}
 			if next.setsPassword != strings.Contains(next.sql, "SCRAM-SHA-256") {

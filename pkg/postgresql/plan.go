@@ -14,7 +14,9 @@ type change struct {
 	planned bool
 	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
 	newPassword bool
-	// rotates is true if clients do not use the login yet.
+	// exists is true if the database was created before: the change does not create it.
+	exists bool
+	// rotates is true if clients do not use the login yet: the change also does not create the owner.
 	rotates bool
 }
 
@@ -43,6 +45,12 @@ func (c *change) next(s sight) (step, error) {
 	}
 	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
 		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
+	}
+	switch {
+	case c.exists && s.Database == nil:
+		return step{}, fmt.Errorf("database %q does not exist any more", c.Database)
+	case c.rotates && s.Role == nil:
+		return step{}, fmt.Errorf("role %q does not exist any more", c.Owner)
 	}
 	if s.Role == nil {
 		sql, err := c.createRole(s)

@@ -97,6 +97,12 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	if err != nil {
 		return "", err
 	}
+	return s.apply(ctx, c)
+}
+
+// apply carries out a change, and then logs in.
+func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
+	w := c.Want
 	for c.newPassword = s.refused; ; c.newPassword = true {
 		triesPassword := c.newPassword
 		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
@@ -114,7 +120,7 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	}
 }
 
-// Update brings the role and the database to the desired state.
+// Update brings the role and the database to the desired state. If w has an ID, Update does not create the database.
 func (s *Server) Update(ctx context.Context, w Want) error {
 	c, err := s.newChange(w)
 	if err != nil {
@@ -133,12 +139,13 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 			return s.extend(ctx, w, seen) // only extensions can be missing
 		}
 	}
-	_, err = s.Create(ctx, w)
+	c.exists = w.ID != ""
+	_, err = s.apply(ctx, c)
 	return err
 }
 
 // Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use yet.
-// Rotate creates a missing alternate login. Its errors have the class Taken if a role with the name of the alternate login
+// Rotate creates a missing alternate login, but neither the owner nor the database. Its errors have the class Taken if a role with the name of the alternate login
 // exists and is not ours; Rotate then changes nothing.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
 	if s.connector.options.Offline {
@@ -148,8 +155,13 @@ func (s *Server) Rotate(ctx context.Context, w Want) error {
 		s.owner.close()
 		s.owner = nil
 	}
+	c, err := s.newChange(w)
+	if err != nil {
+		return err
+	}
 	s.refused = true // a password of the login is unknown
-	_, err := s.Create(ctx, w)
+	c.exists, c.rotates = true, true
+	_, err = s.apply(ctx, c)
 	return err
 }
 
