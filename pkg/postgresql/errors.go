@@ -88,11 +88,13 @@ const (
 	codeNoPrivilege          = "42501"
 	codeStillNeeded          = "2BP01"
 	codeFeatureMissing       = "0A000" // among others: no such extension
+	codeLocked               = "55P03" // a lock that was not available within lock_timeout
+	codeInternal             = "XX000" // among others: a row that another session changed at the same time
 	codeUndefinedFile        = "58P01" // no such extension, before PostgreSQL 16
 )
 
 // inUse lists the codes for an object in use, a lock that is not available, and a deadlock.
-var inUse = []string{"55006", "55P03", "40P01"}
+var inUse = []string{"55006", codeLocked, "40P01"}
 
 func classOfCode(code string) Class {
 	switch {

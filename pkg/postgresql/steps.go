@@ -32,6 +32,7 @@ type steps struct {
 // converge executes steps until there are none. It queries the state before each step, and calls done after each step.
 func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)) error {
 	var seen sight
+	retried := false
 	for range maxSteps {
 		var err error
 		if seen, err = s.lookAsAdmin(ctx, w); err != nil {
@@ -43,7 +44,10 @@ func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)
 		}
 		if s.plan(next.sql) {
 			s.predict(w, to.after(seen))
-		} else if err := s.execute(ctx, w, next); err != nil {
+		} else if err := s.execute(ctx, w, next, seen); isCode(err, codeInternal) && !retried {
+			retried = true // another session changed the same row ("tuple concurrently updated")
+			continue
+		} else if err != nil {
 			return err
 		}
 		done(next)
@@ -60,8 +64,9 @@ func notConverged(w Want, seen sight) error {
 	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
 }
 
-// execute executes a step as the administrator.
-func (s *Server) execute(ctx context.Context, w Want, next step) error {
+// execute executes a step as the administrator. If a session of the role next.unlocks may hold a lock that the step needs,
+// execute ends the sessions of that role, and executes the step again.
+func (s *Server) execute(ctx context.Context, w Want, next step, seen sight) error {
 	database := s.home(w)
 	if next.inside {
 		database = w.Database
@@ -70,7 +75,11 @@ func (s *Server) execute(ctx context.Context, w Want, next step) error {
 	if err != nil {
 		return err
 	}
-	if err := s.exec(ctx, admin, next.sql); err != nil {
+	err = s.exec(ctx, admin, next.sql)
+	if next.unlocks != "" && isCode(err, codeLocked) && s.exec(ctx, admin, endSessions(seen, next.unlocks)) == nil {
+		err = s.exec(ctx, admin, next.sql)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", next.does, err)
 	}
 	return nil

@@ -1,0 +1,85 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// locked opens a session as w with an open transaction, in which it has changed the password of a role.
+func locked(t *testing.T, w postgresql.Want, role string) {
+	t.Helper()
+	conn, err := logIn(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	for _, sql := range []string{"SET ROLE NONE", "BEGIN", "ALTER ROLE " + quoted(role) + " PASSWORD 'canary-of-the-lock'"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// TestFormerLoginDoesNotLockItsRole has a client that keeps the row of its role locked.
+func TestFormerLoginDoesNotLockItsRole(t *testing.T) {
+	t.Parallel()
+	for name, as := range administrators(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := create(t, as, rotating())
+			for generation := 1; generation <= 2; generation++ { // the former login is the owner, then an alternate login
+				was := w
+				w = rotate(t, as, w, generation)
+				locked(t, was, was.Login)
+				retire(t, as, w)
+				hasFormer(t, as, w, false)
+			}
+			intruder := turned(w, 2) // the next login, before its turn
+			do(t, "postgres", "ALTER ROLE "+quoted(intruder.Login)+" LOGIN PASSWORD '"+intruder.Password+"'")
+			locked(t, intruder, intruder.Login)
+			hasFormer(t, as, rotate(t, as, w, 3), true)
+		})
+	}
+}
+
+// TestLockOfLoginInUseDelaysUpdate locks the row of the login in use. Only the password of a login that clients do not
+// use is worth their sessions.
+func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
+	t.Parallel()
+	w := rotate(t, settings(shared), create(t, settings(shared), rotating()), 1)
+	locked(t, w, w.Login)
+	edited := w
+	edited.Password = "canary-edited"
+	if err := open(t, settings(shared)).Update(t.Context(), edited); postgresql.ClassOf(err) != postgresql.Away {
+		t.Errorf("the error is %v", err)
+	}
+	hasFormer(t, settings(shared), w, true)
+}
+
+// TestRotationCreatesNoDatabase rotates after another process has deleted everything.
+func TestRotationCreatesNoDatabase(t *testing.T) {
+	t.Parallel()
+	for name, as := range administrators(t) {
+		t.Run(name, func(t *testing.T) {
+			w := create(t, as, rotating())
+			if err := open(t, as).Delete(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			for call, err := range map[string]error{
+				"rotating": open(t, as).Rotate(t.Context(), turned(w, 1)), "updating": open(t, as).Update(t.Context(), w),
+			} {
+				if err == nil || !strings.Contains(err.Error(), "does not exist any more") {
+					t.Errorf("%s: %v", call, err)
+				}
+			}
+			if left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select count(*) from pg_database where datname = $2))::text", w.Owner, w.Database); left != "0" {
+				t.Errorf("%s roles and databases were created", left)
+			}
+		})
+	}
+}
