@@ -82,8 +82,8 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
 		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
-	case s.Database != nil && c.ownsDatabase(s) && mine && !s.Role.Held && !s.Superuser:
-		return step{sql: c.hold(s, c.owner), does: fmt.Sprintf("granting role %q to the administrator", c.Owner)}, nil
+	case s.Database != nil && c.ownsDatabase(s) && c.unheld(s) != "":
+		return step{sql: c.hold(s, quotedRole(c.unheld(s))), does: fmt.Sprintf("granting role %q to the administrator", c.unheld(s))}, nil
 	case s.Database != nil && c.ownsDatabase(s) && s.Database.Template:
 		return step{sql: c.noTemplate(), does: fmt.Sprintf("deleting database %q", c.Database)}, nil
 	case s.Database != nil && c.ownsDatabase(s):
@@ -94,6 +94,23 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 		return step{sql: "DROP ROLE " + c.owner, does: fmt.Sprintf("deleting role %q", c.Owner)}, nil
 	}
 	return step{}, nil
+}
+
+// unheld returns the first of our roles that the administrator has to join before it can end the sessions of the role, or
+// "" if there is none.
+func (c *change) unheld(s sight) string {
+	if s.Superuser {
+		return ""
+	}
+	if s.Role != nil && c.ownsRole(s) && !s.Role.Held {
+		return c.Owner
+	}
+	for _, role := range c.ownAlternates(s) {
+		if !role.Held {
+			return role.Name
+		}
+	}
+	return ""
 }
 
 // createRole returns the SQL that creates the owner with its mark, in one transaction. If an alternate login is in use,

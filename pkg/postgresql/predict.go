@@ -129,10 +129,14 @@ func (c *change) afterDeletion(seen sight) sight {
 		seen.Alternates = slices.DeleteFunc(slices.Clone(seen.Alternates), func(role *seenAlternate) bool { return role == alternates[0] })
 	case database == nil || !c.ownsDatabase(seen):
 		seen.Role = nil
-	case role != nil && c.ownsRole(seen) && !role.Held && !seen.Superuser:
+	case c.unheld(seen) == c.Owner:
 		held := *role
 		held.Held = true
 		seen.Role = &held
+	case c.unheld(seen) != "":
+		held := *seen.alternate(c.unheld(seen))
+		held.Held = true
+		seen = seen.withAlternate(&held)
 	case database.Template:
 		plain := *database
 		plain.Template = false

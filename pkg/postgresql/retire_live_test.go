@@ -83,3 +83,27 @@ func TestRotationCreatesNoDatabase(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionEndsSessionsOfAlternateLogin has a session as an alternate login that the administrator is no member of.
+func TestDeletionEndsSessionsOfAlternateLogin(t *testing.T) {
+	t.Parallel()
+	for name, as := range administrators(t) {
+		t.Run(name, func(t *testing.T) {
+			w := rotate(t, as, create(t, as, rotating()), 1)
+			if as.Username != "postgres" {
+				do(t, "postgres", "REVOKE "+quoted(w.Login)+" FROM "+quoted(as.Username))
+			}
+			conn, err := logIn(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			if err := open(t, as).Delete(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+			if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname like $1 || '%'", w.Owner); left != "0" {
+				t.Errorf("%s roles are left", left)
+			}
+		})
+	}
+}

@@ -81,6 +81,9 @@ func TestDeletionDropsAlternateLogin(t *testing.T) {
 				s.Alternates = append(s.Alternates, &second)
 			}, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk_login2"`, `DROP ROLE "clerk"`},
 		},
+		"a role that must be held before": {
+			seen: unheld, sql: []string{`GRANT "clerk_login1" TO CURRENT_USER`, `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk"`},
+		},
 		"although the owner was dropped": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, sql: []string{`DROP ROLE "clerk_login1"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
