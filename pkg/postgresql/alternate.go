@@ -90,7 +90,7 @@ func (c *change) act() string {
 }
 
 // nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the role
-// of the owner (SET ROLE NONE or, in some minor versions of PostgreSQL, DISCARD ALL) creates objects as its login.
+// of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its login.
 func (c *change) nextOfOwnership(s sight) step {
 	for _, role := range c.ownAlternates(s) {
 		name, does := quotedRole(role.Name), fmt.Sprintf("giving the objects of role %q to role %q", role.Name, c.Owner)

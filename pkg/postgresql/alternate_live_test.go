@@ -115,8 +115,8 @@ func TestExtensionBelongsToOwnerWhicheverLoginCreatesIt(t *testing.T) {
 	}
 }
 
-// TestObjectsOfAlternateLoginAreGivenToOwner has clients that do not act as the owner. DISCARD ALL has this effect in some
-// minor versions of PostgreSQL.
+// TestObjectsOfAlternateLoginAreGivenToOwner has clients that do not act as the owner. DISCARD ALL can have this effect,
+// depending on the version of PostgreSQL.
 func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 	t.Parallel()
 	const owner = "select coalesce(string_agg(distinct pg_get_userbyid(relowner), ' '), '') from pg_class where relname ~ '^reset'"
