@@ -1,0 +1,52 @@
+package credentials
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SetRecord sets the annotations of a connection Secret about rotations. It removes those that the Record lacks.
+func SetRecord(secret *corev1.Secret, r Record) {
+	set := func(name, value string) {
+		if value == "" {
+			delete(secret.Annotations, name)
+			return
+		}
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, name, value)
+	}
+	set(RotateAnnotation, r.Request)
+	rotated := ""
+	if !r.Rotated.IsZero() {
+		rotated = r.Rotated.UTC().Format(time.RFC3339)
+	}
+	set(RotatedAtAnnotation, rotated)
+}
+
+// Keep is KeepAt for the time in the Secret, which is removed if it cannot be parsed.
+func Keep(owner string) func(want, live *corev1.Secret) {
+	return keep(owner, func(live *corev1.Secret) Record {
+		at, _ := RotatedAt(live)
+		return Record{Request: requestIn(live), Rotated: at}
+	})
+}
+
+// KeepAt returns a function that copies the login, the password and the record of the last rotation from an existing
+// Secret to its desired state, whoever has set them. If live names neither the owner nor an alternate login, want keeps
+// its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not use this function.
+func KeepAt(owner string, now time.Time) func(want, live *corev1.Secret) {
+	return keep(owner, func(live *corev1.Secret) Record { return RecordOf(live, now) })
+}
+
+func keep(owner string, record func(*corev1.Secret) Record) func(want, live *corev1.Secret) {
+	return func(want, live *corev1.Secret) {
+		SetRecord(want, record(live))
+		want.Data[KeyUsername] = []byte(LoginIn(live, owner, string(want.Data[KeyUsername])))
+		password := live.Data[KeyPassword]
+		if len(password) == 0 {
+			password = want.Data[KeyPassword]
+		}
+		setPassword(want, string(password))
+	}
+}
