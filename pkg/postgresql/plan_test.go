@@ -8,7 +8,7 @@ import (
 const server = "7000000000000000001"
 
 func want() Want {
-	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Alternates: []string{"clerk_login1", "clerk_login2"}, Password: "secret"}
+	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Password: "secret"}
 }
 
 // there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the

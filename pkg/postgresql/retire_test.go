@@ -27,11 +27,11 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		"an old server does not wait for the sessions":        {seen: func(s *sight) { s.Role.Sessions, s.Version = true, 130000 }, sql: strings.Replace(end, ", 250", "", 1), isFormer: true},
 		"an administrator joins the role before":              {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
 		"a superuser need not join":                           {seen: func(s *sight) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true},
-		"an alternate login gives its objects to the owner":   {byNext: true, seen: func(s *sight) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk_login1" TO "clerk"`},
-		"so does an alternate login in use":                   {seen: func(s *sight) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk_login1" TO "clerk"`},
+		"an alternate login gives its objects to the owner":   {byNext: true, seen: func(s *sight) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
+		"so does an alternate login in use":                   {seen: func(s *sight) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
 		"the owner that can log in again after two rotations": {byNext: true, seen: func(s *sight) { s.Role.Login, s.Alternates[0].Login = true, false }, sql: noLogin, isFormer: true},
-		"the former alternate login, then the owner":          {byNext: true, seen: func(s *sight) { s.Role.Login = true }, sql: `ALTER ROLE "clerk_login1" NOLOGIN PASSWORD NULL`, isFormer: true},
-		"an alternate login loses its login":                  {byNext: true, sql: `ALTER ROLE "clerk_login1" NOLOGIN PASSWORD NULL`, isFormer: true},
+		"the former alternate login, then the owner":          {byNext: true, seen: func(s *sight) { s.Role.Login = true }, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true},
+		"an alternate login loses its login":                  {byNext: true, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true},
 		"a missing alternate login":                           {byNext: true, seen: func(s *sight) { s.Alternates = nil }},
 		"a role of another object":                            {byNext: true, seen: func(s *sight) { s.Alternates[0].Mark = theirMark }},
 		"a role without a mark":                               {byNext: true, seen: func(s *sight) { s.Alternates[0].Mark = "" }},
@@ -69,7 +69,7 @@ func TestDeletionDropsAlternateLogin(t *testing.T) {
 		seen func(*sight)
 		sql  []string
 	}{
-		"after the database and before the owner": {sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk"`}},
+		"after the database and before the owner": {sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk"`}},
 		"not a role of another object": {
 			seen: func(s *sight) { s.Alternates[0].Mark = theirMark }, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`}},
 		"not a role without a mark": {
@@ -77,14 +77,14 @@ func TestDeletionDropsAlternateLogin(t *testing.T) {
 		"both of them": {
 			seen: func(s *sight) {
 				second := *s.Alternates[0]
-				second.Name = "clerk_login2"
+				second.Name = "clerk-login2"
 				s.Alternates = append(s.Alternates, &second)
-			}, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk_login2"`, `DROP ROLE "clerk"`},
+			}, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk-login2"`, `DROP ROLE "clerk"`},
 		},
 		"a role that must be held before": {
-			seen: unheld, sql: []string{`GRANT "clerk_login1" TO CURRENT_USER`, `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk_login1"`, `DROP ROLE "clerk"`},
+			seen: unheld, sql: []string{`GRANT "clerk-login1" TO CURRENT_USER`, `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk"`},
 		},
-		"although the owner was dropped": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, sql: []string{`DROP ROLE "clerk_login1"`}},
+		"although the owner was dropped": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, sql: []string{`DROP ROLE "clerk-login1"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()
@@ -138,7 +138,7 @@ func TestPlannedRotationEnds(t *testing.T) {
 				state = change.after(state)
 				change.newPassword = change.newPassword && !next.setsPassword
 			}
-			if found, err := change.found(state); err != nil || !found.Current || change.newPassword || !state.alternate("clerk_login1").Login {
+			if found, err := change.found(state); err != nil || !found.Current || change.newPassword || !state.alternate("clerk-login1").Login {
 				t.Errorf("the plan ends with %+v, %v, and a new password %t", found, err, change.newPassword)
 			}
 		})
@@ -148,7 +148,7 @@ func TestPlannedRotationEnds(t *testing.T) {
 func TestHandOverAlternate(t *testing.T) {
 	w := want()
 	w.Login = w.Alternates[0]
-	const sql = `COMMENT ON ROLE "clerk_login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`
+	const sql = `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`
 	if got := HandOverAlternate(w); got != sql {
 		t.Errorf("got %s", got)
 	}

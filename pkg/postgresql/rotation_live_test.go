@@ -18,7 +18,7 @@ import (
 // rotating returns the desired state of a new role and database whose owner has alternate logins.
 func rotating() postgresql.Want {
 	w := newWant()
-	w.Alternates, w.Login = []string{w.Owner + "_login1", w.Owner + "_login2"}, w.Owner
+	w.Alternates, w.Login = []string{w.Owner + "-login1", w.Owner + "-login2"}, w.Owner
 	return w
 }
 

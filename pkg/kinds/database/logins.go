@@ -80,7 +80,7 @@ func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, mov
 	of.current = login{name, loginPassword, string(connection.Data[credentials.KeyPassword])}
 	if settings == nil || string(settings.Data[keyOwner]) != owner {
 		of.other = login{name: credentials.Next(owner, name), state: loginNone}
-		if _, err := credentials.RotatedAt(connection); err == nil {
+		if connection.Annotations[credentials.RotatedAtAnnotation] != "" {
 			of.other.state = loginKeep
 		}
 		return of, false

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// usersRecheck is how often a Database is reconciled while clients use the former login.
-	usersRecheck = 5 * time.Second
 	// moveRecheck is when a Database is reconciled after its connection Secret got another login.
 	moveRecheck = time.Second
 )
@@ -73,7 +71,7 @@ func (of *rotation) follow(p *scope, using []string, now time.Time) {
 		ends := of.schedule.Retires(of.record)
 		of.waitingFor, of.requeueAfter = credentials.GraceUntil(ends), ends.Sub(now)
 	case credentials.AwaitUsers:
-		of.waitingFor, of.requeueAfter = credentials.Named(using), usersRecheck
+		of.waitingFor, of.requeueAfter = credentials.Named(using), of.schedule.UsersRecheck(of.record, now, resync)
 	case credentials.Retire:
 		other.state, of.requeueAfter = loginNone, moveRecheck // the next rotation may be due
 	case credentials.Rotate:
@@ -177,6 +175,6 @@ func (p *scope) setCredentials() time.Duration {
 // secretsOf returns the type of the connection Secret of a Database, which keeps its login and password.
 func (r *reconciler) secretsOf(db *v1alpha1.Database) children.Type[*corev1.Secret] {
 	secrets := r.secrets
-	secrets.Keep = credentials.Keep(db.Spec.Owner)
+	secrets.Keep = credentials.Keep(db.Spec.Owner, r.clock.Now())
 	return secrets
 }

@@ -63,7 +63,7 @@ func TestRotationSteps(t *testing.T) {
 	step("in the grace period", "app-login1: app=Keep app-login1=Password app-login2=None", waiting, patchSettings, patchPod, updateStatus)
 	*users = []string{"App web"}
 	f.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	if again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None", "App web", updateStatus).RequeueAfter; again != usersRecheck {
+	if again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None", "App web", updateStatus).RequeueAfter; again != 5*time.Second {
 		t.Errorf("the users are looked at again after %s", again)
 	}
 	*users = nil

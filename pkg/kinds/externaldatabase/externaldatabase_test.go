@@ -123,7 +123,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			if len(c.calls) > 0 {
 				controllertest.Equal(t, "desired state", postgresql.Want{
 					Mark:     postgresql.Mark{Namespace: "default", Name: "shop", UID: "shop-uid"},
-					Database: "orders", Owner: "clerk", Alternates: []string{"clerk_login1", "clerk_login2"}, Login: "clerk", Password: string(f.secret().Data["password"]),
+					Database: "orders", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Login: "clerk", Password: string(f.secret().Data["password"]),
 					Extensions: []string{"citext"}, ID: postgresql.ID(c.db.Status.ExternalID),
 				}, f.server.want)
 			}

@@ -155,7 +155,7 @@ func (r *reconciler) readSecret(ctx context.Context, p *scope) error {
 // secretsOf returns the type of the Secret, which keeps its login and password.
 func (r *reconciler) secretsOf(p *scope) children.Type[*corev1.Secret] {
 	secrets := r.secrets
-	secrets.Keep = credentials.KeepAt(p.db.Owner(), r.clock.Now())
+	secrets.Keep = credentials.Keep(p.db.Owner(), r.clock.Now())
 	return secrets
 }
 

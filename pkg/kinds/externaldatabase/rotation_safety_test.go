@@ -39,10 +39,10 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 				f.Clock.Step(time.Minute)
 			}
 			secret := f.secret()
-			controllertest.Equal(t, "login", "clerk_login1", string(secret.Data["username"]))
+			controllertest.Equal(t, "login", "clerk-login1", string(secret.Data["username"]))
 			controllertest.Equal(t, "request that was carried out", "1", secret.Annotations[credentials.RotateAnnotation])
-			controllertest.Equal(t, "login in the status", "clerk_login1", f.Object().Status.Credentials.Username)
-			controllertest.Equal(t, "password that the server got", string(secret.Data["password"]), f.server.passwords["clerk_login1"])
+			controllertest.Equal(t, "login in the status", "clerk-login1", f.Object().Status.Credentials.Username)
+			controllertest.Equal(t, "password that the server got", string(secret.Data["password"]), f.server.passwords["clerk-login1"])
 		})
 	}
 }
@@ -61,13 +61,13 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 		rests   bool // the reconcile succeeds
 	}{
 		"another process has rotated": {server: current(), change: func(f *fixture) {
-			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_login1"))
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
 		"another process has rotated, and the former login is due": {server: formerWorks(), change: func(f *fixture) {
-			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_login1"))
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
 		"another process has rotated, and the login was retired": {server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, change: func(f *fixture) {
-			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk_login1"))
+			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
 		"the database does not exist, and the Secret was deleted": {server: &fakeServer{}, unknown: true, change: func(f *fixture) { f.Remove(f.secret()) }},
 		"the request was withdrawn":                               {server: current(), rests: true, change: func(f *fixture) { f.Change(requested("")) }},
@@ -110,17 +110,17 @@ func TestSecretThatChangesDuringRotationIsKept(t *testing.T) {
 	controllertest.Equal(t, "login", "clerk", string(f.secret().Data["username"]))
 	f.server.onRotate = nil
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	controllertest.Equal(t, "login after the next reconcile", "clerk_login1", string(f.secret().Data["username"]))
+	controllertest.Equal(t, "login after the next reconcile", "clerk-login1", string(f.secret().Data["username"]))
 }
 
 func TestUsersOwnRotation(t *testing.T) {
 	rotated := func(t *testing.T, f *fixture) *corev1.Secret {
-		s := aged(createdSecret(t), f.Clock.Now(), 48*time.Hour, time.Hour, "clerk_login1")
+		s := aged(createdSecret(t), f.Clock.Now(), 48*time.Hour, time.Hour, "clerk-login1")
 		s.Annotations[credentials.RotateAnnotation] = "1"
 		return s
 	}
 	inUse := func(db *v1alpha1.ExternalDatabase) {
-		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk_login1", LastRotationTime: &metav1.Time{Time: time.Now().Add(-time.Hour)}}
+		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1", LastRotationTime: &metav1.Time{Time: time.Now().Add(-time.Hour)}}
 	}
 	for name, c := range map[string]struct {
 		change   func(*testing.T, *fixture)
@@ -132,9 +132,9 @@ func TestUsersOwnRotation(t *testing.T) {
 				s := rotated(t, f)
 				s.Data["password"] = []byte("theirs")
 				f.Store(s)
-			}, login: "clerk_login1", password: "theirs",
+			}, login: "clerk-login1", password: "theirs",
 		},
-		"a deleted Secret gets a new password for the current login": {change: func(*testing.T, *fixture) {}, login: "clerk_login1"},
+		"a deleted Secret gets a new password for the current login": {change: func(*testing.T, *fixture) {}, login: "clerk-login1"},
 		"a deleted Secret gets the owner if the status names another role": {
 			change: func(_ *testing.T, f *fixture) {
 				f.Change(func(db *v1alpha1.ExternalDatabase) { db.Status.Credentials.Username = "postgres" })
@@ -145,7 +145,7 @@ func TestUsersOwnRotation(t *testing.T) {
 				s := rotated(t, f)
 				s.Data["username"], s.Data["password"] = []byte("postgres"), []byte("theirs")
 				f.Store(s)
-			}, login: "clerk_login1", password: "theirs",
+			}, login: "clerk-login1", password: "theirs",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestForgedRecordCountsAsRotationNow(t *testing.T) {
 			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
 			f.Clock.Step(24 * time.Hour)
 			f.Reconcile()
-			controllertest.Equal(t, "login after a day", "clerk_login1", string(f.secret().Data["username"]))
+			controllertest.Equal(t, "login after a day", "clerk-login1", string(f.secret().Data["username"]))
 			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
 		})
 	}
@@ -205,16 +205,16 @@ func TestRequestsWithoutEndDoNotRotateWithoutEnd(t *testing.T) {
 }
 
 func TestDeletionNamesAllLogins(t *testing.T) {
-	f := newFixture(t, nil, example(known, deleted), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk_login1"))
+	f := newFixture(t, nil, example(known, deleted), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	controllertest.Equal(t, "roles", []string{"clerk", "clerk_login1", "clerk_login2"}, append([]string{f.server.want.Owner}, f.server.want.Alternates...))
+	controllertest.Equal(t, "roles", []string{"clerk", "clerk-login1", "clerk-login2"}, append([]string{f.server.want.Owner}, f.server.want.Alternates...))
 }
 
 func TestNameConflictOfLoginInUseNamesItsStatement(t *testing.T) {
 	f := newFixture(t, &fakeServer{exists: postgresql.NewError(postgresql.Taken, "theirs")}, example(known, func(db *v1alpha1.ExternalDatabase) {
-		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk_login1"}
-	}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk_login1"))
-	controllertest.ErrorContains(t, `COMMENT ON ROLE "clerk_login1" IS`, f.Reconcile().Err)
+		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1"}
+	}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
+	controllertest.ErrorContains(t, `COMMENT ON ROLE "clerk-login1" IS`, f.Reconcile().Err)
 }
 
 func TestBusyServerPostponesRotation(t *testing.T) {

@@ -32,7 +32,7 @@ func everyDay(db *v1alpha1.ExternalDatabase) {
 func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login string) *corev1.Secret {
 	s = s.DeepCopy()
 	s.CreationTimestamp = metav1.NewTime(now.Add(-created))
-	credentials.Keep("clerk")(s, &corev1.Secret{Data: map[string][]byte{"username": []byte(login), "password": s.Data["password"]}})
+	credentials.Keep("clerk", now)(s, &corev1.Secret{Data: map[string][]byte{"username": []byte(login), "password": s.Data["password"]}})
 	if rotated > 0 {
 		credentials.SetRecord(s, credentials.Record{Rotated: now.Add(-rotated)})
 	}
@@ -59,7 +59,7 @@ func TestRotationTakesTurns(t *testing.T) {
 	f.Reconcile()
 	controllertest.Equal(t, "status before a rotation", nil, f.Object().Status.Credentials)
 	first := f.secret()
-	for i, login := range []string{"clerk_login1", "clerk_login2", "clerk_login1"} {
+	for i, login := range []string{"clerk-login1", "clerk-login2", "clerk-login1"} {
 		former, before := string(f.secret().Data["username"]), f.secret()
 		f.Change(requested(strings.Repeat("x", i*1000+1)))
 		f.server.calls = nil
@@ -134,38 +134,38 @@ func TestStepsOfRotation(t *testing.T) {
 		requeueAfter     time.Duration // 0 for a periodic check
 	}{
 		"an old object rotates by the age of its Secret": {
-			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{"rotate to clerk_login1"}, former: "clerk",
+			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{"rotate to clerk-login1"}, former: "clerk",
 			waitingFor: "the end of the grace period", events: []string{"Normal CredentialsRotated"},
 		},
 		"the next rotation is scheduled when it is near":    {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: day - time.Minute, requeueAfter: time.Minute},
 		"the next rotation is not scheduled when it is far": {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour},
 		"the end of the grace period is scheduled": {
-			created: day, rotated: 8 * time.Minute, login: "clerk_login1", server: formerWorks(), waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
+			created: day, rotated: 8 * time.Minute, login: "clerk-login1", server: formerWorks(), waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
 		"users are checked after 5s at first": {
-			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk_login1", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk-login1", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
 		"users are checked seldom after a long time": {
-			created: day, rotated: 40 * time.Minute, login: "clerk_login1", server: formerWorks(), users: []string{"App a"}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
+			created: day, rotated: 40 * time.Minute, login: "clerk-login1", server: formerWorks(), users: []string{"App a"}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
 		"a rotation that was interrupted before the Secret changed begins again": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(), calls: []string{"retire beside clerk", "rotate to clerk_login1"},
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(), calls: []string{"retire beside clerk", "rotate to clerk-login1"},
 			waitingFor: "the end of the grace period", former: "clerk", events: []string{"Normal CredentialsRotated"},
 		},
-		"a former login that can log in again retires again": {created: day, rotated: time.Hour, login: "clerk_login1", server: formerWorks(), calls: []string{"retire beside clerk_login1"}},
+		"a former login that can log in again retires again": {created: day, rotated: time.Hour, login: "clerk-login1", server: formerWorks(), calls: []string{"retire beside clerk-login1"}},
 		"a taken name blocks the rotation": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Taken, `role "clerk_login1" exists`)},
-			calls: []string{"rotate to clerk_login1"}, waitingFor: `run: COMMENT ON ROLE "clerk_login1" IS`, events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Taken, `role "clerk-login1" exists`)},
+			calls: []string{"rotate to clerk-login1"}, waitingFor: `run: COMMENT ON ROLE "clerk-login1" IS`, events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
 		},
 		"a refused login blocks the rotation": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: refused},
-			calls: []string{"rotate to clerk_login1"}, waitingFor: "no line in pg_hba.conf", events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+			calls: []string{"rotate to clerk-login1"}, waitingFor: "no line in pg_hba.conf", events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
 		},
 		"a lost connection is retried soon": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: errors.New("the connection was lost")},
-			calls: []string{"rotate to clerk_login1"}, waitingFor: "the connection was lost", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+			calls: []string{"rotate to clerk-login1"}, waitingFor: "the connection was lost", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
 		},
 		"a former login that does not retire blocks the next rotation": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, rotated: time.Hour, login: "clerk_login1",
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, rotated: time.Hour, login: "clerk-login1",
 			server: &fakeServer{found: formerWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended")},
-			calls:  []string{"retire beside clerk_login1"}, waitingFor: "sessions have not ended", former: "clerk", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+			calls:  []string{"retire beside clerk-login1"}, waitingFor: "sessions have not ended", former: "clerk", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

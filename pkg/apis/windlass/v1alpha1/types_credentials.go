@@ -33,7 +33,7 @@ type CredentialsSpec struct {
 // CredentialsStatus is the observed state of the credentials of a database. It is set if the spec has credentials, or
 // after the first rotation.
 type CredentialsStatus struct {
-	// username is the login in the connection Secret: the owner, or its alternate login.
+	// username is the login in the connection Secret: the owner, or one of its two alternate logins.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

@@ -52,7 +52,7 @@ func NewPassword() string {
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 
-// Secret returns a connection Secret. An existing Secret keeps its own password: see KeepPassword.
+// Secret returns a connection Secret. An existing Secret keeps its own password: see Keep.
 func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
 		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port), KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
@@ -62,13 +62,6 @@ func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secre
 	}
 	setPassword(s, password)
 	return s
-}
-
-// KeepPassword copies the password of an existing Secret to want, whoever has set it.
-func KeepPassword(want, live *corev1.Secret) {
-	if password := live.Data[KeyPassword]; len(password) > 0 {
-		setPassword(want, string(password))
-	}
 }
 
 // setPassword sets the password and the keys that contain it.

@@ -24,24 +24,12 @@ func SetRecord(secret *corev1.Secret, r Record) {
 	set(RotatedAtAnnotation, rotated)
 }
 
-// Keep is KeepAt for the time in the Secret, which is removed if it cannot be parsed.
-func Keep(owner string) func(want, live *corev1.Secret) {
-	return keep(owner, func(live *corev1.Secret) Record {
-		at, _ := RotatedAt(live)
-		return Record{Request: requestIn(live), Rotated: at}
-	})
-}
-
-// KeepAt returns a function that copies the login, the password and the record of the last rotation from an existing
+// Keep returns a function that copies the login, the password and the record of the last rotation from an existing
 // Secret to its desired state, whoever has set them. If live names neither the owner nor an alternate login, want keeps
 // its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not use this function.
-func KeepAt(owner string, now time.Time) func(want, live *corev1.Secret) {
-	return keep(owner, func(live *corev1.Secret) Record { return RecordOf(live, now) })
-}
-
-func keep(owner string, record func(*corev1.Secret) Record) func(want, live *corev1.Secret) {
+func Keep(owner string, now time.Time) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
-		SetRecord(want, record(live))
+		SetRecord(want, RecordOf(live, now))
 		want.Data[KeyUsername] = []byte(LoginIn(live, owner, string(want.Data[KeyUsername])))
 		password := live.Data[KeyPassword]
 		if len(password) == 0 {

@@ -12,7 +12,7 @@ import (
 // CredentialsStatus is the observed state of the credentials of a database. It is set if the spec has credentials, or
 // after the first rotation.
 type CredentialsStatusApplyConfiguration struct {
-	// username is the login in the connection Secret: the owner, or its alternate login.
+	// username is the login in the connection Secret: the owner, or one of its two alternate logins.
 	Username *string `json:"username,omitempty"`
 	// lastRotationTime is when the connection Secret got another login. It is absent before the first rotation.
 	LastRotationTime *v1.Time `json:"lastRotationTime,omitempty"`

@@ -1,0 +1,79 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DatabaseStatus is the observed state of a Database. The condition Ready is True if PostgreSQL accepts
+// connections with the values in the Secret.
+type DatabaseStatus struct {
+	ConditionedStatus `json:",inline"`
+
+	// phase is Pending (the operator could not create all objects yet, and retries), Deploying
+	// (PostgreSQL is starting), Ready (PostgreSQL accepts connections) or Failed (a user has to act).
+	//
+	// +optional
+	Phase DatabasePhase `json:"phase,omitempty"`
+
+	// binding is a reference to the connection Secret, as the Service Binding specification defines it
+	// (https://servicebinding.io).
+	//
+	// +optional
+	Binding *SecretBinding `json:"binding,omitempty"`
+
+	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
+	// grow, spec.storage.size can be set back to this size.
+	//
+	// +optional
+	Storage *resource.Quantity `json:"storage,omitempty"`
+
+	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
+	// effect at the next restart of PostgreSQL.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+
+	// credentials is the state of the login in the connection Secret and of its rotation.
+	//
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
+
+	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
+	// could not connect, and for a server that an operator before v0.2.0 started.
+	//
+	// +optional
+	Server *DatabaseServerStatus `json:"server,omitempty"`
+}
+
+// DatabaseServerStatus is what the operator has seen on a PostgreSQL server.
+type DatabaseServerStatus struct {
+	// revision identifies the settings that the server has.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+
+	// startTime is when the container started.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// problem says which settings the server could not apply, and why. The server runs with the former ones.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Problem string `json:"problem,omitempty"`
+}
+
+// SecretBinding is a reference to a Secret in the same namespace.
+type SecretBinding struct {
+	// name is the name of the Secret.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
