@@ -210,11 +210,12 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Settings of the owner whose text becomes a statement if it is quoted in one encoding and read in another.
+			session := d.login(t)
 			for _, sql := range []string{
 				"alter role app set backslash_quote = on", "alter role app set client_encoding = 'SJIS'",
 				`alter role app set application_name = E'ぃ\\\', true); ALTER ROLE app SUPERUSER; --'`,
 			} {
-				if _, err := d.login(t).Exec(t.Context(), sql); err != nil {
+				if _, err := session.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
 				}
 			}
