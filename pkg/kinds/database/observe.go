@@ -49,7 +49,7 @@ func lookWith(connector *postgresql.Connector) look {
 func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	pod, revision := p.pod, revisionOf(p.settings)
 	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
-		pod.CreationTimestamp.Time.After(changedAt(p.settings, r.clock.Now())) {
+		pod.CreationTimestamp.After(changedAt(p.settings, r.clock.Now())) {
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, passedAnnotation, revision)

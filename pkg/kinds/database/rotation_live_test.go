@@ -54,7 +54,7 @@ func newLiveDatabase(t *testing.T) *liveDatabase {
 	d.launch(t)
 	d.awaitReady(t)
 	d.liveServer.secret = d.fixture.secret()
-	d.fixture.start()
+	d.start()
 	d.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "new" })
 	pod := d.fixture.pod("new", corev1.PodStatus{PodIP: "10.0.0.7", Phase: corev1.PodRunning})
 	pod.UID, pod.CreationTimestamp = "pod-uid", metav1.NewTime(d.Clock.Now())
@@ -89,7 +89,7 @@ func (d *liveDatabase) operate(t *testing.T) {
 // until operates until holds returns true.
 func (d *liveDatabase) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	d.liveServer.eventually(t, what, func() bool {
+	d.eventually(t, what, func() bool {
 		d.operate(t)
 		return holds()
 	})
