@@ -24,7 +24,7 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 	const owner, database = `we"ird's $(PGPORT) \role`, `ap"p: 'd$$b'/?`
 	s := newServer(t, func(spec *v1alpha1.DatabaseSpec) {
 		spec.Owner, spec.DatabaseName = owner, database
-		// Parameters that may disturb the start script, or add statements to the log.
+		// Parameters that may disturb the script in the Pod, or add statements to the log.
 		spec.Parameters = map[string]v1alpha1.ParameterValue{
 			"log_statement": "all", "debug_print_parse": "on", "log_min_error_statement": "debug5", "log_min_duration_statement": "0",
 			"default_transaction_read_only": "on", "password_encryption": "md5", "lock_timeout": "1", "search_path": "none",

@@ -16,7 +16,7 @@ var (
 	messageAvailable      = Messages.Declare("Available", "PostgreSQL takes connections.", "Nothing to do.")
 	messageRestartPending = Messages.Declare("RestartPending",
 		"PostgreSQL takes connections. These changes take effect at its next restart: {names}. To restart it, run `kubectl annotate database -n {namespace} {name} --overwrite windlass.dev/restart=$(date +%s)`.",
-		"Restart PostgreSQL when its clients can bear it.")
+		"Restart PostgreSQL at a time when its clients can reconnect.")
 	messageApplying        = Messages.Declare("ApplyingSettings", "PostgreSQL takes connections, and is about to apply the settings that changed.", "Wait.")
 	messageSettingsRefused = Messages.Declare("SettingsRefused", "{problem} PostgreSQL continues to run with the former settings; correct the spec",
 		"Correct the spec. The log of the Pod has more.")

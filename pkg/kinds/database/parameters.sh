@@ -52,8 +52,8 @@ record() {
   cp "$STATE/parameters" "$1.new" && mv "$1.new" "$1"
 }
 
-# record_reload records the parameters that the server has reloaded. A parameter that waits for a restart, of which the
-# arguments are the names, keeps its former value.
+# record_reload records the parameters that the server has reloaded. Its arguments are the names of the parameters that
+# wait for a restart. These parameters keep their former values.
 record_reload() {
   : >"$STATE/reloaded" || return 1
   while IFS= read -r line; do
@@ -94,8 +94,8 @@ reload_safely() {
   cp "$accepted" "$STATE/parameters" && configure && reload
 }
 
-# ask_parameters prints the names of the parameters of the Database that wait for a restart, or that the server has not
-# applied for another reason.
+# ask_parameters prints names of parameters of the Database. With the argument pending, it prints the parameters that
+# wait for a restart. With refused, it prints the parameters that the server has not applied for another reason.
 ask_parameters() {
   names=$(sed 's/=.*//' "$started" "$STATE/parameters" | tr '\n' ',')
   ask postgres --set=names="$names" --set=wanted="$1" <<'SQL'

@@ -98,7 +98,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (cont
 	return controller.Result{RequeueAfter: again, Check: true}, err
 }
 
-// earliest returns the shorter of two delays, of which 0 means none.
+// earliest returns the shorter of two delays. A delay of 0 means no delay.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

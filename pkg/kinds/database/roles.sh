@@ -25,8 +25,9 @@ SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner')
 SQL
 }
 
-# make_alternate makes a role a member of the owner that acts as it, so that objects belong to the owner whichever of its
-# logins has created them. It copies the settings of the owner, because PostgreSQL applies those of the login.
+# make_alternate makes a role an alternate of the owner. The role becomes a member of the owner, and its sessions act as
+# the owner. The objects that it creates therefore belong to the owner. PostgreSQL applies the settings of the role that
+# logs in, so make_alternate copies the settings of the owner to the role.
 make_alternate() {
   why="PostgreSQL rejects another login of the owner; its log says why."
   foreign=$(ask postgres --set=role="$1" <<'SQL'
@@ -37,7 +38,7 @@ SQL
     why="The login cannot be rotated, because a role $1 exists that Windlass has not created. Rename or drop this role."
     return 1
   fi
-  # The settings do not leave the server: their text could become more than a value in a statement of this script.
+  # The copy happens within the server. A value that psql puts into a statement could change the statement.
   ask postgres --set=role="$1" >/dev/null <<'SQL'
 BEGIN;
 SELECT format('CREATE ROLE %I', :'role') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \gexec

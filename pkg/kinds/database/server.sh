@@ -134,9 +134,9 @@ ask() {
     --set=alternate2="$alternate2" --set=database="$database" --set=mark='Windlass keeps this role' "$@"
 }
 
-# start starts the server: first without network access, to apply the settings, and then with it. If the server does
-# not start with its parameters, start falls back to those of the last start. If the settings cannot be applied to a
-# server that has run before, it runs with the former ones.
+# start starts the server without network access, applies the settings, and starts the server again with network access.
+# If the server does not start with the new parameters, start uses the parameters of the last start. If the settings
+# cannot be applied to a server that has run before, the server runs with the former settings.
 start() {
   lock_timeout=10s
   rm -f "$STATE/looked" # without this file, the liveness probe succeeds

@@ -78,7 +78,7 @@ func TestVerdict(t *testing.T) {
 			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See `kubectl describe pod -n default shop-0`."),
 		},
 		"a Database whose container is being created is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
-		"a Database that crashes repeatedly is Failed, with the message of the start script": {
+		"a Database that crashes repeatedly is Failed, with the message of the script": {
 			pod:  new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
 			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs -n default shop-0 --previous`."),
 		},

@@ -20,7 +20,7 @@ import (
 
 const formerScript, earlierScript = "exec postgres", "initdb; exec postgres"
 
-// knowScripts adds the scripts of the tests to those of former operators.
+// knowScripts registers formerScript and earlierScript as scripts of operators before this version.
 func knowScripts(t *testing.T) {
 	former, earlier := formerScripts, earlierScripts
 	t.Cleanup(func() { formerScripts, earlierScripts = former, earlier })

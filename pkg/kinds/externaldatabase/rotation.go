@@ -34,8 +34,8 @@ type rotation struct {
 	requeueAfter time.Duration
 }
 
-// rotate continues a rotation, or begins one that is due. former is a login that is not in the Secret but still
-// works, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
+// rotate continues a rotation, or begins a rotation that is due. former is the former login while it can log in, or "".
+// The database stays Ready if a rotation fails, because the login in the Secret works.
 func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former string) error {
 	now, of := r.clock.Now(), &p.rotation
 	of.schedule, of.record = scheduleOf(p.db), credentials.RecordOf(p.secret, now)
