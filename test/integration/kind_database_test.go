@@ -28,8 +28,11 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
 				// Each Secret has its own password and revision, and the time of its last change.
-				undecided: [][]string{{"data", "password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
-				unwatched: [][]string{{"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
+				undecided: [][]string{{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
+				// A correction gives the Secret a new revision and time, so that the server applies it again.
+				unwatched: [][]string{
+					{"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}, {"metadata", "annotations", recordAnnotation},
+				},
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, child: "shop",

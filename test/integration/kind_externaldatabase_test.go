@@ -43,6 +43,7 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 				"create secrets " + namespace + "/shop-credentials",
 				"update externaldatabases/status " + namespace + "/shop", // Creating
 				"get externaldatabases " + namespace + "/shop",           // confirms that the ExternalDatabase exists
+				"get secrets " + namespace + "/shop-credentials",         // confirms the login before the first statement changes the server
 				"update externaldatabases/status " + namespace + "/shop", // Ready
 			}
 		},

@@ -1,6 +1,8 @@
 package database
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
@@ -61,12 +63,17 @@ func (of logins) setIn(settings *corev1.Secret, owner string) {
 	}
 }
 
-// loginOf returns a role of the owner as the settings have it.
+// loginOf returns a role of the owner as the settings have it. A state that the operator never writes means loginNone.
 func loginOf(settings *corev1.Secret, owner, name string) login {
 	found := login{name: name, state: loginNone}
 	for i, role := range namesOf(owner) {
-		if role == name {
-			found.state, found.password = loginState(settings.Data[roles[i]+stateSuffix]), string(settings.Data[roles[i]+passwordSuffix])
+		if role != name {
+			continue
+		}
+		switch state := loginState(settings.Data[roles[i]+stateSuffix]); state {
+		case loginPassword, loginKeep:
+			found.state, found.password = state, string(settings.Data[roles[i]+passwordSuffix])
+		case loginNone:
 		}
 	}
 	return found
@@ -85,7 +92,7 @@ func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, mov
 		}
 		return of, false
 	}
-	if before := string(settings.Data[keyCurrent]); before != name {
+	if before := string(settings.Data[keyCurrent]); before != name && slices.Contains(namesOf(owner), before) {
 		of.other = login{name: before, state: loginKeep}
 		return of, true
 	}

@@ -44,12 +44,12 @@ func lookWith(connector *postgresql.Connector) look {
 }
 
 // notify changes an annotation of the Pod after a change of the settings. The kubelet then updates the files of the
-// settings Secret at once, instead of at its next periodic synchronization. A Pod that was created after the change has
-// the settings anyway.
+// settings Secret at once, instead of at its next periodic synchronization. A Pod that was not created before the change
+// has the settings anyway.
 func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	pod, revision := p.pod, revisionOf(p.settings)
 	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
-		pod.CreationTimestamp.After(changedAt(p.settings, r.clock.Now())) {
+		!pod.CreationTimestamp.Time.Before(changedAt(p.settings, r.clock.Now())) {
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, passedAnnotation, revision)

@@ -204,3 +204,32 @@ func TestDeletedSecretKeepsLogin(t *testing.T) {
 	controllertest.Equal(t, "logins", "app-login1: app=Keep app-login1=Password app-login2=None", f.loginsOf())
 	checkGenerated(t, string(before.Data[credentials.KeyPassword]), string(f.secret().Data[credentials.KeyPassword]))
 }
+
+func TestLoginsIgnoreWhatTheOperatorNeverWrites(t *testing.T) {
+	f, _, _ := rotating(t)
+	for range 3 {
+		f.Reconcile()
+	}
+	for name, data := range map[string]map[string]string{
+		"an unknown state":            {"alternate2.login": "Superuser"},
+		"a state in another case":     {"alternate2.login": "keep"},
+		"an unknown current login":    {"currentLogin": "postgres"},
+		"an empty current login":      {"currentLogin": ""},
+		"a name of another role":      {"alternate2": "postgres"},
+		"a role that does not exist":  {"alternate3": "app-login3", "alternate3.login": "Password"},
+		"a state without its role":    {"alternate2": "", "alternate2.login": "None"},
+		"a password without its role": {"alternate2.password": "theirs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := f.settings()
+			want, _ := loginsIn("app", f.secret(), settings)
+			for key, value := range data {
+				settings.Data[key] = []byte(value)
+			}
+			got, moved := loginsIn("app", f.secret(), settings)
+			if got != want || moved {
+				t.Errorf("the logins are %+v, and moved is %t, want %+v and false", got, moved, want)
+			}
+		})
+	}
+}
