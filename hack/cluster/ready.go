@@ -22,6 +22,7 @@ func (c *cluster) client() (*kubernetes.Clientset, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS = -1 // no limit: the simulated storage has to keep up with tests that create hundreds of claims
 	return kubernetes.NewForConfig(config)
 }
 

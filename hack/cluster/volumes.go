@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 )
 
 const (
@@ -42,27 +43,49 @@ func ensureClasses(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// simulateVolumes starts handlers that run until ctx ends. They create a volume without storage for each claim of the
+// simulateVolumes starts workers that run until ctx ends. They create a volume without storage for each claim of the
 // classes, resize the volume when the claim grows, and delete the volume when it is released. A resync retries failed
 // requests.
 func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
 	factory := informers.NewSharedInformerFactory(client, volumesAgain)
-	keep := func(try func(obj any) error) cache.ResourceEventHandler {
-		attempt := func(obj any) {
-			if err := try(obj); err != nil && ctx.Err() == nil {
+	err := errors.Join(
+		work(ctx, factory.Core().V1().PersistentVolumeClaims().Informer(), func(obj any) error {
+			return fill(ctx, client, obj.(*corev1.PersistentVolumeClaim))
+		}),
+		work(ctx, factory.Core().V1().PersistentVolumes().Informer(), func(obj any) error {
+			return release(ctx, client, obj.(*corev1.PersistentVolume))
+		}),
+	)
+	factory.Start(ctx.Done())
+	return err
+}
+
+// work starts a worker that calls try for each object that changes, until ctx ends. A queue keeps an object that changes
+// again meanwhile, or is resynced, only once: the worker then gets its newest state.
+func work(ctx context.Context, informer cache.SharedIndexInformer, try func(obj any) error) error {
+	queue := workqueue.NewTyped[cache.ObjectName]()
+	add := func(obj any) {
+		if name, err := cache.ObjectToName(obj); err == nil {
+			queue.Add(name)
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, queue.ShutDown)
+	go func() {
+		for name, done := queue.Get(); !done; name, done = queue.Get() {
+			obj, found, err := informer.GetStore().GetByKey(name.String())
+			if found && err == nil {
+				err = try(obj)
+			}
+			if err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "volumes:", err)
 			}
+			queue.Done(name)
 		}
-		return cache.ResourceEventHandlerFuncs{AddFunc: attempt, UpdateFunc: func(_, obj any) { attempt(obj) }}
-	}
-	_, err1 := factory.Core().V1().PersistentVolumeClaims().Informer().AddEventHandler(keep(func(obj any) error {
-		return fill(ctx, client, obj.(*corev1.PersistentVolumeClaim))
-	}))
-	_, err2 := factory.Core().V1().PersistentVolumes().Informer().AddEventHandler(keep(func(obj any) error {
-		return release(ctx, client, obj.(*corev1.PersistentVolume))
-	}))
-	factory.Start(ctx.Done())
-	return errors.Join(err1, err2)
+	}()
+	return nil
 }
 
 // fill creates the volume of a claim, or resizes it to the size that the claim requests.
