@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
 	here.CreateExternalDatabase(t, d.namespace, "cart", v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "shop-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
+		Credentials: &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: 10 * time.Second}},
 	})
 	here.ExternalDatabaseReason(t, d.namespace, "cart", "DependencyMissing")
 	here.CreateDatabase(t, d.namespace, "shop", spec)
@@ -45,13 +47,22 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
 		return !failed && got == "3", nil
 	})
+	// The owner gets another login, which acts as the owner.
+	d.kubectl(t, "annotate", "externaldatabase", "cart", "windlass.dev/rotate-credentials=1")
+	here.ExternalDatabaseWith(t, d.namespace, "cart", "rotated", func(db *v1alpha1.ExternalDatabase) bool {
+		c := db.Status.Credentials
+		return c != nil && c.Username == "cart-login1" && c.FormerUsername == "" && c.WaitingFor == ""
+	})
+	if got, failed := d.query(t, "cart-credentials", "insert into items values (3); select current_user || ' ' || sum(id) from items"); failed || got != "cart 6" {
+		t.Fatalf("psql with the next login prints %q, want cart 6", got)
+	}
 	// The server restarts.
 	uid := d.podUID(t)
 	d.kubectl(t, "delete", "pod", "shop-0", "--wait=false")
 	d.replaced(t, uid)
 	world.Eventually(t, "the owner to read after a restart", func(context.Context) (bool, error) {
 		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
-		return !failed && got == "3", nil
+		return !failed && got == "6", nil
 	})
 	d.kubectl(t, "delete", "externaldatabase", "cart", "--timeout=60s")
 	d.wantQuery(t, "after the ExternalDatabase was deleted", "select count(*) from pg_database where datname = 'cart'", "0")
