@@ -84,11 +84,20 @@ func (of *rotation) follow(p *scope, using []string, now time.Time) {
 	}
 }
 
-// confirm returns an error if the Database is being deleted, or if the connection Secret differs from the cached one: a
-// process that has just started could otherwise end the login to which another process has moved the clients.
+// confirm returns an error if the Database is being deleted, or if its schedule or the connection Secret differs from the
+// cached one: a process that has just started could otherwise rotate for a request that was withdrawn, or end the login to
+// which another process has moved the clients.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 	if err := p.owner.Recheck(ctx); err != nil {
 		return err
+	}
+	current, err := p.owner.Live(ctx)
+	if err != nil {
+		return err
+	}
+	db, ok := current.(*v1alpha1.Database)
+	if ok && credentials.ScheduleOf(db.Spec.Credentials, db.Annotations) != p.rotation.schedule {
+		return controller.Postpone(moveRecheck)
 	}
 	live, found, err := r.secrets.Live(ctx, p.owner, p.secret.Name)
 	if err != nil {

@@ -127,6 +127,32 @@ func TestRotationWithOutdatedCacheEndsNoLogin(t *testing.T) {
 	controllertest.Equal(t, "settings", before.Data, f.settings().Data)
 }
 
+func TestRotationWithOutdatedScheduleEndsNoLogin(t *testing.T) {
+	longer := &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: 2 * credentials.DefaultGracePeriod}}
+	for name, c := range map[string]struct {
+		passes int // before the change
+		change func(*v1alpha1.Database)
+		logins string
+	}{
+		"a request that was withdrawn": {0, func(db *v1alpha1.Database) { db.Annotations = nil }, "app: app=Password app-login1=None app-login2=None"},
+		"a longer grace period":        {3, func(db *v1alpha1.Database) { db.Spec.Credentials = longer }, "app-login1: app=Keep app-login1=Password app-login2=None"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _, _ := rotating(t)
+			for range c.passes {
+				f.Reconcile()
+			}
+			f.Clock.Step(credentials.DefaultGracePeriod)
+			f.Observe()
+			f.Change(c.change)
+			if r := f.ReconcileAsCached(); !errors.Is(r.Err, controller.Postpone(time.Second)) {
+				t.Errorf("the error is %v", r.Err)
+			}
+			controllertest.Equal(t, "logins", c.logins, f.loginsOf())
+		})
+	}
+}
+
 func TestRotationReplacesPodOfEarlierOperator(t *testing.T) {
 	knowScripts(t)
 	for name, c := range map[string]struct {
