@@ -1,0 +1,88 @@
+package shards
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// space is a namespace with the number of its objects.
+type space struct {
+	hash   uint64
+	weight int
+}
+
+// Balance returns the cuts of n shards between the namespaces that exist, so that the heaviest shard is as light as
+// possible. weights has the number of objects in each namespace. Equal ranges would not do: the upper bits of the hash hardly
+// change with the last characters of a name, so namespaces with numbered names are in very few of them.
+func Balance(weights map[string]int, n int) []uint64 {
+	spaces := sorted(weights)
+	total := 0
+	for _, s := range spaces {
+		total += s.weight
+	}
+	// The lightest limit for which n shards are enough.
+	limit := sort.Search(total, func(limit int) bool {
+		_, ok := cutsWithin(spaces, n, limit)
+		return ok
+	})
+	cuts, _ := cutsWithin(spaces, n, limit)
+	for len(cuts) < n-1 {
+		cuts = halveWidest(cuts)
+	}
+	return cuts
+}
+
+func sorted(weights map[string]int) (spaces []space) {
+	for name, weight := range weights {
+		spaces = append(spaces, space{hashOf(name), max(weight, 1)})
+	}
+	slices.SortFunc(spaces, func(a, b space) int { return cmp.Compare(a.hash, b.hash) })
+	return spaces
+}
+
+// cutsWithin fills one shard after another up to the limit, and returns the cuts. ok is false if n shards are not enough.
+// A cut is in the middle between two namespaces, so that it divides new namespaces too.
+func cutsWithin(spaces []space, n, limit int) (cuts []uint64, ok bool) {
+	held := 0
+	for i, s := range spaces {
+		if s.weight > limit {
+			return nil, false
+		}
+		if held += s.weight; held > limit {
+			before := spaces[i-1].hash
+			cuts, held = append(cuts, before+(s.hash-before+1)/2), s.weight
+		}
+	}
+	return cuts, len(cuts) < n
+}
+
+// halveWidest adds a cut in the middle of the widest range.
+func halveWidest(cuts []uint64) []uint64 {
+	widest, at, width := 0, uint64(0), uint64(0)
+	for i := range len(cuts) + 1 {
+		start, end := uint64(0), uint64(0) // an end of 0 stands for 2^64
+		if i > 0 {
+			start = cuts[i-1]
+		}
+		if i < len(cuts) {
+			end = cuts[i]
+		}
+		// The difference of the whole range, 2^64, overflows to 0, which is wider than all others.
+		if difference := end - start; i == 0 && len(cuts) == 0 || difference > width {
+			middle, _ := bits.Add64(start, (difference-1)/2+1, 0)
+			widest, at, width = i, middle, difference
+		}
+	}
+	return slices.Insert(cuts, widest, at)
+}
+
+// Heaviest returns the weight of the heaviest shard.
+func (l Layout) Heaviest(weights map[string]int) int {
+	shards := make([]int, l.Shards())
+	for name, weight := range weights {
+		shards[l.ShardOf(name)] += max(weight, 1)
+	}
+	return slices.Max(shards)
+}

@@ -1,0 +1,87 @@
+package shards
+
+import (
+	"slices"
+)
+
+// Lease is what a replica sees of the Lease of a shard.
+type Lease struct {
+	// Holder is the replica that works on the shard, or "" if the Lease is free, has expired or does not exist.
+	Holder string
+	// Confirmed is the version of the newest layout that a holder has confirmed. A holder confirms a layout when it has
+	// stopped all work on the shard with earlier layouts, and before it begins to work with this one. It never returns
+	// to an earlier layout: a holder reads the layout after it has acquired the Lease.
+	Confirmed int64
+}
+
+// View is what a replica sees: the replicas whose own Leases are valid, the Leases of all shards, and the layout. There
+// are more Leases than shards after a change to fewer shards.
+type View struct {
+	Replicas []string
+	Leases   []Lease
+	Layout   Layout
+}
+
+// held returns the shards whose Leases a replica holds.
+func (v View) held(replica string) (shards []int) {
+	for shard, lease := range v.Leases {
+		if lease.Holder == replica {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// free returns the shards of the layout whose Leases nobody holds.
+func (v View) free() (shards []int) {
+	for shard := range v.Layout.Shards() {
+		if shard >= len(v.Leases) || v.Leases[shard].Holder == "" {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// Take returns the free shards that a replica tries to acquire: up to its share, which is the number of shards divided by
+// the number of replicas, rounded up. Replicas begin at different shards, so that they seldom try the same ones.
+func (v View) Take(self string) (shards []int) {
+	replicas := slices.Clone(v.Replicas)
+	if !slices.Contains(replicas, self) {
+		replicas = append(replicas, self) // its own Lease may not be visible yet
+	}
+	slices.Sort(replicas)
+	share := (v.Layout.Shards() + len(replicas) - 1) / len(replicas)
+	free := v.free()
+	begin, _ := slices.BinarySearch(free, slices.Index(replicas, self)*share)
+	free = append(free[begin:], free[:begin]...)
+	return free[:min(len(free), max(share-len(v.held(self)), 0))]
+}
+
+// Give returns the shard that a replica gives up: one that the layout no longer has, or one for a replica that has at least
+// two shards less. ok is false if there is none. A replica gives up one shard at a time, and the first shard last, because
+// its holder writes the layout.
+func (v View) Give(self string) (shard int, ok bool) {
+	mine := v.held(self)
+	if len(mine) == 0 {
+		return 0, false
+	}
+	last := mine[len(mine)-1]
+	if last >= v.Layout.Shards() {
+		return last, true
+	}
+	if len(v.free()) > 0 {
+		return 0, false // the other replica takes the free shard first
+	}
+	return last, slices.ContainsFunc(v.Replicas, func(other string) bool { return len(v.held(other))+2 <= len(mine) })
+}
+
+// MayWork reports whether the holder of a shard may begin to work with the layout: no other holder may still work with an
+// earlier one. The holder has confirmed the layout, and has read the Leases from the API server after that.
+func (v View) MayWork(shard int) bool {
+	for other, lease := range v.Leases {
+		if other != shard && lease.Holder != "" && lease.Confirmed < v.Layout.Version {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+// Package shards divides the namespaces of a cluster among the replicas of the operator.
+//
+// A Layout divides the hashes of all namespaces into shards. Each shard has a Lease, and the replica that holds this
+// Lease works on the objects in the namespaces of the shard. A namespace is never divided, so an object and its children
+// in the same namespace have one owner. The functions of this package only decide; they send no requests.
+package shards
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/sharding"
+)
+
+// Layout divides all namespaces into shards.
+type Layout struct {
+	// Version increases with each change of the layout.
+	Version int64
+	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
+	// at 0, and the last shard ends at 2^64.
+	Cuts []uint64
+}
+
+// Shards returns the number of shards, which is at least 1.
+func (l Layout) Shards() int { return len(l.Cuts) + 1 }
+
+// ShardOf returns the shard of a namespace.
+func (l Layout) ShardOf(namespace string) int {
+	shard, begins := slices.BinarySearch(l.Cuts, hashOf(namespace))
+	if begins {
+		return shard + 1
+	}
+	return shard
+}
+
+// Selector returns the selector of the objects in a shard, for ListOptions.ShardSelector. The selector of an only shard
+// is empty.
+func (l Layout) Selector(shard int) sharding.Selector {
+	if len(l.Cuts) == 0 {
+		return sharding.Everything()
+	}
+	of := sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: bound(0), End: "0x10000000000000000"}
+	if shard > 0 {
+		of.Start = bound(l.Cuts[shard-1])
+	}
+	if shard < len(l.Cuts) {
+		of.End = bound(l.Cuts[shard])
+	}
+	return sharding.NewSelector(of)
+}
+
+// bound returns a hash in the form of a selector.
+func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
+
+// hashOf returns the hash that the API server computes for a selector: FNV-1a with 64 bits, as in sharding.HashField.
+func hashOf(namespace string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(namespace)) // it never returns an error, according to its documentation
+	return h.Sum64()
+}
+
+// Parse returns the layout that Text has written. It returns an error unless the cuts ascend.
+func Parse(version int64, text []string) (Layout, error) {
+	l := Layout{Version: version}
+	for _, line := range text {
+		cut, err := strconv.ParseUint(line, 0, 64)
+		if err != nil {
+			return Layout{}, fmt.Errorf("reading the cut %q of layout %d: %w", line, version, err)
+		}
+		if cut == 0 || len(l.Cuts) > 0 && cut <= l.Cuts[len(l.Cuts)-1] {
+			return Layout{}, fmt.Errorf("the cut %q of layout %d is not greater than the one before", line, version)
+		}
+		l.Cuts = append(l.Cuts, cut)
+	}
+	return l, nil
+}
+
+// Text returns the cuts in the form that Parse reads.
+func (l Layout) Text() (text []string) {
+	for _, cut := range l.Cuts {
+		text = append(text, bound(cut))
+	}
+	return text
+}

@@ -1,0 +1,112 @@
+package shards
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// tenants returns n namespaces with numbered names, of which the first ten have half of all objects.
+func tenants(n, objects int) map[string]int {
+	weights := map[string]int{}
+	for i := range n {
+		weight := objects / 2 / (n - 10)
+		if i < 10 {
+			weight = objects / 2 / 10
+		}
+		weights[fmt.Sprintf("tenant-%03d", i)] = weight
+	}
+	return weights
+}
+
+func TestEveryNamespaceIsInExactlyOneShard(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 12, 100} {
+		for name, weights := range map[string]map[string]int{"no namespaces": nil, "one namespace": {"default": 7}, "tenants": tenants(200, 20000)} {
+			l := Layout{Version: 1, Cuts: Balance(weights, n)}
+			if l.Shards() != n || !slices.IsSorted(l.Cuts) {
+				t.Fatalf("%s: %d shards have the cuts %v, want %d shards", name, l.Shards(), l.Cuts, n)
+			}
+			for namespace := range tenants(300, 1000) {
+				for shard := range n {
+					object := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+					matches, err := l.Selector(shard).Matches(object)
+					if err != nil || matches != (shard == l.ShardOf(namespace)) {
+						t.Fatalf("%s: namespace %s is in shard %d, but the selector of shard %d says %t (%v)", name, namespace, l.ShardOf(namespace), shard, matches, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBalanceFollowsNamespacesThatExist(t *testing.T) {
+	for name, c := range map[string]struct {
+		weights  map[string]int
+		shards   int
+		heaviest int
+	}{
+		"no namespaces":                  {nil, 4, 0},
+		"fewer namespaces than shards":   {map[string]int{"a": 1, "b": 1}, 4, 1},
+		"numbered namespaces":            {tenants(200, 20000), 4, 5200},
+		"one namespace with all objects": {map[string]int{"a": 1000, "b": 1, "c": 1}, 3, 1000},
+		"more shards than are useful":    {tenants(200, 20000), 50, 1400},
+		"empty namespaces count as one":  {map[string]int{"a": 0, "b": 0, "c": 0, "d": 0}, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Layout{Cuts: Balance(c.weights, c.shards)}
+			if got := l.Heaviest(c.weights); got > c.heaviest {
+				t.Errorf("the heaviest shard has weight %d, want at most %d", got, c.heaviest)
+			}
+		})
+	}
+}
+
+func TestBalanceIsBest(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		weights := map[string]int{}
+		for i := range 7 {
+			weights[fmt.Sprint(i)] = 1 + random.IntN(20)
+		}
+		spaces, best := sorted(weights), 1000
+		for first := range len(spaces) { // all divisions into 3 shards
+			for second := first; second < len(spaces); second++ {
+				of := [3]int{}
+				for i, s := range spaces {
+					switch {
+					case i <= first:
+						of[0] += s.weight
+					case i <= second:
+						of[1] += s.weight
+					default:
+						of[2] += s.weight
+					}
+				}
+				best = min(best, slices.Max(of[:]))
+			}
+		}
+		if got := (Layout{Cuts: Balance(weights, 3)}).Heaviest(weights); got != best {
+			t.Fatalf("the heaviest shard of %v has weight %d, want %d", weights, got, best)
+		}
+	}
+}
+
+func TestParseReadsWhatTextWrites(t *testing.T) {
+	want := Layout{Version: 7, Cuts: Balance(tenants(200, 20000), 12)}
+	got, err := Parse(7, want.Text())
+	if err != nil || !slices.Equal(got.Cuts, want.Cuts) || got.Version != want.Version {
+		t.Errorf("the layout %v is read as %v: %v", want, got, err)
+	}
+	for name, text := range map[string][]string{
+		"no number": {"x"}, "an empty cut": {""}, "the beginning": {"0x0"}, "a cut twice": {"0x5", "0x5"}, "cuts that descend": {"0x6", "0x5"}, "a number that is too large": {"0x10000000000000000"},
+	} {
+		if l, err := Parse(1, text); err == nil {
+			t.Errorf("%s: %q is read as %v", name, text, l)
+		}
+	}
+}
