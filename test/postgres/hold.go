@@ -48,7 +48,10 @@ func (p *Pod) steps() string { return filepath.Join(p.dir, "steps") }
 func (p *Pod) path() string {
 	path := p.programs.Dir + ":/usr/bin:/bin"
 	if p.held {
-		return p.steps() + ":" + path
+		path = p.steps() + ":" + path
+	}
+	if p.recorded {
+		path = p.Path("programs") + ":" + path
 	}
 	return path
 }

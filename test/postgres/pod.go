@@ -23,6 +23,7 @@ type Pod struct {
 	dir      string
 	account  account
 	held     bool // whether Hold applies to the next start
+	recorded bool // whether Record applies
 }
 
 // portInPod is the port of the server in a real Pod.
@@ -154,6 +155,9 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 		close(running.ended)
 	}()
 	t.Cleanup(running.Kill)
+	if p.recorded {
+		running.look()
+	}
 	return running
 }
 
@@ -219,6 +223,7 @@ type Container struct {
 	command *exec.Cmd
 	log     log
 	ended   chan struct{}
+	watch   watch // if the Pod is recorded
 }
 
 // Log returns the output of the container so far.

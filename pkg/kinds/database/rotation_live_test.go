@@ -3,6 +3,7 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
@@ -36,9 +39,13 @@ type liveDatabase struct {
 	mounted     string
 	// beforeReconcile, if it is set, disturbs the operator.
 	beforeReconcile func()
+	// output is what the operator logs, at the highest verbosity.
+	output bytes.Buffer
+	logger klog.Logger
 }
 
-func newLiveDatabase(t *testing.T) *liveDatabase {
+// newLiveDatabase returns a live database, which prepare has changed before its container starts.
+func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase {
 	t.Helper()
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
 	if err != nil {
@@ -48,7 +55,11 @@ func newLiveDatabase(t *testing.T) *liveDatabase {
 	if d.connector, err = postgresql.NewConnector(postgresql.Options{Allowed: allowed}); err != nil {
 		t.Fatal(err)
 	}
+	d.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&d.output), textlogger.Verbosity(10)))
 	d.formerUsers.Store(new([]string))
+	for _, change := range prepare {
+		change(d)
+	}
 	d.fixture = newFixtureThat(t, Options{Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() }}, d.look, d.db)
 	d.operate(t)
 	d.launch(t)
@@ -79,7 +90,10 @@ func (d *liveDatabase) operate(t *testing.T) {
 	if d.beforeReconcile != nil {
 		d.beforeReconcile()
 	}
-	_ = d.Reconcile() // a failure is retried
+	d.Observe()
+	if _, err := d.Pipeline.Sync(klog.NewContext(t.Context(), d.logger), d.Key); err != nil {
+		d.logger.Error(err, "Failed to reconcile") // a failure is retried
+	}
 	if settings := d.fixture.settings(); settings != nil && revisionOf(settings) != d.mounted {
 		d.mounted = revisionOf(settings)
 		d.liveServer.pod.Mount(t, settingsVolume, settings.Data)
