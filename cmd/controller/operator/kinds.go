@@ -35,7 +35,10 @@ type Options struct {
 	ObjectNameMetrics bool
 	// ConnectToDatabases makes the operator log in to the servers of Databases: see database.Options.
 	ConnectToDatabases bool
-	ExternalDatabases  postgresql.Options
+	// DatabaseConnector connects to the servers of Databases, in place of the connector that ConnectToDatabases asks for.
+	// Nil means no other connector. Tests with simulated servers set it.
+	DatabaseConnector database.Connector
+	ExternalDatabases postgresql.Options
 	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
 	// Clock is the clock of all kinds. Nil means the real clock.
@@ -107,9 +110,9 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 
 // podConnector returns the connector for the servers of Databases, or nil. Their addresses come from the kubelet, so
 // --external-database-allowed-hosts does not limit them.
-func podConnector(o Options) (*postgresql.Connector, error) {
-	if !o.ConnectToDatabases {
-		return nil, nil
+func podConnector(o Options) (database.Connector, error) {
+	if o.DatabaseConnector != nil || !o.ConnectToDatabases {
+		return o.DatabaseConnector, nil
 	}
 	return postgresql.NewConnector(postgresql.Options{
 		APIServers: o.ExternalDatabases.APIServers, Workers: o.ExternalDatabases.Workers, Observe: o.ExternalDatabases.Observe,

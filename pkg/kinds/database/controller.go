@@ -5,6 +5,7 @@ package database
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,13 +27,22 @@ const (
 	finalizerName = "windlass.dev/database"
 )
 
+// Connector connects to the servers of Databases. A *postgresql.Connector is a Connector.
+type Connector interface {
+	// Settings logs in to a server with the host, the role and the password in as, and returns the settings that the server
+	// has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and returns when ctx
+	// ends. An error has a class of package postgresql: Refused if the server does not accept the role with this password,
+	// and Silent if it does not respond. Several goroutines may call Settings at the same time.
+	Settings(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
+}
+
 // Options configure the controller of Database.
 type Options struct {
 	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
 	Image string
 	// Connector connects to the servers of Databases, to see which settings they have. Nil means not to connect: a change
 	// of settings then counts as made at once, refused settings are not reported, and no login is rotated.
-	Connector *postgresql.Connector
+	Connector Connector
 	// Users finds the known users of a former login. Nil means that there are none.
 	Users credentials.Users
 	// VolumeMetrics serves the metric windlass_database_volume_info, whose labels have the names of objects.

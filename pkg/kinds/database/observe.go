@@ -36,7 +36,7 @@ const (
 type look func(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
 
 // lookWith returns the look of a Connector, which may be nil.
-func lookWith(connector *postgresql.Connector) look {
+func lookWith(connector Connector) look {
 	if connector == nil {
 		return nil
 	}
