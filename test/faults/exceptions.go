@@ -10,7 +10,10 @@ import (
 // nondeterministicFields matches the paths of the fields that may differ between two runs without a fault: fields with
 // random values, and with values that depend on random values.
 var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
-	`^secrets/[^.]+\.data\.(password|uri|pgpass|port|revision)$`,
+	`^secrets/[^.]+\.data\.((owner|alternate[12])\.)?(password|uri|pgpass|port|revision)$`,
+	`/settings-revision$`,
+	`^databases/[^.]+\.status\.server\.revision$`,
+	`^pods/shop-0\.status\.podIPs?(\[0\]\.ip)?$`,
 	`/(password-digest|inputs-digest|template-digest|inputs(\..*)?)$`,
 	`^externaldatabases/[^.]+\.status\.externalID$`,
 	`^apps/[^.]+\.status\.((lastAvailable|beforeRolloutRuns\[\d+\])\.)?templateDigest$`,

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,7 @@ func (h *harness) runScenario(t *testing.T, s *scenario, p plan) (o outcome, log
 		injector: injector{plan: p}, idCounts: map[string]int{}, outcome: outcome{writes: map[string]int{}},
 	}
 	defer h.observer.endHistory(namespace)
+	r.servers = newPodServers(r)
 	if s.sql {
 		var err error
 		if r.sql, err = newSQLServer(r, h.postgres); err != nil {
@@ -56,7 +58,9 @@ func (h *harness) runScenario(t *testing.T, s *scenario, p plan) (o outcome, log
 	if err := h.observer.failure(); err != nil {
 		t.Fatal(err)
 	}
-	r.collectOutcome(h.sqlState(t, r))
+	state := r.servers.state()
+	maps.Copy(state, h.sqlState(t, r))
+	r.collectOutcome(state)
 	return r.outcome, r.logBuffer.String()
 }
 

@@ -16,7 +16,7 @@ import (
 var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
 // collectOutcome reads the outcome of the run from the history. sqlState holds the objects that the run left on the
-// PostgreSQL server, by name.
+// PostgreSQL server, and the logins to the servers in Pods, by name.
 func (r *run) collectOutcome(sqlState map[string]string) {
 	o := &r.outcome
 	o.final, o.created, o.deleted, o.passwords = map[string]any{}, map[string]int{}, map[string]int{}, map[string]int{}

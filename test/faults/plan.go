@@ -107,7 +107,11 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 		point := restPoint(i)
 		add(point, clockForward, clockBack)
 		for _, object := range owned {
-			add(point, objectDeleted+"-"+object, objectUnlabelled+"-"+object)
+			add(point, objectDeleted+"-"+object)
+			if s.hasServers() && strings.HasPrefix(object, "pods-") {
+				continue // the labels and the owner of this Pod are the matter of the StatefulSet controller
+			}
+			add(point, objectUnlabelled+"-"+object)
 			if !strings.HasPrefix(object, "pods-") { // without an owner, the Pod is a foreign object: see the scenario at-taken
 				add(point, objectUnowned+"-"+object)
 			}
@@ -116,9 +120,15 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 	return plans
 }
 
-// requestFaults returns the faults of a request or SQL statement.
+// podLoginPrefix begins the IDs of logins to the simulated servers in Pods.
+const podLoginPrefix = "sql-pod-login-"
+
+// requestFaults returns the faults of a request, SQL statement or login.
 func requestFaults(id string) []string {
-	if isSQL(id) {
+	switch {
+	case strings.HasPrefix(id, podLoginPrefix): // it changes nothing, so other faults have the same effect
+		return []string{diesAfter, connectionCut}
+	case isSQL(id):
 		return []string{diesBefore, diesAfter, connectionCut, answerLost}
 	}
 	return append([]string{diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders}, refusals...)

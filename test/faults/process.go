@@ -58,9 +58,11 @@ func (r *run) start(snapshot uint64) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := operator.Kinds(ctx, caches, discardEvents{}, operator.Options{
-		Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: allowed, Workers: workers},
-	})
+	options := operator.Options{Clock: r.clock, ExternalDatabases: postgresql.Options{Allowed: allowed, Workers: workers}}
+	if r.scenario.hasServers() {
+		options.DatabaseConnector = podConnector{p}
+	}
+	kinds, err := operator.Kinds(ctx, caches, discardEvents{}, options)
 	if err != nil {
 		return nil, err
 	}

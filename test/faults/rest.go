@@ -16,7 +16,7 @@ func (r *run) handleRest(i int) {
 	var owned []*object
 	var names []string
 	for _, o := range r.history.current() {
-		if isOwned(o) {
+		if isOwned(o) || isServerPod(o) {
 			owned = append(owned, o)
 			names = append(names, r.dashedName(o))
 		}

@@ -19,6 +19,7 @@ type run struct {
 	namespace string
 	history   *history
 	sql       *sqlServer
+	servers   *podServers
 	clock     *shiftedClock
 	activity  chan struct{}
 

@@ -37,6 +37,8 @@ type scenario struct {
 	earlyDeletion int
 	// foreign are the full names of objects that setUp creates and the operator does not own.
 	foreign []string
+	// rotates is set if the login in the connection Secret of a Database has to work at every instant: see promise.
+	rotates bool
 	// check returns the problems of the outcome of the reference run, in addition to the checks of all runs.
 	check func(o outcome) []string
 	// invariant adds the violations of a rule of this scenario. It is called at the end of each run.
@@ -63,6 +65,10 @@ func (s *scenario) maxWriteDelay(fault string) time.Duration {
 func isPermanent(fault string) bool { return fault == "403" || fault == "422" }
 
 func (s *scenario) isAt() bool { return strings.HasPrefix(s.name, "at-") }
+
+// hasServers reports whether the StatefulSet of a Database has a Pod, with a simulated PostgreSQL server to which the
+// operator connects. Without servers, the operator does not connect to Databases.
+func (s *scenario) hasServers() bool { return strings.HasPrefix(s.name, "database-") }
 
 // polls reports whether the operator repeatedly checks state that no event reports: a PostgreSQL server, or a foreign
 // object that has the name of a child.

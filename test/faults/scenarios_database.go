@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,37 +45,62 @@ func createConnectionSecrets(u *user) {
 // which a foreign Secret has the name of the Database's Secret.
 func databaseScenarios() []scenario {
 	retained := databases.with(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
+	rotating := databases.with(func(s *v1alpha1.DatabaseSpec) { s.Credentials = shortGrace() })
 	return append(databases.scenarios(), databases.driftScenario(),
 		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly("persistentvolumeclaims/shop")},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
 			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
 		}}, steps: []step{databases.create}, foreign: []string{"secrets/shop-credentials"}},
+		scenario{name: "database-rotated", setUp: []step{rotating.create}, steps: []step{rotateCredentials("databases", "1")}, check: hasOneServerLogin, rotates: true},
+		scenario{name: "database-rotated-again", setUp: []step{rotating.create, rotateCredentials("databases", "1")},
+			steps: []step{rotateCredentials("databases", "2")}, check: hasOneServerLogin, rotates: true, noSecondDeaths: true},
 		scenario{name: "database-retained-again", setUp: []step{retained.create}, steps: []step{retained.delete, retained.create}},
 	)
 }
 
 func externalDatabaseScenarios() []scenario {
 	retained := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
-	rotating := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) {
-		s.Credentials = &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: 30 * time.Second}}
-	})
+	rotating := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.Credentials = shortGrace() })
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
 	return append(externalDatabases.scenarios(), externalDatabases.driftScenario(),
 		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly(kept...)},
 		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.createObject},
 			check: isStalled("externaldatabases/shop")},
-		scenario{name: "externaldatabase-rotated", sql: true, setUp: []step{rotating.create}, steps: []step{rotateCredentials("1")}, check: hasOneLogin},
-		scenario{name: "externaldatabase-rotated-again", sql: true, setUp: []step{rotating.create, rotateCredentials("1")}, steps: []step{rotateCredentials("2")}, check: hasOneLogin, noSecondDeaths: true},
+		scenario{name: "externaldatabase-rotated", sql: true, setUp: []step{rotating.create}, steps: []step{rotateCredentials("externaldatabases", "1")}, check: hasOneLogin},
+		scenario{name: "externaldatabase-rotated-again", sql: true, setUp: []step{rotating.create, rotateCredentials("externaldatabases", "1")}, steps: []step{rotateCredentials("externaldatabases", "2")}, check: hasOneLogin, noSecondDeaths: true},
 		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.namespace + `"`) }},
 			steps: []step{externalDatabases.create}, check: isStalled("externaldatabases/shop")},
 	)
 }
 
-// rotateCredentials asks for a rotation of the credentials.
-func rotateCredentials(request string) step {
+// shortGrace returns a grace period that ends before recording is paused.
+func shortGrace() *v1alpha1.CredentialsSpec {
+	return &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: rotationGrace}}
+}
+
+// rotateCredentials asks for a rotation of the credentials of an object.
+func rotateCredentials(resource, request string) step {
 	return func(u *user) {
-		u.patch(windlass, "externaldatabases", "shop", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"windlass.dev/rotate-credentials": request}}})
+		u.patch(windlass, resource, "shop", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"windlass.dev/rotate-credentials": request}}})
 	}
+}
+
+// hasOneServerLogin returns a problem unless exactly one role can log in to the server in the Pod, and the login in the
+// connection Secret works.
+func hasOneServerLogin(o outcome) (problems []string) {
+	var logins []string
+	for name := range o.final {
+		if role, ok := strings.CutPrefix(name, "server/role/"); ok {
+			logins = append(logins, role)
+		}
+	}
+	if len(logins) != 1 || !strings.Contains(logins[0], "-login") {
+		problems = append(problems, fmt.Sprintf("the roles that can log in are %q, want one alternate", logins))
+	}
+	if login := o.final["server/login/"+connectionSecret]; login != "works" {
+		problems = append(problems, fmt.Sprintf("the login in the connection Secret %v", login))
+	}
+	return problems
 }
 
 // hasOneLogin returns a problem unless one of the roles can log in, and the login in the Secret works.

@@ -63,7 +63,8 @@ func hasUID(all []*object, uid types.UID) bool {
 	return slices.ContainsFunc(all, func(o *object) bool { return o.UID == uid })
 }
 
-// claimProtection is the finalizer that keeps a claim while a Pod uses it. No Pod uses a claim here.
+// claimProtection is the finalizer that keeps a claim while a Pod uses it. Here, a Pod that uses a claim does not keep it:
+// the server in the Pod keeps its data until the Pod ends.
 const claimProtection = "kubernetes.io/pvc-protection"
 
 // removeClaimProtection removes claimProtection from a claim that is being deleted.
@@ -108,10 +109,16 @@ func simulateStatus(r *run, o *object) bool {
 			{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
 		}})
 	case "statefulsets":
+		if r.scenario.hasServers() {
+			return runStatefulSet(r, o)
+		}
 		return rollOut(r, o, map[string]any{"currentRevision": "newest", "updateRevision": "newest"})
 	case "persistentvolumeclaims":
 		return bindClaim(r, o)
 	case "pods":
+		if isServerPod(o) {
+			return runServer(r, o)
+		}
 		return runPod(r, o)
 	}
 	return false

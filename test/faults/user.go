@@ -33,6 +33,7 @@ func (r *run) externalWrite(method string, resource int, namespace, name, subres
 		r.addViolation("external %s of %s %s failed: status %d, error %v, body %s", method, resources[resource].Resource, name, resp.status, resp.err, resp.body)
 		return false
 	}
+	r.servers.checkPromise()
 	return true
 }
 

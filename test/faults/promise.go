@@ -1,0 +1,65 @@
+package faults
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// connectionSecret is the name of the connection Secret of the Database or ExternalDatabase of a scenario.
+const connectionSecret = "shop-credentials"
+
+// rotationGrace is the grace period of a former login.
+const rotationGrace = 30 * time.Second
+
+// promise is what the connection Secret of a Database has promised to its clients: its login works at every instant from
+// the time it first worked on, and the login before it until the end of the grace period.
+type promise struct {
+	secret         types.UID
+	login, former  [2]string // role and password
+	worked, broken bool
+	until          time.Time // of former
+}
+
+func loginIn(secret *corev1.Secret) (role, password string) {
+	return string(secret.Data[corev1.BasicAuthUsernameKey]), string(secret.Data[corev1.BasicAuthPasswordKey])
+}
+
+// checkPromise checks the promise of the connection Secret. The run calls it after each write, and after a server has
+// applied settings, in scenarios that rotate a login. While no server runs, there is nothing to check.
+func (s *podServers) checkPromise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.run.scenario.rotates {
+		return
+	}
+	secret, ok := s.run.secret(connectionSecret)
+	servers := s.running()
+	if !ok || len(servers) == 0 {
+		return
+	}
+	server, p, now := servers[0], &s.promise, s.run.clock.Now()
+	if p.secret != secret.UID {
+		*p = promise{secret: secret.UID}
+	}
+	role, password := loginIn(secret)
+	if login := [2]string{role, password}; login != p.login {
+		if p.worked {
+			p.former, p.until = p.login, now.Truncate(time.Second).Add(rotationGrace)
+		}
+		p.login = login
+	}
+	switch accepted := server.accepts(role, password); {
+	case p.broken:
+		return // one violation is enough
+	case !accepted && p.worked:
+		p.broken = true
+		s.run.addViolation("the server refuses the login %q in the connection Secret, which has worked before", role)
+	case p.former[0] != "" && now.Before(p.until) && !server.accepts(p.former[0], p.former[1]):
+		p.broken = true
+		s.run.addViolation("the server refuses the former login %q %v before the end of its grace period", p.former[0], p.until.Sub(now))
+	case accepted:
+		p.worked = true
+	}
+}
