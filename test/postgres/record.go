@@ -24,7 +24,7 @@ exec "$program" "$@"
 `
 
 // lookInterval is the time between two looks at all processes of a container.
-const lookInterval = time.Millisecond
+const lookInterval = 5 * time.Millisecond
 
 // Record makes the next starts of the container record the command lines and environments of processes: see Recorded
 // and Container.Seen.

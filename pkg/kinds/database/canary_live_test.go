@@ -32,7 +32,7 @@ import (
 func logEverything(db *v1alpha1.Database) {
 	db.Spec.Parameters = map[string]v1alpha1.ParameterValue{
 		"log_statement": "all", "log_min_duration_statement": "0", "log_min_error_statement": "debug5", "log_min_messages": "debug5",
-		"log_connections": "on", "debug_print_parse": "on", "log_error_verbosity": "verbose", "password_encryption": "md5",
+		"log_connections": "on", "debug_print_parse": "on", "password_encryption": "md5",
 	}
 }
 
@@ -45,18 +45,22 @@ const (
 
 // forms returns the texts that reveal a password: its first and last characters, and its beginning in base64 and in hex.
 func forms(password string) []string {
-	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password))[:12], hex.EncodeToString([]byte(password))[:16]}
+	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password[:9])), hex.EncodeToString([]byte(password[:8]))}
 }
 
 // find returns the forms of passwords that the places contain, for each place that has any.
 func find(places map[string]string, passwords []string) map[string][]string {
+	revealing := map[string]bool{}
+	for _, password := range passwords {
+		for _, form := range forms(password) {
+			revealing[form] = true
+		}
+	}
 	found := map[string][]string{}
 	for place, text := range places {
-		for _, password := range passwords {
-			for _, form := range forms(password) {
-				if strings.Contains(text, form) {
-					found[place] = append(found[place], form)
-				}
+		for form := range revealing {
+			if strings.Contains(text, form) {
+				found[place] = append(found[place], form)
 			}
 		}
 	}
@@ -267,7 +271,7 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	if strings.Contains(places[containerLog], "PASSWORD 'md5") {
 		t.Error("the server has got an MD5 hash of a password")
 	}
-	t.Logf("searched for %d passwords in %d places", len(c.passwords), len(places))
+	t.Logf("searched for %d passwords in %d places; the log has %d bytes", len(c.passwords), len(places), len(places[containerLog]))
 	for place, found := range find(places, c.passwords) {
 		t.Errorf("%s contains a password, as %q", place, found)
 	}
