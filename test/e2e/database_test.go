@@ -42,9 +42,10 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
+// ready waits until PostgreSQL takes connections, with the newest spec.
 func (d *database) ready(t *testing.T) {
 	t.Helper()
-	here.DatabaseIn(t, d.namespace, "shop", v1alpha1.DatabaseReady)
+	here.DatabaseReason(t, d.namespace, "shop", "Available")
 }
 
 // query runs psql in an At. psql connects through the Service with the uri in a Secret, and executes the SQL. query
