@@ -103,7 +103,8 @@ func hasOneServerLogin(o outcome) (problems []string) {
 	return problems
 }
 
-// hasOneLogin returns a problem unless one of the roles can log in, and the login in the Secret works.
+// hasOneLogin returns a problem unless exactly one of the roles can log in to the server outside of the cluster, and the
+// login in the connection Secret works.
 func hasOneLogin(o outcome) (problems []string) {
 	logins, roles := 0, 0
 	for name, state := range o.final {
@@ -121,6 +122,9 @@ func hasOneLogin(o outcome) (problems []string) {
 	}
 	if logins != 1 {
 		problems = append(problems, fmt.Sprintf("%d roles can log in", logins))
+	}
+	if login := o.final["sql/login/"+connectionSecret]; login != "works" {
+		problems = append(problems, fmt.Sprintf("the login in the connection Secret %v", login))
 	}
 	return problems
 }
