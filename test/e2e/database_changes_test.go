@@ -222,7 +222,7 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 		d.kubectl(t, "annotate", "database", "shop", "--overwrite", "windlass.dev/rotate-credentials="+strconv.Itoa(rotation))
 		here.DatabaseWith(t, d.namespace, "shop", "rotated", func(db *v1alpha1.Database) bool {
 			c := db.Status.Credentials
-			return c != nil && c.LastRotationTime != nil && c.FormerUsername == "" && c.WaitingFor == "" && c.Username == "shop-login"+strconv.Itoa(rotation%2+1)
+			return c != nil && c.LastRotationTime != nil && c.FormerUsername == "" && c.WaitingFor == "" && c.Username == "app-login"+strconv.Itoa(rotation%2+1)
 		})
 		logins.passed(t, fmt.Sprintf("after rotation %d", rotation+1), 10)
 	}
