@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,10 +43,13 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
-// ready waits until PostgreSQL takes connections, with the newest spec.
+// ready waits until PostgreSQL takes connections, and has applied the newest spec.
 func (d *database) ready(t *testing.T) {
 	t.Helper()
-	here.DatabaseReason(t, d.namespace, "shop", "Available")
+	here.DatabaseWith(t, d.namespace, "shop", "Ready with the newest settings", func(db *v1alpha1.Database) bool {
+		is := db.Status.Conditions
+		return meta.IsStatusConditionTrue(is, "Ready") && meta.IsStatusConditionFalse(is, "Progressing") && meta.IsStatusConditionFalse(is, "Degraded")
+	})
 }
 
 // query runs psql in an At. psql connects through the Service with the uri in a Secret, and executes the SQL. query
