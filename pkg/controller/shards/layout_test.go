@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
 // tenants returns n namespaces with numbered names, of which the first ten have half of all objects.
@@ -33,7 +31,7 @@ func TestEveryNamespaceIsInExactlyOneShard(t *testing.T) {
 			}
 			for namespace := range tenants(300, 1000) {
 				for shard := range n {
-					object := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+					object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 					matches, err := l.Selector(shard).Matches(object)
 					if err != nil || matches != (shard == l.ShardOf(namespace)) {
 						t.Fatalf("%s: namespace %s is in shard %d, but the selector of shard %d says %t (%v)", name, namespace, l.ShardOf(namespace), shard, matches, err)

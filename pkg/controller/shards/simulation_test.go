@@ -89,7 +89,7 @@ func (s *simulation) step(r *replica) bool {
 		}
 	case 4:
 		for shard, h := range r.holds {
-			s.work(r, shard, h)
+			s.work(shard, h)
 			break // in random order
 		}
 	}
@@ -97,20 +97,22 @@ func (s *simulation) step(r *replica) bool {
 }
 
 func (s *simulation) take(r *replica) {
-	for _, shard := range r.seen.Take(r.name) {
-		for shard >= len(s.leases) {
-			s.leases = append(s.leases, stored{})
-		}
-		if l := &s.leases[shard]; l.Holder == "" || s.now-l.renewed > valid {
-			l.Holder, l.renewed = r.name, s.now
-			r.holds[shard] = &holding{renewed: s.now}
-		}
+	shards := r.seen.Take(r.name)
+	if len(shards) == 0 {
 		return
+	}
+	shard := shards[0]
+	for shard >= len(s.leases) {
+		s.leases = append(s.leases, stored{})
+	}
+	if l := &s.leases[shard]; l.Holder == "" || s.now-l.renewed > valid {
+		l.Holder, l.renewed = r.name, s.now
+		r.holds[shard] = &holding{renewed: s.now}
 	}
 }
 
 // work takes the next step towards work with the newest layout.
-func (s *simulation) work(r *replica, shard int, h *holding) {
+func (s *simulation) work(shard int, h *holding) {
 	switch {
 	case h.read == nil || h.read.Version != s.layout.Version:
 		layout := s.layout
