@@ -7,15 +7,17 @@ import (
 	"sort"
 )
 
-// space is a namespace with the number of its objects.
+// space is a hash with the number of objects in its namespaces. Names with the same hash are easy to find, and cannot be
+// divided.
 type space struct {
 	hash   uint64
 	weight int
 }
 
 // Balance returns the cuts of n shards between the namespaces that exist, so that the heaviest shard is as light as
-// possible. weights has the number of objects in each namespace. Equal ranges would not do: the upper bits of the hash hardly
-// change with the last characters of a name, so namespaces with numbered names are in very few of them.
+// possible. weights has the number of objects in each namespace. Ranges of equal size do not
+// balance: the upper bits of the hash hardly depend on the last characters of a name, so namespaces with numbered names
+// are in very few ranges.
 func Balance(weights map[string]int, n int) []uint64 {
 	spaces := sorted(weights)
 	total := 0
@@ -35,8 +37,12 @@ func Balance(weights map[string]int, n int) []uint64 {
 }
 
 func sorted(weights map[string]int) (spaces []space) {
+	byHash := map[uint64]int{}
 	for name, weight := range weights {
-		spaces = append(spaces, space{hashOf(name), max(weight, 1)})
+		byHash[hashOf(name)] += max(weight, 1)
+	}
+	for hash, weight := range byHash {
+		spaces = append(spaces, space{hash, weight})
 	}
 	slices.SortFunc(spaces, func(a, b space) int { return cmp.Compare(a.hash, b.hash) })
 	return spaces

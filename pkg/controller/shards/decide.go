@@ -57,9 +57,9 @@ func (v View) Take(self string) (shards []int) {
 	return free[:min(len(free), max(share-len(v.held(self)), 0))]
 }
 
-// Give returns the shard that a replica gives up: one that the layout no longer has, or one for a replica that has at least
-// two shards less. ok is false if there is none. A replica gives up one shard at a time, and the first shard last, because
-// its holder writes the layout.
+// Give returns the next shard that a replica gives up. ok is false if it keeps all its shards. A replica gives up a shard
+// that the layout no longer has. It also gives up a shard if another replica has at least two shards less. It gives up the
+// first shard last, because the holder of that shard writes the layout.
 func (v View) Give(self string) (shard int, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {

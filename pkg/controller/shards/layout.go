@@ -7,7 +7,6 @@ package shards
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 
@@ -54,11 +53,10 @@ func (l Layout) Selector(shard int) sharding.Selector {
 // bound returns a hash in the form of a selector.
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 
-// hashOf returns the hash that the API server computes for a selector: FNV-1a with 64 bits, as in sharding.HashField.
+// hashOf returns the hash of a namespace that the API server compares with the bounds of a selector.
 func hashOf(namespace string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(namespace)) // it never returns an error, according to its documentation
-	return h.Sum64()
+	hash, _ := strconv.ParseUint(sharding.HashField(namespace), 16, 64) // it has 16 hexadecimal digits
+	return hash
 }
 
 // Parse returns the layout that Text has written. It returns an error unless the cuts ascend.

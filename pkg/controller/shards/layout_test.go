@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tenants returns n namespaces with numbered names, of which the first ten have half of all objects.
+// tenants returns the number of objects in each of n namespaces, whose names are numbered. The first ten namespaces have
+// half of all objects.
 func tenants(n, objects int) map[string]int {
 	weights := map[string]int{}
 	for i := range n {

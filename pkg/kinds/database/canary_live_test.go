@@ -67,8 +67,8 @@ func find(places map[string]string, passwords []string) map[string][]string {
 	return found
 }
 
-// placesOf returns what the Pod leaves after its container has ended: what its processes show, its log, and the files of its volumes. It leaves out the
-// mounted Secret, and the passwords in the script's copy of the Secret, which is in memory.
+// placesOf returns what the Pod leaves after its container has ended: what its processes show, its log, and the files of
+// its volumes. It leaves out the mounted Secret, and the passwords in the script's copy of the Secret, which is in memory.
 func placesOf(t *testing.T, s *liveServer) map[string]string {
 	t.Helper()
 	places := map[string]string{
