@@ -120,7 +120,7 @@ cat <<TEXT
   bin/kubectl get ats.v1alpha1.cnat.programming-kubernetes.info -o yaml
   bin/kubectl scale app/storefront --replicas=3 && bin/kubectl get app storefront --watch
   bin/kubectl get statefulsets,services,secrets,pvc -l app.kubernetes.io/instance=shop
-  bin/kubectl delete secret shop-credentials && bin/kubectl get pods --watch   # a new password
+  bin/kubectl delete secret shop-credentials && bin/kubectl get secrets --watch   # a new password, without a restart
   bin/kubectl get platform web-shop -o yaml # its status lists the components
   bin/kubectl delete platform web-shop && bin/kubectl get windlass -n web-shop
   bin/kubectl patch at suspended --type merge -p '{"spec":{"suspend":false}}'
