@@ -46,6 +46,9 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 // observes it may never get children.
 func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
 	affected := ref.dependents(p.affectedObject())
+	if set, ok := strings.CutPrefix(p.affectedObject(), "statefulsets/"); ok {
+		affected["pods/"+set+"-0"] = true // also if the final state has no Pod, because the Database is deleted
+	}
 	return func(name string) (fewer, more int) {
 		switch {
 		case affected[name]:

@@ -102,7 +102,12 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind 
 
 // claimants returns the key of the Database that has the name of a claim.
 func claimants(claim metav1.Object) []controller.Key {
-	return []controller.Key{{Namespace: claim.GetNamespace(), Name: claim.GetName()}}
+	return []controller.Key{keyOf(claim)}
+}
+
+// keyOf returns the key of a Database, which is also the key of an object of the same name.
+func keyOf(named metav1.Object) controller.Key {
+	return controller.Key{Namespace: named.GetNamespace(), Name: named.GetName()}
 }
 
 // runners returns the key of the Database that the labels of a Pod name, or nil.

@@ -53,10 +53,14 @@ func (r *reconciler) notify(ctx context.Context, p *scope) error {
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, passedAnnotation, revision)
-	_, err := r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	changed, err := r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the Pod was replaced
+	}
+	if err != nil {
 		return fmt.Errorf("annotating Pod %s/%s, so that the kubelet updates its settings: %w", pod.Namespace, pod.Name, err)
 	}
+	r.tracker.Wrote(keyOf(p.db), "Pod", r.podStore, changed.ResourceVersion)
 	return nil
 }
 

@@ -194,6 +194,25 @@ func TestPodIsNotNotifiedTwice(t *testing.T) {
 	controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
 }
 
+// TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second annotation would change nothing, and
+// be sent at each periodic check.
+func TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated(t *testing.T) {
+	f, _ := running(t)
+	pods := f.Owned.Core().V1().Pods().Informer().GetStore()
+	f.Change(workMem("8MB"))
+	f.Observe()
+	cached, version := pods.List(), pods.LastStoreSyncResourceVersion()
+	controllertest.Equal(t, "writes", []string{patchSettings, patchPod, updateStatus}, f.ReconcileAsCached().Writes)
+	f.Observe()
+	if err := pods.Replace(cached, version); err != nil {
+		t.Fatal(err)
+	}
+	r := f.ReconcileAsCached()
+	controllertest.Equal(t, "writes with an outdated cache of Pods", nil, r.Writes)
+	controllertest.ErrorContains(t, "the cache of kind Pod is outdated", r.Err)
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+}
+
 func TestWithoutConnectionsChangeCountsAsMade(t *testing.T) {
 	f := readyFixture(t)
 	f.Change(workMem("8MB"))

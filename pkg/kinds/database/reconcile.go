@@ -40,8 +40,10 @@ type reconciler struct {
 	claims       children.Type[*corev1.PersistentVolumeClaim]
 	statefulSets children.Type[*appsv1.StatefulSet]
 
-	// pod reads a Pod from the cache.
-	pod func(namespace, name string) (*corev1.Pod, error)
+	// pod reads a Pod from the cache, which podStore fills.
+	pod      func(namespace, name string) (*corev1.Pod, error)
+	podStore controller.Store
+	tracker  *controller.Tracker
 	// databases reads a Database from the API server before the operator creates or adopts one of its
 	// children, or deletes its data.
 	databases windlassclient.DatabasesGetter

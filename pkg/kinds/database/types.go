@@ -19,6 +19,8 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 		pod: func(ns, name string) (*corev1.Pod, error) {
 			return c.Owned.Core().V1().Pods().Lister().Pods(ns).Get(name)
 		},
+		podStore:  c.Owned.Core().V1().Pods().Informer().GetStore(),
+		tracker:   tracker,
 		databases: c.Windlass.WindlassV1alpha1(),
 		pods:      c.Kube.CoreV1(),
 	}
