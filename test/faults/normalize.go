@@ -69,7 +69,18 @@ func (r *run) normalize(o *object, names map[types.UID]string) any {
 	}
 	normalizeGenerations(object, float64(o.Generation))
 	keepNewestRun(object)
+	removeHint(object)
 	return object
+}
+
+// removeHint removes the annotation with which the operator asks the kubelet to update the settings in a Pod. A Pod that
+// has replaced another one has the settings from the start, and no such annotation.
+func removeHint(object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, found := metadata["annotations"].(map[string]any)
+	if delete(annotations, "windlass.dev/settings-revision"); found && len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
 }
 
 // keepNewestRun removes all runs but the newest from the components of a Platform. An At that a fault deletes runs
