@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/process"
 	"windlass.dev/windlass/pkg/webhook"
@@ -41,7 +42,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	identity := process.Identity()
 	events := controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
-	caches := operator.NewCaches(c.Clients, o.kinds.Namespace)
+	caches := operator.NewCaches(c.Clients, o.kinds.Namespace, sharded.Filter{})
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
 	kinds.ExternalDatabases.Workers = o.workers

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -53,7 +54,7 @@ func (r *run) start(snapshot uint64) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	caches := operator.NewCaches(clients, "")
+	caches := operator.NewCaches(clients, "", sharded.Filter{})
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/apipath"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -36,7 +37,7 @@ func operate(ctx context.Context, config *rest.Config) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	caches := operator.NewCaches(clients, "")
+	caches := operator.NewCaches(clients, "", sharded.Filter{})
 	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, options())
 	if err != nil {
 		return nil, err

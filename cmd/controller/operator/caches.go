@@ -4,10 +4,9 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
-	"windlass.dev/windlass/pkg/cache/lenient"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
-	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 	"windlass.dev/windlass/pkg/kinds"
 )
 
@@ -17,9 +16,10 @@ type Caches struct {
 	limit *budget.Budget
 }
 
-// NewCaches returns caches of one namespace, or of all namespaces if namespace is empty. The memory for each
-// namespace is limited: see package budget.
-func NewCaches(c Clients, namespace string) Caches {
+// NewCaches returns caches of one namespace, or of all namespaces if namespace is empty. shard limits them to the objects
+// of a shard: to its namespaces, the objects in them, and the Platforms for them. The memory for each namespace is limited:
+// see package budget.
+func NewCaches(c Clients, namespace string, shard sharded.Filter) Caches {
 	limit := &budget.Budget{}
 	return Caches{
 		limit: limit,
@@ -29,11 +29,10 @@ func NewCaches(c Clients, namespace string) Caches {
 				ManagedBy: controller.ManagedByWindlass,
 				Groups:    []string{v1alpha1.GroupName, cnatv1.GroupName},
 				Limit:     limit,
+				Shard:     shard,
 			}),
 			Windlass: c.Windlass,
-			Own: externalversions.NewSharedInformerFactoryWithOptions(c.Watched, 0,
-				externalversions.WithNamespace(namespace),
-				externalversions.WithTransform(lenient.Transform(limit))),
+			Own:      newInformers(c.Watched, namespace, shard, limit),
 		},
 	}
 }

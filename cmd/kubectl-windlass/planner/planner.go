@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/plan"
 )
@@ -64,7 +65,7 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	}
 	clock := &plan.Clock{}
 	o.Clock, o.ExternalDatabases.Plan = clock, p.note
-	caches := operator.NewCaches(clients, o.Namespace)
+	caches := operator.NewCaches(clients, o.Namespace, sharded.Filter{})
 	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, o)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package packed
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,23 +32,37 @@ import (
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/sharded"
 )
 
-// NewFactory returns informers that pack objects with Transform(limit, groups). They watch one namespace,
-// or all namespaces if namespace is empty. tweak selects the objects. Stores and listers return unpacked
-// objects.
+// Options say which objects the informers of a factory hold.
+type Options struct {
+	// Namespace is the namespace of the objects. Empty means all namespaces.
+	Namespace string
+	// Tweak selects objects: it changes the options of each list and watch. Nil changes nothing.
+	Tweak internalinterfaces.TweakListOptionsFunc
+	// Shard limits the informers to the objects of a shard.
+	Shard sharded.Filter
+	// Limit and Groups are the arguments of Transform.
+	Limit  *budget.Budget
+	Groups []string
+}
+
+// NewFactory returns informers that pack objects with Transform. Stores and listers return unpacked objects.
 //
 // The events of these informers have packed objects. Handlers can read the metadata of a packed object with
 // meta.Accessor.
-func NewFactory(client kubernetes.Interface, namespace string, tweak internalinterfaces.TweakListOptionsFunc, limit *budget.Budget, groups ...string) informers.SharedInformerFactory {
+func NewFactory(client kubernetes.Interface, o Options) informers.SharedInformerFactory {
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak), informers.WithTransform(Transform(limit, groups...))),
-		namespace: namespace,
-		tweak:     tweak,
+			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak), informers.WithTransform(Transform(o.Limit, o.Groups...))),
+		namespace: o.Namespace,
+		tweak:     o.Tweak,
+		shard:     o.Shard,
 	}
 }
 
@@ -56,16 +72,25 @@ type factory struct {
 	inner     informers.SharedInformerFactory
 	namespace string
 	tweak     internalinterfaces.TweakListOptionsFunc
+	shard     sharded.Filter
 }
 
 // InformerFor implements informers.SharedInformerFactory. The methods for API groups create their informers
 // with it.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	if !f.shard.Empty() {
+		newFunc = func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+			return f.shard.Informer(client.CoreV1().RESTClient(), scheme.Scheme, obj, f.namespace, f.tweak)
+		}
+	}
 	return informer{f.inner.InformerFor(obj, newFunc)}
 }
 
-// ForResource implements informers.SharedInformerFactory.
+// ForResource implements informers.SharedInformerFactory. It returns an error if the informers are limited to a shard.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if !f.shard.Empty() {
+		return nil, fmt.Errorf("creating an informer for %s: the informers of a shard are available by type only", resource)
+	}
 	generic, err := f.inner.ForResource(resource)
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 		}},
 	} {
 		t.Run(fmt.Sprintf("%T", of.object), func(t *testing.T) {
-			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), "default", nil, &budget.Budget{}, "windlass.dev")
+			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), packed.Options{Namespace: "default", Limit: &budget.Budget{}, Groups: []string{"windlass.dev"}})
 			read := of.read(f)
 			f.Start(t.Context().Done())
 			f.WaitForCacheSync(t.Context().Done())
@@ -110,7 +110,7 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 func TestForResourceReturnsUnpackedObjects(t *testing.T) {
 	want := deployment(1)
 	want.ManagedFields = nil
-	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), "", nil, &budget.Budget{}, "windlass.dev")
+	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), packed.Options{Limit: &budget.Budget{}, Groups: []string{"windlass.dev"}})
 	generic, err := f.ForResource(appsv1.SchemeGroupVersion.WithResource("deployments"))
 	if err != nil {
 		t.Fatal(err)

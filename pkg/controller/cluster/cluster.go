@@ -2,9 +2,12 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -14,6 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/cache/packed"
+	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -48,11 +52,14 @@ type Options struct {
 	Groups []string
 	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget
+	// Shard limits the caches to the objects of a shard. In All, a cluster-scoped object belongs to the namespace of its
+	// name, as a Namespace does.
+	Shard sharded.Filter
 }
 
 // New returns the client and the caches for a cluster. Call Start, which fills the caches, after all
 // controllers are created and before they run. The caches have no managed fields.
-func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster {
+func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cluster {
 	selects := func(operator string) func(*metav1.ListOptions) {
 		return func(opts *metav1.ListOptions) {
 			opts.LabelSelector = controller.ManagedByLabel + operator + o.ManagedBy
@@ -61,11 +68,23 @@ func New(kube kubernetes.Interface, meta metadata.Interface, o Options) Cluster 
 	return Cluster{
 		Kube:      kube,
 		ManagedBy: o.ManagedBy,
-		Owned:     packed.NewFactory(kube, o.Namespace, selects("="), o.Limit, append(slices.Clone(o.Groups), controller.AnnotationDomain)...),
-		Others:    metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, selects("!=")),
-		All:       metadatainformer.NewFilteredSharedInformerFactory(meta, 0, o.Namespace, nil),
-		limit:     o.Limit,
+		Owned: packed.NewFactory(kube, packed.Options{
+			Namespace: o.Namespace, Tweak: selects("="), Shard: o.Shard,
+			Limit: o.Limit, Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
+		}),
+		Others: metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, selects("!=")),
+		All:    metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Of(namespaceOf).Metadata(ofMetadata), 0, o.Namespace, nil),
+		limit:  o.Limit,
 	}
+}
+
+// namespaceOf returns the namespace of an object, or the name of a cluster-scoped object.
+func namespaceOf(obj runtime.Object) string {
+	metadata, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(metadata.GetNamespace(), metadata.GetName())
 }
 
 // Transform returns a transform for the informers of the operator's own kinds. It limits the memory that

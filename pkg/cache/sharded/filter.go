@@ -1,0 +1,107 @@
+// Package sharded limits caches to the objects of one shard, which holds a part of all namespaces.
+//
+// Lists and watches ask the API server for the objects of the shard only. An API server without the feature
+// ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client therefore
+// leaves out other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
+package sharded
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Filter limits lists and watches to the objects of a shard. The zero Filter limits nothing.
+type Filter struct {
+	selector sharding.Selector // nil for the zero Filter
+	// namespaceOf returns the namespace that an object belongs to. Nil means metadata.namespace.
+	namespaceOf func(runtime.Object) string
+}
+
+// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches.
+func NewFilter(selector sharding.Selector) Filter {
+	if selector.Empty() {
+		return Filter{}
+	}
+	return Filter{selector: selector}
+}
+
+// Of returns a Filter with the same shard, for a cluster-scoped type whose objects belong to namespaces. The API server
+// cannot select such objects, so that only the client leaves out other objects.
+func (f Filter) Of(namespace func(runtime.Object) string) Filter {
+	f.namespaceOf = namespace
+	return f
+}
+
+// Empty reports whether the Filter limits nothing.
+func (f Filter) Empty() bool { return f.selector == nil }
+
+// options asks the API server for the objects of the shard.
+func (f Filter) options(options metav1.ListOptions) metav1.ListOptions {
+	if f.namespaceOf == nil {
+		options.ShardSelector = f.selector.String()
+	}
+	return options
+}
+
+// holds reports whether an object belongs to the shard.
+func (f Filter) holds(object runtime.Object) (bool, error) {
+	if f.namespaceOf != nil {
+		object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespaceOf(object)}}
+	}
+	return f.selector.Matches(object)
+}
+
+// list removes the objects of other shards from a list, unless err, the error of the request, is not nil.
+func (f Filter) list(list runtime.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("reading a list: %w", err)
+	}
+	held := make([]runtime.Object, 0, len(items))
+	for _, item := range items {
+		ok, err := f.holds(item)
+		if err != nil {
+			return fmt.Errorf("finding the shard of an object: %w", err)
+		}
+		if ok {
+			held = append(held, item)
+		}
+	}
+	if len(held) == len(items) {
+		return nil // as always if the API server has the feature
+	}
+	return meta.SetList(list, held)
+}
+
+// watch leaves out the events about objects of other shards, unless err, the error of the request, is not nil.
+func (f Filter) watch(events watch.Interface, err error) (watch.Interface, error) {
+	if err != nil {
+		return nil, err
+	}
+	return newWatch(events, f.event), nil
+}
+
+// event returns the event that a watch of the shard has instead of an event of all objects. ok is false if it has none.
+// If the namespace of a cluster-scoped object may have changed to another shard, the object counts as deleted.
+func (f Filter) event(event watch.Event) (of watch.Event, ok bool) {
+	if event.Type == watch.Bookmark || event.Type == watch.Error {
+		return event, true
+	}
+	held, err := f.holds(event.Object)
+	if held || err != nil { // an informer reports an object without metadata
+		return event, true
+	}
+	if event.Type != watch.Modified || f.namespaceOf == nil {
+		return event, false
+	}
+	event.Type = watch.Deleted
+	return event, true
+}

@@ -1,0 +1,59 @@
+package sharded
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Informer returns an informer for the type of object, as the generated informers are, but limited to the shard of f, which
+// must not be empty. client must decode the types of scheme. tweak changes the options of each list and watch; nil changes
+// nothing.
+func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
+	resource := resourceOf(scheme, object)
+	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, func(options *metav1.ListOptions) {
+		if *options = f.options(*options); tweak != nil {
+			tweak(options)
+		}
+	})
+	held := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := all.ListWithContext(ctx, options)
+			return list, f.list(list, err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return f.watch(all.WatchWithContext(ctx, options))
+		},
+	}
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+
+// resourceOf returns the resource of a type in the scheme, whose name must be the regular plural of the kind.
+func resourceOf(scheme *runtime.Scheme, object runtime.Object) (resource schema.GroupVersionResource) {
+	kinds, _, _ := scheme.ObjectKinds(object) // without a kind, the API server refuses each list
+	for _, kind := range kinds {
+		resource, _ = meta.UnsafeGuessKindToResource(kind)
+	}
+	return resource
+}
+
+// versionClient sends GET requests to an API version, whatever the version of the client is.
+type versionClient struct {
+	rest.Interface
+	version schema.GroupVersion
+}
+
+// Get implements cache.Getter.
+func (c versionClient) Get() *rest.Request {
+	if c.version.Group == "" {
+		return c.Interface.Get().AbsPath("api", c.version.Version)
+	}
+	return c.Interface.Get().AbsPath("apis", c.version.Group, c.version.Version)
+}

@@ -1,0 +1,55 @@
+package sharded
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+)
+
+// Metadata returns a client whose lists and watches are limited to the shard of f. Its other requests are those of client.
+func (f Filter) Metadata(client metadata.Interface) metadata.Interface {
+	if f.Empty() {
+		return client
+	}
+	return metadataClient{client, f}
+}
+
+type metadataClient struct {
+	metadata.Interface
+	filter Filter
+}
+
+// Resource implements metadata.Interface.
+func (c metadataClient) Resource(resource schema.GroupVersionResource) metadata.Getter {
+	all := c.Interface.Resource(resource)
+	return metadataGetter{metadataResource{all, c.filter}, all}
+}
+
+type metadataGetter struct {
+	metadataResource
+	all metadata.Getter
+}
+
+// Namespace implements metadata.Getter.
+func (g metadataGetter) Namespace(name string) metadata.ResourceInterface {
+	return metadataResource{g.all.Namespace(name), g.filter}
+}
+
+type metadataResource struct {
+	metadata.ResourceInterface
+	filter Filter
+}
+
+// List implements metadata.ResourceInterface.
+func (r metadataResource) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	list, err := r.ResourceInterface.List(ctx, r.filter.options(options))
+	return list, r.filter.list(list, err)
+}
+
+// Watch implements metadata.ResourceInterface.
+func (r metadataResource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return r.filter.watch(r.ResourceInterface.Watch(ctx, r.filter.options(options)))
+}

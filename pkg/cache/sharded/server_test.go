@@ -1,0 +1,74 @@
+package sharded_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// server is an API server without the feature ShardedListAndWatch: it serves a list, and then the same events, to every
+// client.
+type server struct {
+	list []runtime.Object // of one kind
+	// events are the events of the watch, in JSON.
+	events []watch.Event
+	// selectors are the shard selectors and paths of the requests.
+	selectors chan string
+	// sent gets a value when a watch has sent all events.
+	sent chan struct{}
+}
+
+func (s *server) start(t *testing.T) *rest.Config {
+	t.Helper()
+	s.selectors, s.sent = make(chan string, 100), make(chan struct{}, 100)
+	listening := httptest.NewServer(s)
+	t.Cleanup(listening.Close)
+	return &rest.Config{Host: listening.URL, QPS: -1}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector")
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Query().Get("sendInitialEvents") != "":
+		http.Error(w, "no streamed lists", http.StatusUnprocessableEntity)
+	case r.URL.Query().Get("watch") == "":
+		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": s.list})
+	default:
+		for _, event := range s.events {
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": event.Type, "object": event.Object})
+		}
+		w.(http.Flusher).Flush()
+		s.sent <- struct{}{}
+		<-r.Context().Done()
+	}
+}
+
+func configMap(namespace string) runtime.Object {
+	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metaOf(namespace)}
+}
+
+func metadataOnly(namespace string) runtime.Object {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: metaOf(namespace)}
+}
+
+func metaOf(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: "it", ResourceVersion: "1"}
+}
+
+// tenant returns a cluster-scoped object that belongs to a namespace.
+func tenant(name, namespace string) *corev1.Namespace {
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{"of": namespace}},
+	}
+}

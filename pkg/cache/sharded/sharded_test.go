@@ -1,0 +1,157 @@
+package sharded_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/cache/sharded"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// selector matches the namespaces b and default, and neither a, c nor web.
+func selector() sharding.Selector {
+	return sharding.NewSelector(sharding.ShardRangeRequirement{
+		Key: "object.metadata.namespace", Start: "0x" + sharding.HashField("b"), End: "0x10000000000000000",
+	})
+}
+
+// typed returns an informer of objects. The client of another group has to request them from the core group.
+func typed(t *testing.T, config *rest.Config, filter sharded.Filter, of runtime.Object) cache.SharedIndexInformer {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filter.Informer(kube.AppsV1().RESTClient(), scheme.Scheme, of, "", nil)
+}
+
+// ofMetadata returns an informer of the metadata of ConfigMaps.
+func ofMetadata(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+	t.Helper()
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sharded.NewFilter(selector()).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("")
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return all.List(ctx, o)
+		},
+		WatchFuncWithContext: all.Watch,
+	}, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
+}
+
+// tenantOf returns the namespace to which a tenant belongs.
+func tenantOf(object runtime.Object) string { return object.(*corev1.Namespace).Labels["of"] }
+
+func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
+	selected := " " + selector().String()
+	namespaced := func(it func(namespace string) runtime.Object) server {
+		return server{
+			list: []runtime.Object{it("a"), it("b"), it("c")},
+			events: []watch.Event{
+				{Type: watch.Modified, Object: it("a")}, {Type: watch.Deleted, Object: it("c")}, {Type: watch.Added, Object: it("web")},
+				{Type: watch.Modified, Object: it("b")}, {Type: watch.Added, Object: it("default")}, {Type: watch.Deleted, Object: it("b")},
+			},
+		}
+	}
+	tenants := server{
+		list: []runtime.Object{tenant("one", "a"), tenant("two", "b")},
+		events: []watch.Event{
+			{Type: watch.Modified, Object: tenant("two", "default")}, {Type: watch.Modified, Object: tenant("one", "b")}, {Type: watch.Modified, Object: tenant("two", "a")},
+			{Type: watch.Added, Object: tenant("three", "a")},
+		},
+	}
+	for name, c := range map[string]struct {
+		server   server
+		informer func(*testing.T, *rest.Config) cache.SharedIndexInformer
+		request  string
+		seen     []string
+		rest     string
+	}{
+		"objects": {
+			server: namespaced(configMap), request: "/api/v1/configmaps" + selected, seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"}, rest: "default/it",
+			informer: func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+				return typed(t, config, sharded.NewFilter(selector()), &corev1.ConfigMap{})
+			},
+		},
+		"metadata": {
+			server: namespaced(metadataOnly), informer: ofMetadata, request: "/api/v1/configmaps" + selected, rest: "default/it",
+			seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"},
+		},
+		"cluster-scoped objects, which the API server cannot select": {
+			server: tenants, request: "/api/v1/namespaces ", seen: []string{"added two", "changed two", "added one", "deleted two"}, rest: "one",
+			informer: func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+				return typed(t, config, sharded.NewFilter(selector()).Of(tenantOf), &corev1.Namespace{})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			informer := c.informer(t, c.server.start(t))
+			seen := make(chan string, 100)
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc:    func(object any) { seen <- "added " + keyOf(object) },
+				UpdateFunc: func(_, object any) { seen <- "changed " + keyOf(object) },
+				DeleteFunc: func(object any) { seen <- "deleted " + keyOf(object) },
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { informer.RunWithContext(ctx); close(ended) }()
+			var got []string
+			for range c.seen {
+				got = append(got, <-seen)
+			}
+			stop()
+			<-ended
+			controllertest.Equal(t, "events", c.seen, got)
+			controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
+			controllertest.Equal(t, "first request", c.request, <-c.server.selectors)
+		})
+	}
+}
+
+func keyOf(object any) string {
+	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	return key
+}
+
+// TestStoppedWatchEndsWithoutReceiver stops a watch whose events nobody receives: its goroutine must end, or each new watch of
+// a reflector would leave one behind.
+func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
+	s := server{list: []runtime.Object{metadataOnly("b")}, events: []watch.Event{{Type: watch.Modified, Object: metadataOnly("b")}, {Type: watch.Modified, Object: metadataOnly("b")}}}
+	client, err := metadata.NewForConfig(s.start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := sharded.NewFilter(selector()).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.sent
+	events.Stop()
+	events.Stop()
+	for range events.ResultChan() {
+		continue // until it is closed
+	}
+}
+
+func TestFilterOfAllNamespacesLimitsNothing(t *testing.T) {
+	client := metadata.Interface(nil)
+	filter := sharded.NewFilter(sharding.Everything())
+	if !filter.Empty() || filter.Metadata(client) != client || sharded.NewFilter(selector()).Empty() {
+		t.Error("a filter of all namespaces is not empty, or another filter is")
+	}
+}
