@@ -32,15 +32,16 @@ var (
 // election elects one of several processes to run the workers.
 type election struct {
 	Lease
-	duration time.Duration // how long a Lease is valid without a renewal
-	deadline time.Duration // how long the holder tries to renew the Lease
-	period   time.Duration // between two attempts of the holder or a candidate
+	duration time.Duration     // how long a Lease is valid without a renewal
+	deadline time.Duration     // how long the holder tries to renew the Lease
+	period   time.Duration     // between two attempts of the holder or a candidate
+	labels   map[string]string // of the Lease
 	watchdog *leaderelection.HealthzAdaptor
 	clock    clock.Clock // for the wait until a Lease expires
 }
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
-	return &election{lease, leaseDuration, renewDeadline, retryPeriod, watchdog, clock.RealClock{}}
+	return &election{lease, leaseDuration, renewDeadline, retryPeriod, nil, watchdog, clock.RealClock{}}
 }
 
 // run calls work once this process holds the Lease. When ctx ends, it releases the Lease, unless the
@@ -89,6 +90,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 		Name: e.Name,
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+			Labels:     e.labels,
 			Client:     e.Client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
 		},

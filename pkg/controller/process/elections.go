@@ -3,6 +3,8 @@ package process
 import (
 	"context"
 	"net/http"
+	"slices"
+	"sync"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
@@ -28,17 +30,34 @@ func newWatchdog() *leaderelection.HealthzAdaptor {
 	return leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
 }
 
-// watched returns a check for /healthz. It fails if this process holds a Lease and has not renewed it in
-// time.
-func watched(elections []*election) func(*http.Request) error {
-	return func(r *http.Request) error {
-		for _, e := range elections {
-			if err := e.watchdog.Check(r); err != nil {
-				return err
-			}
+// watched checks for /healthz: it fails if this process holds a Lease and has not renewed it in time.
+type watched struct {
+	mu  sync.Mutex
+	all []*election
+}
+
+func (w *watched) add(elections ...*election) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, elections...)
+}
+
+// remove forgets an election that has ended.
+func (w *watched) remove(e *election) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = slices.DeleteFunc(w.all, func(other *election) bool { return other == e })
+}
+
+func (w *watched) check(r *http.Request) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.all {
+		if err := e.watchdog.Check(r); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
 }
 
 // elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, it

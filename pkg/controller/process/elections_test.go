@@ -60,7 +60,7 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 	if second.working.Load() {
 		t.Error("both work at once")
 	}
-	if err := watched(second.elections)(nil); err != nil {
+	if err := (&watched{all: second.elections}).check(nil); err != nil {
 		t.Errorf("the one that waits is not healthy: %v", err)
 	}
 	first.stop()

@@ -27,13 +27,13 @@ const (
 
 // health returns the handler of /healthz and /readyz. With ?verbose, /readyz also says of each controller whether
 // its kind is watched.
-func health(healthy func(*http.Request) error, ready func() error, controllers []*controller.Controller) *http.ServeMux {
+func health(healthy func(*http.Request) error, ready func() error, controllers func() []*controller.Controller) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(healthy))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		states := ""
 		if r.URL.Query().Has("verbose") {
-			states = kindStates(controllers)
+			states = kindStates(controllers())
 		}
 		if err := ready(); err != nil {
 			http.Error(w, states+err.Error(), http.StatusServiceUnavailable)

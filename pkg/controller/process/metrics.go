@@ -52,10 +52,10 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 }
 
 // addTo adds the endpoints to mux, behind protect.
-func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers []*controller.Controller) {
+func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller) {
 	metrics := legacyregistry.Handler()
 	mux.Handle("GET /metrics", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, c := range controllers {
+		for _, c := range controllers() {
 			c.UpdateMetrics()
 		}
 		if m.Update != nil {
@@ -77,7 +77,7 @@ func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handl
 func unprotected(handler http.Handler) http.Handler { return handler }
 
 // secure returns the handler and the TLS configuration for Address.
-func (m Metrics) secure(controllers []*controller.Controller) (http.Handler, *tls.Config, error) {
+func (m Metrics) secure(controllers func() []*controller.Controller) (http.Handler, *tls.Config, error) {
 	if m.Client == nil {
 		return nil, nil, errors.New("the operator has a bug: process.Metrics.Client is required with Address")
 	}

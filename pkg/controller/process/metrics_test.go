@@ -33,7 +33,7 @@ func permissive() *fake.Clientset {
 }
 
 func TestMetricsAndProfilesNeedToken(t *testing.T) {
-	handler, _, err := Metrics{Address: ":0", Client: permissive(), Pprof: true}.secure(nil)
+	handler, _, err := Metrics{Address: ":0", Client: permissive(), Pprof: true}.secure(none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestMetricsAndProfilesNeedToken(t *testing.T) {
 
 func TestProfilesAreServedOnlyWithPprof(t *testing.T) {
 	mux := http.NewServeMux()
-	Metrics{Plain: true}.addTo(mux, unprotected, nil)
+	Metrics{Plain: true}.addTo(mux, unprotected, none)
 	response := httptest.NewRecorder()
 	mux.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/heap", nil))
 	if response.Code != http.StatusNotFound {
@@ -72,7 +72,7 @@ func TestMetricsAreServedByHTTPSOnly(t *testing.T) {
 	address := fmt.Sprintf("127.%d.%d.%d:8443", byte(pid>>16)|1<<6, byte(pid>>8), byte(pid))
 	p := &process{failed: make(chan error, 2)}
 	ctx, stop := context.WithCancel(t.Context())
-	stopped, err := p.listen(ctx, Options{Metrics: Metrics{Address: address, Client: permissive()}}, health(nil, nil, []*controller.Controller{}))
+	stopped, err := p.listen(ctx, Options{Metrics: Metrics{Address: address, Client: permissive()}}, health(nil, nil, none))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,15 @@ func TestMetricsUseGivenCertificateOrSelfSignedOne(t *testing.T) {
 }
 
 func TestMetricsWithoutClientAreRefused(t *testing.T) {
-	if _, _, err := (Metrics{Address: ":0"}).secure(nil); err == nil {
+	if _, _, err := (Metrics{Address: ":0"}).secure(none); err == nil {
 		t.Error("no error")
 	}
 }
+
+// running returns a function that returns the controllers.
+func running(controllers ...*controller.Controller) func() []*controller.Controller {
+	return func() []*controller.Controller { return controllers }
+}
+
+// none returns no controllers.
+func none() []*controller.Controller { return nil }

@@ -35,6 +35,9 @@ type Options struct {
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
+	// Sharding, if it is set, runs an instance of the operator for each shard that this process works on, in place of
+	// Controllers, Caches, Warm and Leases.
+	Sharding *Sharding
 	// BindAddress is the HOST:PORT of /healthz and /readyz, which are served by HTTP to everyone. Empty means none.
 	BindAddress string
 	// Metrics says how /metrics is served.
@@ -67,12 +70,10 @@ func Run(ctx context.Context, o Options) error {
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 4)}
-	warm := &warmUp{controllers: o.Warm, patience: cachesPatience}
-	if o.Warm == nil {
-		warm.controllers = o.Controllers
-	}
+	warm := newWarmUp(o.Controllers, o.Warm)
 	elections := newElections(o.Leases)
-	stopped, err := p.listen(lasting, o, health(watched(elections), readiness(warm, o.Ready), o.Controllers))
+	p.watched.add(elections...)
+	stopped, err := p.listen(lasting, o, health(p.watched.check, readiness(warm, o.Ready), p.current))
 	if err != nil {
 		return err
 	}
@@ -83,6 +84,9 @@ func Run(ctx context.Context, o Options) error {
 		caches.Start(lasting.Done())
 	}
 	err = p.live(func(leading context.Context) error {
+		if o.Sharding != nil {
+			return p.coordinate(leading, *o.Sharding)
+		}
 		if !warm.wait(leading) {
 			return nil
 		}
@@ -105,15 +109,30 @@ type process struct {
 	controllers []*controller.Controller
 	events      *controller.Events
 	failed      chan error // errors of servers that ended before ctx
+	watched     watched
 	working     sync.WaitGroup
 	serving     sync.WaitGroup
+
+	mu        sync.Mutex
+	instances []*instance // of the shards that this process works on
+}
+
+// current returns the controllers that run in this process.
+func (p *process) current() []*controller.Controller {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.controllers
+	for _, i := range p.instances {
+		all = append(all[:len(all):len(all)], i.Controllers...)
+	}
+	return all
 }
 
 // listen starts the servers of the endpoints. They run until ctx ends, and then each closes its channel.
 func (p *process) listen(ctx context.Context, o Options, endpoints *http.ServeMux) (stopped []<-chan struct{}, err error) {
 	if o.BindAddress != "" {
 		if o.Metrics.Plain {
-			o.Metrics.addTo(endpoints, unprotected, o.Controllers)
+			o.Metrics.addTo(endpoints, unprotected, p.current)
 		}
 		server, err := serve(ctx, o.BindAddress, endpoints, nil, p.failed)
 		if err != nil {
@@ -124,7 +143,7 @@ func (p *process) listen(ctx context.Context, o Options, endpoints *http.ServeMu
 	if o.Metrics.Address == "" {
 		return stopped, nil
 	}
-	protected, certificates, err := o.Metrics.secure(o.Controllers)
+	protected, certificates, err := o.Metrics.secure(p.current)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +208,7 @@ func (p *process) lead(ctx context.Context, elections []*election, begin func())
 
 // work starts the workers of all controllers. They run until the signal comes.
 func (p *process) work() {
-	for _, c := range p.controllers {
-		p.working.Go(func() {
-			if err := c.Run(p.ctx, p.workers); err != nil && p.ctx.Err() == nil {
-				klog.FromContext(p.ctx).Error(err, "Controller ended", "controller", c.Name())
-			}
-		})
-	}
+	p.working.Go(func() { work(p.ctx, p.controllers, p.workers) })
 }
 
 // serve runs Options.Serve with a context that ends with the signal.

@@ -198,8 +198,8 @@ func TestEndpointsSayWhichKindIsNotWatched(t *testing.T) {
 	defer queue.ShutDown()
 	slow := controller.New("slow", queue, nil)
 	slow.Watch(informer, controller.Self(queue, controller.NewTracker()))
-	handler := health(nil, func() error { return nil }, []*controller.Controller{slow})
-	Metrics{Plain: true}.addTo(handler, unprotected, []*controller.Controller{slow})
+	handler := health(nil, func() error { return nil }, running(slow))
+	Metrics{Plain: true}.addTo(handler, unprotected, running(slow))
 	get := func(path string) string {
 		t.Helper()
 		response := httptest.NewRecorder()

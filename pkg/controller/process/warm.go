@@ -26,6 +26,14 @@ type warmUp struct {
 	over        atomic.Bool // whether wait has returned true
 }
 
+// newWarmUp returns a warmUp for the controllers in warm, or for all if warm is nil.
+func newWarmUp(all, warm []*controller.Controller) *warmUp {
+	if warm == nil {
+		warm = all
+	}
+	return &warmUp{controllers: warm, patience: cachesPatience}
+}
+
 // wait returns true when the caches have synced or patience is over, and false if ctx ends before that.
 func (w *warmUp) wait(ctx context.Context) bool {
 	waiting, cancel := context.WithTimeout(ctx, w.patience)

@@ -92,3 +92,20 @@ func (l Layout) Heaviest(weights map[string]int) int {
 	}
 	return slices.Max(shards)
 }
+
+// A layout is replaced only if its heaviest shard has more than tolerance times the weight, and more than slack more objects, than
+// necessary: each new layout stops the whole operator for a moment.
+const (
+	tolerance = 1.5
+	slack     = 100
+)
+
+// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good enough.
+func (l Layout) Next(weights map[string]int, n int) (next Layout, changed bool) {
+	best := Layout{Cuts: Balance(weights, n)}
+	lightest := best.Heaviest(weights)
+	if l.Version > 0 && l.Shards() == n && float64(l.Heaviest(weights)) <= tolerance*float64(lightest)+slack {
+		return l, false
+	}
+	return best, true
+}

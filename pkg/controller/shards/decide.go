@@ -8,10 +8,10 @@ import (
 type Lease struct {
 	// Holder is the replica that works on the shard, or "" if the Lease is free, has expired or does not exist.
 	Holder string
-	// Confirmed is the version of the newest layout that a holder has confirmed. A holder confirms a layout when it has
-	// stopped all work on the shard with earlier layouts, and before it begins to work with this one. It never returns
-	// to an earlier layout: a holder reads the layout after it has acquired the Lease.
-	Confirmed int64
+	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A holder confirms a layout when it has
+	// stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an earlier
+	// layout: a holder reads the layout after it has acquired the Lease.
+	Confirmed string
 }
 
 // View is what a replica sees: the replicas whose own Leases are valid, the Leases of all shards, and the layout. There
@@ -75,13 +75,26 @@ func (v View) Give(self string) (shard int, ok bool) {
 	return last, slices.ContainsFunc(v.Replicas, func(other string) bool { return len(v.held(other))+2 <= len(mine) })
 }
 
-// MayWork reports whether the holder of a shard may begin to work with the layout: no other holder may still work with an
-// earlier one. The holder has confirmed the layout, and has read the Leases from the API server after that.
+// MayWork reports whether the holder of a shard may begin to work with the layout: no other holder may work with another one.
+// The holder has confirmed the layout, and has read the Leases from the API server after that.
 func (v View) MayWork(shard int) bool {
 	for other, lease := range v.Leases {
-		if other != shard && lease.Holder != "" && lease.Confirmed < v.Layout.Version {
+		if other != shard && lease.Holder != "" && lease.Confirmed != v.Layout.ID() {
 			return false
 		}
 	}
 	return true
+}
+
+// Newest returns the version of the newest layout that a holder has confirmed.
+func (v View) Newest() (version int64) {
+	for _, lease := range v.Leases {
+		version = max(version, versionIn(lease.Confirmed))
+	}
+	return version
+}
+
+// Holds reports whether a replica holds the Lease of a shard.
+func (v View) Holds(replica string, shard int) bool {
+	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
 }

@@ -6,9 +6,12 @@
 package shards
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/sharding"
 )
@@ -24,6 +27,26 @@ type Layout struct {
 
 // Shards returns the number of shards, which is at least 1.
 func (l Layout) Shards() int { return len(l.Cuts) + 1 }
+
+// ID identifies the layout. Layouts with different cuts have different IDs, even if they have the same version, which is possible
+// after somebody has changed or deleted the stored layout.
+func (l Layout) ID() string {
+	sum := fnv.New64a()
+	for _, cut := range l.Cuts {
+		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, cut))
+	}
+	return fmt.Sprintf("%d-%016x", l.Version, sum.Sum64())
+}
+
+// versionIn returns the version in an ID, or 0 if it has none.
+func versionIn(id string) int64 {
+	text, _, _ := strings.Cut(id, "-")
+	version, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || version > maxVersion {
+		return 0
+	}
+	return version
+}
 
 // ShardOf returns the shard of a namespace.
 func (l Layout) ShardOf(namespace string) int {

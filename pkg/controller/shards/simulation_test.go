@@ -118,7 +118,7 @@ func (s *simulation) work(shard int, h *holding) {
 		layout := s.layout
 		*h = holding{renewed: h.renewed, read: &layout} // the work with the earlier layout has ended
 	case !h.confirmed:
-		s.leases[shard].Confirmed, h.confirmed = h.read.Version, true
+		s.leases[shard].Confirmed, h.confirmed = h.read.ID(), true
 	case !h.works && shard < h.read.Shards():
 		v := s.view()
 		v.Layout = *h.read

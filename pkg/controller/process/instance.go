@@ -1,0 +1,73 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Instance is the operator for a part of all objects: its controllers, and their caches.
+type Instance struct {
+	Controllers []*controller.Controller
+	// Warm are the controllers whose caches must have synced before the workers start. Nil means all.
+	Warm []*controller.Controller
+	// Caches run until the reconciles have ended.
+	Caches []Caches
+}
+
+// instance is an Instance that runs.
+type instance struct {
+	Instance
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called or
+// ctx ends. It then waits for the reconciles in flight.
+func start(ctx context.Context, i Instance, workers int) *instance {
+	ctx, cancel := context.WithCancel(ctx)
+	running := &instance{i, cancel, make(chan struct{})}
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	for _, caches := range i.Caches {
+		caches.Start(lasting.Done())
+	}
+	warm := newWarmUp(i.Controllers, i.Warm)
+	go func() {
+		defer close(running.ended)
+		defer end()
+		if warm.wait(ctx) {
+			work(ctx, i.Controllers, workers)
+		}
+		<-ctx.Done()
+	}()
+	return running
+}
+
+// work runs the workers of controllers until ctx ends, and then waits for the reconciles in flight.
+func work(ctx context.Context, controllers []*controller.Controller, workers int) {
+	var running sync.WaitGroup
+	for _, c := range controllers {
+		running.Go(func() {
+			if err := c.Run(ctx, workers); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Controller ended", "controller", c.Name())
+			}
+		})
+	}
+	running.Wait()
+}
+
+// stop stops the instance, and waits for the reconciles in flight. It returns an error if they do not end in time.
+func (i *instance) stop() error {
+	i.cancel()
+	select {
+	case <-i.ended:
+		return nil
+	case <-time.After(reconcilesTimeout):
+		return fmt.Errorf("waiting for the reconciles in flight timed out after %v", reconcilesTimeout)
+	}
+}

@@ -1,0 +1,86 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/klog/v2"
+)
+
+// Keys of the ConfigMap of a layout.
+const (
+	versionKey = "version"
+	cutsKey    = "cuts" // a line for each cut
+)
+
+// maxVersion is the largest version of a layout. A larger one was not written by an operator, and could not be increased.
+const maxVersion = 1 << 53
+
+// Store reads and writes the layout of an operator, which is in a ConfigMap in the namespace of its Leases.
+type Store struct {
+	ConfigMaps coreclient.ConfigMapInterface
+	// Operator is the name of the operator.
+	Operator string
+}
+
+// StoredLayout is a layout as the API server stores it. Without a ConfigMap, its version is 0, and it has one shard.
+type StoredLayout struct {
+	Layout
+	in *corev1.ConfigMap
+}
+
+// Name returns the name of the ConfigMap.
+func (s Store) Name() string { return s.Operator + "-shards" }
+
+// Read reads the layout from the API server. A ConfigMap without a layout, which somebody else must have written, counts as
+// none. Read returns the errors of the API server, wrapped.
+func (s Store) Read(ctx context.Context) (StoredLayout, error) {
+	live, err := s.ConfigMaps.Get(ctx, s.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return StoredLayout{}, nil
+	}
+	if err != nil {
+		return StoredLayout{}, fmt.Errorf("reading the layout of the shards from ConfigMap %s: %w", s.Name(), err)
+	}
+	layout, err := layoutIn(live)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "A ConfigMap has no valid layout of the shards, and is written again", "configMap", klog.KObj(live))
+		return StoredLayout{in: live}, nil
+	}
+	return StoredLayout{layout, live}, nil
+}
+
+// layoutIn returns the layout in a ConfigMap.
+func layoutIn(configMap *corev1.ConfigMap) (Layout, error) {
+	version, err := strconv.ParseInt(configMap.Data[versionKey], 10, 64)
+	if err != nil || version < 1 || version > maxVersion {
+		return Layout{}, fmt.Errorf("reading the version %q", configMap.Data[versionKey])
+	}
+	return Parse(version, strings.Fields(configMap.Data[cutsKey]))
+}
+
+// Replace writes the next layout in place of a stored one. The precondition is that nobody has changed or created the
+// ConfigMap since.
+func (s Store) Replace(ctx context.Context, stored StoredLayout, next Layout) error {
+	data := map[string]string{versionKey: strconv.FormatInt(next.Version, 10), cutsKey: strings.Join(next.Text(), "\n")}
+	var err error
+	if stored.in == nil {
+		_, err = s.ConfigMaps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: s.Name(), Labels: map[string]string{OperatorLabel: s.Operator}}, Data: data,
+		}, metav1.CreateOptions{})
+	} else {
+		changed := stored.in.DeepCopy()
+		changed.Data = data
+		_, err = s.ConfigMaps.Update(ctx, changed, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing layout %d of the shards to ConfigMap %s: %w", next.Version, s.Name(), err)
+	}
+	return nil
+}
