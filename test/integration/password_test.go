@@ -43,7 +43,7 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 		},
 	}
 	password := ""
-	for n := range 100 {
+	for n := range 4 * len(changes) {
 		controller := place.Launch(t, p.Cluster, "--leader-elect=false")
 		db := p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
 		secret := p.Credentials(t, "default", "shop")
