@@ -141,6 +141,11 @@ func pointers(leases []coordinationv1.Lease) (all []*coordinationv1.Lease) {
 // adopt stops all work with the former layout, and confirms the new one. The next step follows at once.
 func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 	for _, h := range c.held {
+		if h.running != nil {
+			h.running.cancel() // so that all end at the same time
+		}
+	}
+	for _, h := range c.held {
 		if err := h.pause(); err != nil {
 			return err
 		}

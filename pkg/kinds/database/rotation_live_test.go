@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -206,15 +207,17 @@ func (d *liveDatabase) atMostTwo(t *testing.T) {
 	}
 }
 
+var rotations = flag.Int("database.rotations", 4, "the number of rotations of a running PostgreSQL server; half as many while something fails")
+
 func TestRotationsWithoutFailedLogin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		disturb   func(*testing.T, *liveDatabase) (stop func())
 		rotations int
 	}{
-		"nothing fails":                      {func(*testing.T, *liveDatabase) func() { return func() {} }, 20},
-		"programs in the Pod are killed":     {killPrograms, 4},
-		"the operator is killed at requests": {killOperator, 6},
+		"nothing fails":                      {func(*testing.T, *liveDatabase) func() { return func() {} }, *rotations},
+		"programs in the Pod are killed":     {killPrograms, (*rotations + 1) / 2},
+		"the operator is killed at requests": {killOperator, (*rotations + 1) / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
