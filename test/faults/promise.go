@@ -22,6 +22,20 @@ type promise struct {
 	until          time.Time // of former
 }
 
+// sendTime is how long the API server may refuse the write of a rotation with 429 before it accepts it: client-go repeats the
+// same write.
+const sendTime = 10 * time.Second
+
+// rotatedAt returns the time of a rotation that has just been written: when the operator began to send it.
+func (s *podServers) rotatedAt(secret *corev1.Secret, now time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339, secret.Annotations["windlass.dev/credentials-rotated-at"])
+	if err != nil || at.After(now) || now.Sub(at) > sendTime {
+		s.run.addViolation("the connection Secret changed at %v, but says that the rotation was at %q", now, secret.Annotations["windlass.dev/credentials-rotated-at"])
+		return now
+	}
+	return at
+}
+
 func loginIn(secret *corev1.Secret) (role, password string) {
 	return string(secret.Data[corev1.BasicAuthUsernameKey]), string(secret.Data[corev1.BasicAuthPasswordKey])
 }
@@ -46,7 +60,7 @@ func (s *podServers) checkPromise() {
 	role, password := loginIn(secret)
 	if login := [2]string{role, password}; login != p.login {
 		if p.worked {
-			p.former, p.until = p.login, now.Truncate(time.Second).Add(rotationGrace)
+			p.former, p.until = p.login, s.rotatedAt(secret, now).Add(rotationGrace)
 		}
 		p.login = login
 	}
