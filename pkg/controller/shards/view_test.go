@@ -1,0 +1,128 @@
+package shards
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+const operator = "windlass-controller"
+
+// leaseOf returns a Lease that is valid for 15 s. Its time of renewal is that of another clock, which is wrong.
+func leaseOf(name, holder, version string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(holder), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Unix(0, 0))),
+		},
+	}
+}
+
+// replicaLease returns the Lease of a replica that has confirmed a layout.
+func replicaLease(replica, confirmed, version string) *coordinationv1.Lease {
+	lease := leaseOf(ReplicaLeaseName(operator, replica), replica, version)
+	lease.Annotations = map[string]string{ConfirmedAnnotation: confirmed}
+	return lease
+}
+
+func TestViewSaysWhoHoldsWhat(t *testing.T) {
+	for name, c := range map[string]struct {
+		leases []*coordinationv1.Lease
+		want   View
+	}{
+		"no Leases": {nil, View{}},
+		"two replicas": {
+			[]*coordinationv1.Lease{
+				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 2), "b", "2"), replicaLease("a", "1-x", "3"), replicaLease("b", "2-y", "4"),
+			},
+			View{Replicas: []string{"a", "b"}, Leases: []Lease{{"a", "1-x"}, {}, {"b", "2-y"}}},
+		},
+		"a holder without a Lease of its own has confirmed nothing": {
+			[]*coordinationv1.Lease{leaseOf(operator, "a", "1")}, View{Leases: []Lease{{"a", ""}}},
+		},
+		"a released Lease": {[]*coordinationv1.Lease{leaseOf(operator, "", "1")}, View{}},
+		"other Leases with the label": {
+			[]*coordinationv1.Lease{
+				leaseOf("other", "a", "1"), leaseOf(operator+"-shard-0", "a", "2"), leaseOf(operator+"-shard--1", "a", "3"), leaseOf(operator+"-shard-256", "a", "4"),
+				leaseOf(operator+"-shard-9999999999999999999", "a", "5"), leaseOf(ReplicaLeaseName(operator, "a"), "b", "6"), {},
+			},
+			View{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := NewObserver(operator, clocktesting.NewFakePassiveClock(time.Now()))
+			controllertest.Equal(t, "view", c.want, o.View(c.leases, Layout{}))
+		})
+	}
+}
+
+func TestLeaseIsValidUntilItWasNotRenewedForItsDuration(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o := NewObserver(operator, clock)
+	holder := func(when, want, version string) {
+		t.Helper()
+		got := ""
+		if v := o.View([]*coordinationv1.Lease{leaseOf(operator, "a", version)}, Layout{}); len(v.Leases) > 0 {
+			got = v.Leases[0].Holder
+		}
+		controllertest.Equal(t, "holder "+when, want, got)
+	}
+	later := func(by time.Duration) { clock.SetTime(clock.Now().Add(by)) }
+	holder("when a process first sees a Lease of any age", "a", "1")
+	later(15 * time.Second)
+	holder("at the end of the duration", "a", "1")
+	later(time.Millisecond)
+	holder("after the duration", "", "1")
+	holder("when it is renewed", "a", "2")
+	later(10 * time.Second)
+	holder("before the next renewal", "a", "2")
+	later(10 * time.Second)
+	holder("without another renewal", "", "2")
+}
+
+func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
+	weights := tenants(40, 4000)
+	good := Layout{Version: 3, Cuts: Balance(weights, 4)}
+	for name, c := range map[string]struct {
+		layout  Layout
+		weights map[string]int
+		n       int
+		changed bool
+	}{
+		"no layout":                              {Layout{}, weights, 4, true},
+		"the best layout":                        {good, weights, 4, false},
+		"another number of shards":               {good, weights, 5, true},
+		"one shard":                              {good, weights, 1, true},
+		"equal ranges for numbered namespaces":   {Layout{Version: 1, Cuts: Balance(nil, 4)}, weights, 4, true},
+		"a few objects, however they are spread": {Layout{Version: 1, Cuts: Balance(nil, 4)}, map[string]int{"tenant-000": 40, "tenant-001": 40}, 4, false},
+		"without objects":                        {good, nil, 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, changed := c.layout.Next(c.weights, c.n)
+			controllertest.Equal(t, "changed", c.changed, changed)
+			if changed {
+				controllertest.Equal(t, "shards", c.n, next.Shards())
+			}
+		})
+	}
+}
+
+func TestIDsOfDifferentLayoutsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range []Layout{{}, {Version: 1}, {Version: 2}, {Version: 2, Cuts: []uint64{1}}, {Version: 2, Cuts: []uint64{1, 2}}, {Version: 2, Cuts: []uint64{1 << 40}}, {Version: 12, Cuts: []uint64{1}}} {
+		if seen[l.ID()] {
+			t.Errorf("another layout has the ID %s too", l.ID())
+		}
+		seen[l.ID()] = true
+		controllertest.Equal(t, "version in the ID", l.Version, versionIn(l.ID()))
+	}
+	for _, id := range []string{"", "x", "-1-x", "99999999999999999999-x", "9007199254740993-x"} {
+		controllertest.Equal(t, "version in "+id, 0, versionIn(id))
+	}
+}
