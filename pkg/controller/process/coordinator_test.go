@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +108,7 @@ func (l *ledger) start(identity string, count int) *member {
 					}
 					return weights, nil
 				},
+				adjust: func(e *election) { e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour },
 			},
 		})
 	}()

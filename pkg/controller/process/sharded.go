@@ -33,6 +33,9 @@ func (p *process) coordinate(ctx context.Context, s Sharding) error {
 		lease.Name = shards.LeaseName(of.Name, shard)
 		e := newElection(lease, newWatchdog())
 		e.labels = map[string]string{shards.OperatorLabel: of.Name}
+		if s.adjust != nil {
+			s.adjust(e)
+		}
 		p.watched.add(e)
 		defer p.watched.remove(e)
 		return e.run(ctx, acquired)
