@@ -78,8 +78,9 @@ func (v View) Give(self string) (shard int, ok bool) {
 // MayWork reports whether the holder of a shard may begin to work with the layout: no other holder may work with another one.
 // The holder has confirmed the layout, and has read the Leases from the API server after that.
 func (v View) MayWork(shard int) bool {
+	id := v.Layout.ID()
 	for other, lease := range v.Leases {
-		if other != shard && lease.Holder != "" && lease.Confirmed != v.Layout.ID() {
+		if other != shard && lease.Holder != "" && lease.Confirmed != id {
 			return false
 		}
 	}

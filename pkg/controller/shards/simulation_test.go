@@ -37,7 +37,7 @@ type replica struct {
 }
 
 // namespaces are those whose owners are compared.
-var namespaces = slices.Sorted(maps.Keys(tenants(50, 0)))
+var namespaces = slices.Sorted(maps.Keys(tenants(20, 0)))
 
 // simulation has the state of the API server and of all replicas. Each step is one request of one replica.
 type simulation struct {
@@ -124,7 +124,7 @@ func (s *simulation) work(shard int, h *holding) {
 		v.Layout = *h.read
 		h.works = v.MayWork(shard)
 	case shard == 0 && s.random.IntN(20) == 0:
-		weights := tenants(50, s.random.IntN(5000))
+		weights := tenants(20, s.random.IntN(5000))
 		s.layout = Layout{Version: s.layout.Version + 1, Cuts: Balance(weights, 1+s.random.IntN(6))}
 	}
 }
@@ -200,7 +200,7 @@ func (s *simulation) run(t *testing.T, steps int) {
 }
 
 func TestNoNamespaceHasTwoOwners(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), layout: Layout{Version: 1}}
 			s.replicas = []*replica{s.start()}
