@@ -73,8 +73,8 @@ type holding struct {
 }
 
 // run coordinates until ctx ends, and then gives back the Leases unless reconciles are still in flight: see election.run. It
-// returns an error at once if it loses a Lease, or if reconciles do not end in time. changes has a value when the Leases may
-// have changed.
+// returns an error if it has lost a Lease, or if reconciles do not end in time. changes has a value when the Leases may have
+// changed. The error of an election is in c.lost at once, even while run waits for something.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	present, leave := context.WithCancel(ctx)
 	defer leave()
@@ -83,12 +83,10 @@ func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	ticker := c.clock.NewTicker(retryPeriod)
 	defer ticker.Stop()
 	for {
-		if err := c.step(ctx); err != nil {
+		if err := c.step(ctx); err != nil && ctx.Err() == nil { // elections give back their Leases when ctx ends
 			return err
 		}
 		select {
-		case err := <-c.lost:
-			return err
 		case <-changes:
 		case <-ticker.C():
 		case <-ctx.Done():
@@ -107,12 +105,15 @@ func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 func (c *coordinator) step(ctx context.Context) error {
 	// The Leases are read before the layout, because a holder has to use the layout that is stored after it has acquired its
 	// Lease.
-	leases, err := c.presence.leases.List(ctx, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.Lease.Name})
+	asked := c.clock.Now()
+	reading, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	leases, err := c.presence.leases.List(reading, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.Lease.Name})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot list the Leases of the shards")
 		return nil
 	}
-	stored, err := c.store.Read(ctx)
+	stored, err := c.store.Read(reading)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot read the layout of the shards")
 		return nil
@@ -120,7 +121,12 @@ func (c *coordinator) step(ctx context.Context) error {
 	if stored.Version > c.layout.Version || stored.Version == c.layout.Version && stored.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, stored.Layout) // the Leases were read too early for this layout
 	}
-	view := c.observer.View(pointers(leases.Items), c.layout)
+	view := c.observer.View(pointers(leases.Items), c.layout, asked)
+	for shard, h := range c.held {
+		if h.running != nil && !view.Holds(c.Lease.Identity, shard) {
+			return fmt.Errorf("shard %d: %w", shard, errLeaseLost) // its election may notice it later
+		}
+	}
 	if err := c.give(ctx, view); err != nil {
 		return err
 	}
@@ -271,7 +277,7 @@ func (c *coordinator) lead(ctx context.Context, stored shards.StoredLayout, newe
 	if fits && (!changed || err != nil) {
 		return
 	}
-	next.Version = max(stored.Version, newest) + 1
+	next.Version = min(max(stored.Version, newest)+1, shards.MaxVersion)
 	if err := c.store.Replace(ctx, stored, next); err != nil {
 		logger.Error(err, "Cannot write the layout of the shards")
 	}

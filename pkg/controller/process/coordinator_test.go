@@ -152,11 +152,11 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	former.stop()
 	controllertest.ErrorContains(t, "", <-former.ended)
 	l.settles("after the rollout", map[string]int{"b": 40})
-	layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "version of the layout", "2", layout.Data["version"])
+	eventually(t, "a layout with eight shards", func() bool {
+		layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+		return err == nil && len(strings.Fields(layout.Data["cuts"])) == 7
+	})
+	l.settles("with eight shards", map[string]int{"b": 40})
 	next.stop()
 	controllertest.ErrorContains(t, "", <-next.ended)
 }

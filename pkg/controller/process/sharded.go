@@ -49,7 +49,14 @@ func (p *process) coordinate(ctx context.Context, s Sharding) error {
 		case <-ended:
 		}
 	})
-	return c.run(ctx, changes(ctx, of))
+	result := make(chan error, 1)
+	go func() { result <- c.run(ctx, changes(ctx, of)) }()
+	select {
+	case err := <-c.lost:
+		return err
+	case err := <-result:
+		return err
+	}
 }
 
 // follow counts an instance among the running ones until it ends.

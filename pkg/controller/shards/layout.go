@@ -42,7 +42,7 @@ func (l Layout) ID() string {
 func versionIn(id string) int64 {
 	text, _, _ := strings.Cut(id, "-")
 	version, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || version < 0 || version > maxVersion {
+	if err != nil || version < 0 || version > MaxVersion {
 		return 0
 	}
 	return version

@@ -19,8 +19,8 @@ const (
 	cutsKey    = "cuts" // a line for each cut
 )
 
-// maxVersion is the largest version of a layout. A larger one was not written by an operator, and could not be increased.
-const maxVersion = 1 << 53
+// MaxVersion is the largest version of a layout. The layout that follows it has the same version, and another ID.
+const MaxVersion = 1 << 53
 
 // Store reads and writes the layout of an operator, which is in a ConfigMap in the namespace of its Leases.
 type Store struct {
@@ -59,10 +59,14 @@ func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 // layoutIn returns the layout in a ConfigMap.
 func layoutIn(configMap *corev1.ConfigMap) (Layout, error) {
 	version, err := strconv.ParseInt(configMap.Data[versionKey], 10, 64)
-	if err != nil || version < 1 || version > maxVersion {
+	if err != nil || version < 1 || version > MaxVersion {
 		return Layout{}, fmt.Errorf("reading the version %q", configMap.Data[versionKey])
 	}
-	return Parse(version, strings.Fields(configMap.Data[cutsKey]))
+	cuts := strings.Fields(configMap.Data[cutsKey])
+	if len(cuts) >= Max {
+		return Layout{}, fmt.Errorf("%d cuts are too many", len(cuts))
+	}
+	return Parse(version, cuts)
 }
 
 // Replace writes the next layout in place of a stored one. The precondition is that nobody has changed or created the

@@ -69,8 +69,9 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 	return &Observer{operator: operator, clock: clk, seen: map[string]sighting{}}
 }
 
-// View returns what the Leases of all shards and replicas say. It must be called with all of these Leases.
-func (o *Observer) View(leases []*coordinationv1.Lease, layout Layout) View {
+// View returns what the Leases of all shards and replicas say. It must be called with all of these Leases. asked is when they
+// were requested: a holder may have renewed its Lease while the response was on its way.
+func (o *Observer) View(leases []*coordinationv1.Lease, layout Layout, asked time.Time) View {
 	v, confirmed, holders := View{Layout: layout}, map[string]string{}, map[int]string{}
 	seen := map[string]sighting{}
 	for _, lease := range leases {
@@ -80,7 +81,7 @@ func (o *Observer) View(leases []*coordinationv1.Lease, layout Layout) View {
 			seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now()}
 		}
 		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-		if holder == "" || o.clock.Since(seen[lease.Name].at) > time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second {
+		if holder == "" || asked.Sub(seen[lease.Name].at) > time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second {
 			continue
 		}
 		if shard, ok := shardOf(o.operator, lease.Name); ok {

@@ -57,7 +57,7 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := NewObserver(operator, clocktesting.NewFakePassiveClock(time.Now()))
-			controllertest.Equal(t, "view", c.want, o.View(c.leases, Layout{}))
+			controllertest.Equal(t, "view", c.want, o.View(c.leases, Layout{}, time.Now()))
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestLeaseIsValidUntilItWasNotRenewedForItsDuration(t *testing.T) {
 	holder := func(when, want, version string) {
 		t.Helper()
 		got := ""
-		if v := o.View([]*coordinationv1.Lease{leaseOf(operator, "a", version)}, Layout{}); len(v.Leases) > 0 {
+		if v := o.View([]*coordinationv1.Lease{leaseOf(operator, "a", version)}, Layout{}, clock.Now()); len(v.Leases) > 0 {
 			got = v.Leases[0].Holder
 		}
 		controllertest.Equal(t, "holder "+when, want, got)
