@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer returns an informer for the type of object, as the generated informers are, but limited to the shard of f, which
-// must not be empty. client must decode the types of scheme. tweak changes the options of each list and watch; nil changes
-// nothing.
+// Informer returns an informer that lists and watches only the objects of the shard. Apart from that, it is like a generated
+// informer for the type of object. The Filter must not be empty, and client must decode the types of scheme. tweak changes
+// the options of each list and watch. Nil changes nothing.
 func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	resource := resourceOf(scheme, object)
 	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, func(options *metav1.ListOptions) {

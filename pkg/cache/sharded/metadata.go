@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Metadata returns a client whose lists and watches are limited to the shard of f. Its other requests are those of client.
+// Metadata returns a client that lists and watches only the objects of the shard. It sends all other requests as client does.
 func (f Filter) Metadata(client metadata.Interface) metadata.Interface {
 	if f.Empty() {
 		return client

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -116,6 +117,13 @@ func (l *ledger) start(identity string, count int) *member {
 	return m
 }
 
+// end stops the process, and checks that it ends without an error.
+func (m *member) end(t *testing.T) {
+	t.Helper()
+	m.stop()
+	controllertest.ErrorContains(t, "", <-m.ended)
+}
+
 // settles waits until each replica works on its share of the namespaces.
 func (l *ledger) settles(when string, shares map[string]int) {
 	l.t.Helper()
@@ -130,11 +138,9 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	l.settles("with one replica", map[string]int{"a": 40})
 	b := l.start("b", 4)
 	l.settles("with two replicas", map[string]int{"a": 20, "b": 20})
-	a.stop()
-	controllertest.ErrorContains(t, "", <-a.ended)
+	a.end(t)
 	l.settles("after the first replica has stopped", map[string]int{"b": 40})
-	b.stop()
-	controllertest.ErrorContains(t, "", <-b.ended)
+	b.end(t)
 	l.settles("after all replicas have stopped", map[string]int{"": 40})
 	leases, err := l.client.CoordinationV1().Leases("windlass-system").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -144,21 +150,22 @@ func TestReplicasShareNamespaces(t *testing.T) {
 }
 
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
-	l := newLedger(t, 40)
-	former := l.start("a", 2)
-	l.settles("with two shards", map[string]int{"a": 40})
-	next := l.start("b", 8)
-	l.settles("while both run", map[string]int{"a": 20, "b": 20})
-	former.stop()
-	controllertest.ErrorContains(t, "", <-former.ended)
-	l.settles("after the rollout", map[string]int{"b": 40})
-	eventually(t, "a layout with eight shards", func() bool {
-		layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-		return err == nil && len(strings.Fields(layout.Data["cuts"])) == 7
-	})
-	l.settles("with eight shards", map[string]int{"b": 40})
-	next.stop()
-	controllertest.ErrorContains(t, "", <-next.ended)
+	for _, c := range []struct{ from, to int }{{2, 8}, {8, 2}} {
+		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
+			l := newLedger(t, 40)
+			former := l.start("a", c.from)
+			l.settles("before the rollout", map[string]int{"a": 40})
+			next := l.start("b", c.to)
+			l.settles("while both run", map[string]int{"a": 20, "b": 20})
+			former.end(t)
+			eventually(t, "a layout with the new number of shards", func() bool {
+				layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+				return err == nil && len(strings.Fields(layout.Data["cuts"])) == c.to-1
+			})
+			l.settles("after the rollout", map[string]int{"b": 40})
+			next.end(t)
+		})
+	}
 }
 
 func TestLostLayoutIsWrittenAgain(t *testing.T) {
@@ -178,6 +185,11 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
 			return err
 		}},
+		{"given the largest version and other cuts", func(live *corev1.ConfigMap) error {
+			live.Data["version"], live.Data["cuts"] = fmt.Sprint(shards.MaxVersion), "0x5"
+			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
+			return err
+		}},
 		{"returned to the first version", func(live *corev1.ConfigMap) error {
 			live.Data["version"] = "1"
 			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
@@ -191,10 +203,27 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 		eventually(t, "the replica to confirm a new layout after it was "+c.name, func() bool {
 			live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
 			lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
-			return errors.Join(err, failed) == nil && live.Data["version"] != "1" && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
+			return errors.Join(err, failed) == nil && live.Data["version"] != "1" && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
 		})
 		l.settles("after the layout was "+c.name, map[string]int{"a": 40})
 	}
-	m.stop()
-	controllertest.ErrorContains(t, "", <-m.ended)
+	m.end(t)
+}
+
+// TestReplicaEndsWhenAnotherHoldsItsShard gives the Lease of a shard to another replica, as after a long freeze. The election
+// would notice it only when it renews the Lease.
+func TestReplicaEndsWhenAnotherHoldsItsShard(t *testing.T) {
+	l := newLedger(t, 40)
+	m := l.start("a", 4)
+	l.settles("at first", map[string]int{"a": 40})
+	leases := l.client.CoordinationV1().Leases("windlass-system")
+	lease, err := leases.Get(t.Context(), shards.LeaseName(leaseName, 1), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.HolderIdentity = ptr.To("b")
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.ErrorContains(t, "shard 1: "+errLeaseLost.Error(), <-m.ended)
 }

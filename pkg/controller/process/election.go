@@ -41,7 +41,9 @@ type election struct {
 }
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
-	return &election{lease, leaseDuration, renewDeadline, retryPeriod, nil, watchdog, clock.RealClock{}}
+	return &election{
+		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, watchdog: watchdog, clock: clock.RealClock{},
+	}
 }
 
 // run calls work once this process holds the Lease. When ctx ends, it releases the Lease, unless the

@@ -75,9 +75,13 @@ func (v View) Give(self string) (shard int, ok bool) {
 	return last, slices.ContainsFunc(v.Replicas, func(other string) bool { return len(v.held(other))+2 <= len(mine) })
 }
 
-// MayWork reports whether the holder of a shard may begin to work with the layout: no other holder may work with another one.
-// The holder has confirmed the layout, and has read the Leases from the API server after that.
+// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, and no other
+// holder may work with another layout. The holder has confirmed the layout, and has read the Leases from the API server after
+// that.
 func (v View) MayWork(shard int) bool {
+	if shard >= v.Layout.Shards() {
+		return false
+	}
 	id := v.Layout.ID()
 	for other, lease := range v.Leases {
 		if other != shard && lease.Holder != "" && lease.Confirmed != id {

@@ -25,7 +25,7 @@ const (
 )
 
 // LeaseName returns the name of the Lease of a shard. The Lease of the first shard has the name of the operator, as the Lease
-// of an operator without shards has, so that both never work at the same time.
+// of an operator without shards has.
 func LeaseName(operator string, shard int) string {
 	if shard == 0 {
 		return operator

@@ -86,6 +86,17 @@ func TestLeaseIsValidUntilItWasNotRenewedForItsDuration(t *testing.T) {
 	holder("without another renewal", "", "2")
 }
 
+func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o, leases := NewObserver(operator, clock), []*coordinationv1.Lease{leaseOf(operator, "a", "1")}
+	o.View(leases, Layout{}, clock.Now())
+	asked := clock.Now().Add(2 * time.Second)
+	clock.SetTime(clock.Now().Add(time.Minute))
+	if !o.View(leases, Layout{}, asked).Holds("a", 0) {
+		t.Error("a Lease counts as expired although it was valid when it was requested")
+	}
+}
+
 func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
 	weights := tenants(40, 4000)
 	good := Layout{Version: 3, Cuts: Balance(weights, 4)}
