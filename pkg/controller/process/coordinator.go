@@ -10,92 +10,80 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
 // Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards whose
-// Leases it holds. See package shards.
+// Leases it holds, and one of them leads. See package shards.
 type Sharding struct {
-	// Shards is the number of shards, from 1 to shards.Max. The holder of the first shard decides.
+	// Shards is the number of shards, from 2 to shards.Max, or 1 for an operator without shards: the leader works on all
+	// namespaces, as without Sharding, but first waits until no replica works on a shard. The leader decides.
 	Shards int
-	// Lease is the Lease of the first shard. The Leases of the other shards and the layout are in its namespace.
-	Lease Lease
 	// New returns the operator for the namespaces that a selector of object.metadata.namespace matches.
 	New func(ctx context.Context, namespaces sharding.Selector) (Instance, error)
 	// Weigh returns the number of objects in each namespace.
 	Weigh func(ctx context.Context) (map[string]int, error)
-
-	// adjust, if it is set, changes the times of an election. Tests set it, so that a busy machine loses no Lease.
-	adjust func(*election)
 }
+
+const (
+	// stepInterval is the time between two steps of a coordinator if no Lease changes.
+	stepInterval = 3 * time.Second
+	// weighInterval is how often the leader checks whether the layout fits the namespaces.
+	weighInterval = 10 * time.Minute
+	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
+	// the shard.
+	startPatience = time.Minute
+	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
+	goneLeases = 40
+)
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
 //
 // No object may have two owners. While a shard has a holder, nobody else works on it. While the layout changes, the same
 // object may be in two shards. A replica therefore stops all work with the former layout before it confirms the new one,
-// and begins to work with the new one when all other holders have confirmed it.
+// and begins to work with the new one when the leader and all other holders have confirmed it.
 type coordinator struct {
 	Sharding
-	workers int
-	// working ends with the signal that ends the process.
-	working  context.Context
-	started  func(*instance) // is called when an instance starts
-	store    shards.Store
-	observer *shards.Observer
+	coordination
 	presence *presence
-	clock    clock.WithTicker
-	// elect takes part in the election for a shard: see election.run.
-	elect func(ctx context.Context, shard int, acquired func()) error
+	workers  int
+	// working ends with the signal that ends the process.
+	working context.Context
+	started func(*instance) // is called when an instance starts
+	leads   atomic.Bool     // whether this replica leads
+	ready   func()          // is called once this replica has confirmed a layout, so that it may lead
 
 	// layout is the layout that this replica works with, or is about to. confirmed says that the API server has stored that.
 	layout    shards.Layout
 	confirmed bool
 	weighed   time.Time
-	held      map[int]*holding
-	lost      chan error
+	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
+	wake      func()                           // lets the next step follow at once
+	read      time.Time                        // when the state was read last
+	listed    map[string]*coordinationv1.Lease // all Leases, by name
+	running   map[int]*instance                // by shard
+	failing   time.Time                        // since when an instance could not be started; zero if all were
 
 	mu      sync.Mutex
 	stopped bool // no instance may start any more
 }
 
-// holding is a shard whose Lease this replica holds, or tries to acquire.
-type holding struct {
-	acquired atomic.Bool
-	// release ends the election, and gives back the Lease.
-	release context.CancelFunc
-	ended   chan struct{}
-	running *instance // nil until this replica works on the shard
-}
-
-// run coordinates until ctx ends, and then gives back the Leases unless reconciles are still in flight: see election.run. It
-// returns an error if it has lost a Lease, or if reconciles do not end in time. changes has a value when the Leases may have
-// changed. The error of an election is in c.lost at once, even while run waits for something.
+// run coordinates until ctx ends, and then gives back the shards. It returns an error if this replica has lost a shard, or if
+// reconciles do not end in time. changes has a value when the Leases may have changed.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
-	present, leave := context.WithCancel(ctx)
-	defer leave()
-	var renewing sync.WaitGroup
-	renewing.Go(func() { c.presence.run(present) })
-	ticker := c.clock.NewTicker(retryPeriod)
+	ticker := c.clock.NewTicker(stepInterval)
 	defer ticker.Stop()
 	for {
-		if err := c.step(ctx); err != nil && ctx.Err() == nil { // elections give back their Leases when ctx ends
+		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
 		case <-changes:
 		case <-ticker.C():
 		case <-ctx.Done():
-			for _, h := range c.held {
-				<-h.ended
-			}
-			leave()
-			renewing.Wait()
-			c.presence.remove(ctx)
 			return nil
 		}
 	}
@@ -103,61 +91,55 @@ func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 
 // step brings this replica closer to the shards that it should work on. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
-	// The Leases are read before the layout, because a holder has to use the layout that is stored after it has acquired its
-	// Lease.
-	asked := c.clock.Now()
-	reading, cancel := context.WithTimeout(ctx, renewDeadline)
-	defer cancel()
-	leases, err := c.presence.leases.List(reading, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.Lease.Name})
+	s, err := c.state(ctx)
+	if err != nil && len(c.running) > 0 && c.clock.Since(c.read) > renewDeadline {
+		return fmt.Errorf("coordinating with the other replicas: %w", err) // others may take the shards
+	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot list the Leases of the shards")
+		klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
 		return nil
 	}
-	stored, err := c.store.Read(reading)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot read the layout of the shards")
-		return nil
+	c.read, c.listed = s.asked, byName(s.leases)
+	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
+		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
-	if stored.Version > c.layout.Version || stored.Version == c.layout.Version && stored.ID() != c.layout.ID() || !c.confirmed {
-		return c.adopt(ctx, stored.Layout) // the Leases were read too early for this layout
+	view := c.observer.View(s.leases, c.layout, s.asked)
+	if s.foreign || view.Leader.Holder != "" && view.Leader.Confirmed == "" {
+		klog.FromContext(ctx).Info("Standing by while an operator without shards, or another installation, leads", "holder", view.Leader.Holder)
+		return c.giveAll(ctx)
 	}
-	view := c.observer.View(pointers(leases.Items), c.layout, asked)
-	for shard, h := range c.held {
-		if h.running != nil && !view.Holds(c.Lease.Identity, shard) {
-			return fmt.Errorf("shard %d: %w", shard, errLeaseLost) // its election may notice it later
+	for shard := range c.running {
+		if !view.Holds(c.identity, shard) {
+			return fmt.Errorf("shard %d: %w", shard, errLeaseLost)
 		}
 	}
-	if err := c.give(ctx, view); err != nil {
-		return err
+	if gave, err := c.give(ctx, view); gave || err != nil {
+		return err // the view is outdated
 	}
 	c.take(ctx, view)
-	if stored.ID() == c.layout.ID() && stored.Version > 0 {
-		c.begin(ctx, view)
+	if s.layout.ID() == c.layout.ID() && s.layout.Version > 0 {
+		if err := c.begin(ctx, view); err != nil {
+			return err
+		}
 	}
-	if view.Holds(c.Lease.Identity, 0) {
-		c.lead(ctx, stored, max(c.layout.Version, view.Newest()))
+	if c.leads.Load() {
+		return c.lead(ctx, s, max(c.layout.Version, view.Newest()))
 	}
 	return nil
 }
 
-func pointers(leases []coordinationv1.Lease) (all []*coordinationv1.Lease) {
+func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
+	named := map[string]*coordinationv1.Lease{}
 	for i := range leases {
-		all = append(all, &leases[i])
+		named[leases[i].Name] = &leases[i]
 	}
-	return all
+	return named
 }
 
 // adopt stops all work with the former layout, and confirms the new one. The next step follows at once.
 func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
-	for _, h := range c.held {
-		if h.running != nil {
-			h.running.cancel() // so that all end at the same time
-		}
-	}
-	for _, h := range c.held {
-		if err := h.pause(); err != nil {
-			return err
-		}
+	if err := c.pauseAll(); err != nil {
+		return err
 	}
 	if layout.Version >= c.layout.Version {
 		c.layout, c.confirmed = layout, false
@@ -168,64 +150,68 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 	}
 	c.confirmed = true
 	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
+	c.ready()
 	return c.step(ctx)
 }
 
-// pause stops the work on a shard, whose Lease this replica keeps.
-func (h *holding) pause() error {
-	if h.running == nil {
-		return nil
+// pauseAll stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not end in time.
+func (c *coordinator) pauseAll() error {
+	for _, i := range c.running {
+		i.cancel() // so that all end at the same time
 	}
-	err := h.running.stop()
-	h.running = nil
-	return err
-}
-
-// give gives up one shard if another replica should have it, and stops to compete for shards that others have taken.
-func (c *coordinator) give(ctx context.Context, view shards.View) error {
-	wanted := view.Take(c.Lease.Identity)
-	for shard, h := range c.held {
-		if !h.acquired.Load() && !slices.Contains(wanted, shard) && !view.Holds(c.Lease.Identity, shard) {
-			c.drop(shard)
+	for shard := range c.running {
+		if err := c.pause(shard); err != nil {
+			return err
 		}
 	}
-	shard, ok := view.Give(c.Lease.Identity)
-	h := c.held[shard]
-	if !ok || h == nil || !h.acquired.Load() {
-		return nil
-	}
-	if err := h.pause(); err != nil {
-		return err
-	}
-	klog.FromContext(ctx).Info("Giving up a shard", "shard", shard)
-	c.drop(shard)
 	return nil
 }
 
-// drop ends the election for a shard, and waits until its Lease is given back.
-func (c *coordinator) drop(shard int) {
-	h := c.held[shard]
-	h.release()
-	<-h.ended
-	delete(c.held, shard)
+// pause stops the work on a shard.
+func (c *coordinator) pause(shard int) error {
+	i := c.running[shard]
+	if i == nil {
+		return nil
+	}
+	delete(c.running, shard)
+	return i.stop()
 }
 
-// take tries to acquire the shards that this replica should have.
+// give gives up one shard if another replica should have it. The next step follows at once.
+func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, err error) {
+	shard, ok := view.Give(c.identity)
+	if !ok {
+		return false, nil
+	}
+	if err := c.pause(shard); err != nil {
+		return false, err
+	}
+	c.release(ctx, c.listed[shards.LeaseName(c.operator, shard)])
+	c.wake()
+	return true, nil
+}
+
+// giveAll gives up all shards.
+func (c *coordinator) giveAll(ctx context.Context) error {
+	if err := c.pauseAll(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
+		c.release(ctx, c.listed[name])
+	}
+	return nil
+}
+
+// take tries to acquire the shards that this replica should have. The next step begins to work on them.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
-	for _, shard := range view.Take(c.Lease.Identity) {
-		if c.held[shard] != nil {
-			continue
+	if c.isStopped() {
+		return
+	}
+	for _, shard := range view.Take(c.identity) {
+		name := shards.LeaseName(c.operator, shard)
+		if acquired := c.acquire(ctx, shard, c.listed[name]); acquired != nil {
+			c.listed[name] = acquired
 		}
-		trying, release := context.WithCancel(ctx)
-		h := &holding{release: release, ended: make(chan struct{})}
-		c.held[shard] = h
-		go func() {
-			defer close(h.ended)
-			defer release()
-			if err := c.elect(trying, shard, func() { h.acquired.Store(true) }); err != nil {
-				c.lost <- fmt.Errorf("shard %d: %w", shard, err)
-			}
-		}()
 	}
 }
 
@@ -236,49 +222,110 @@ func (c *coordinator) stop() {
 	c.stopped = true
 }
 
-// begin starts to work on the shards that this replica holds. view and the layout were read from the API server after their
-// Leases were acquired.
-func (c *coordinator) begin(ctx context.Context, view shards.View) {
+func (c *coordinator) isStopped() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, shard := range slices.Sorted(maps.Keys(c.held)) {
-		h := c.held[shard]
-		if c.stopped || h.running != nil || !h.acquired.Load() || !view.Holds(c.Lease.Identity, shard) || !view.MayWork(shard) {
+	return c.stopped
+}
+
+// begin starts to work on the shards that this replica holds. view and the layout were read from the API server after their
+// Leases were acquired. It returns an error if an instance could not be started for startPatience.
+func (c *coordinator) begin(ctx context.Context, view shards.View) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var failed error
+	for shard := range c.layout.Shards() {
+		if c.stopped || c.running[shard] != nil || !view.Holds(c.identity, shard) || !view.MayWork(shard) {
 			continue
 		}
 		of, err := c.New(ctx, c.layout.Selector(shard))
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot start the operator for a shard", "shard", shard)
+			failed = fmt.Errorf("starting the operator for shard %d: %w", shard, err)
 			continue
 		}
 		klog.FromContext(ctx).Info("Working on a shard", "shard", shard, "layout", c.layout.Version)
-		h.running = start(c.working, of, c.workers)
-		c.started(h.running)
+		c.running[shard] = start(c.working, of, c.workers)
+		c.started(c.running[shard])
 	}
+	return c.tolerate(ctx, failed)
 }
 
-// weighInterval is how often the holder of the first shard checks whether the layout fits the namespaces.
-const weighInterval = 10 * time.Minute
+// tolerate returns err if there was an error for startPatience, and logs it otherwise.
+func (c *coordinator) tolerate(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		c.failing = time.Time{}
+	case c.failing.IsZero():
+		c.failing = c.clock.Now()
+	case c.clock.Since(c.failing) > startPatience:
+		return err
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot work on a shard")
+	}
+	return nil
+}
+
+// weights is the result of Sharding.Weigh.
+type weights struct {
+	objects map[string]int
+	err     error
+}
 
 // lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
-// that a replica has confirmed, or does not exist.
-func (c *coordinator) lead(ctx context.Context, stored shards.StoredLayout, newest int64) {
-	fits := stored.Version > 0 && stored.Version >= newest && stored.Shards() == c.Shards
+// that a replica has confirmed, or does not exist. It also deletes the Leases of replicas that are gone.
+func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
+	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
+		c.remove(ctx, lease)
+	}
+	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
 	if fits && c.clock.Since(c.weighed) < weighInterval {
-		return
+		return nil
 	}
-	logger := klog.FromContext(ctx)
-	weights, err := c.Weigh(ctx)
-	if err != nil {
-		logger.Error(err, "Cannot count the objects of each namespace for the layout of the shards")
+	w, ok := c.weigh(ctx)
+	if !ok {
+		return nil
 	}
-	c.weighed = c.clock.Now()
-	next, changed := stored.Next(weights, c.Shards)
-	if fits && (!changed || err != nil) {
-		return
+	next, changed := s.layout.Next(w.objects, c.Shards)
+	if fits && (!changed || w.err != nil) {
+		return nil
 	}
-	next.Version = min(max(stored.Version, newest)+1, shards.MaxVersion)
-	if err := c.store.Replace(ctx, stored, next); err != nil {
-		logger.Error(err, "Cannot write the layout of the shards")
+	next.Version = min(max(s.layout.Version, newest)+1, shards.MaxVersion)
+	if err := c.store.Replace(ctx, s.layout, next); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
+		return nil
 	}
+	return c.adopt(ctx, next)
+}
+
+// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
+// when it is called first, and ok is true once that has ended.
+func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
+	if c.weighing == nil {
+		counted := make(chan weights, 1)
+		c.weighing = counted
+		go func() {
+			objects, err := c.Weigh(ctx)
+			counted <- weights{objects, err}
+			c.wake()
+		}()
+	}
+	select {
+	case w = <-c.weighing:
+	default:
+		return w, false
+	}
+	if w.err != nil {
+		klog.FromContext(ctx).Error(w.err, "Cannot count the objects of each namespace for the layout of the shards")
+	}
+	c.weighing, c.weighed = nil, c.clock.Now()
+	return w, true
+}
+
+// leave gives up all shards, and removes the Lease of this replica. The work on the shards has ended.
+func (c *coordinator) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
+	defer cancel()
+	_ = c.giveAll(ctx) // nothing runs
+	c.presence.remove(ctx)
 }

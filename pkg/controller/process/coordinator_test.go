@@ -1,229 +1,239 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/sharding"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
-// ledger records which replica works on which namespace.
-type ledger struct {
-	t          *testing.T
-	client     *fake.Clientset
-	namespaces []string
-
-	mu    sync.Mutex
-	owner map[string]string // by namespace
-}
-
-func newLedger(t *testing.T, namespaces int) *ledger {
-	t.Helper()
-	l := &ledger{t: t, client: fake.NewClientset(), owner: map[string]string{}}
-	for i := range namespaces {
-		l.namespaces = append(l.namespaces, fmt.Sprintf("tenant-%03d", i))
-	}
-	return l
-}
-
-// worker is the cache of an instance. It works on its namespaces while the cache runs.
-type worker struct {
-	*ledger
-	replica  string
-	selector sharding.Selector
-}
-
-// Start implements Caches.
-func (w worker) Start(stop <-chan struct{}) {
-	w.mark("", w.replica)
-	go func() {
-		<-stop
-		w.mark(w.replica, "")
-	}()
-}
-
-// mark changes the owner of the namespaces from one replica to another. "" is nobody.
-func (w worker) mark(from, to string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, namespace := range w.namespaces {
-		matches, err := w.selector.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}})
-		if err != nil || !matches {
-			continue
+func TestReplicasShareNamespaces(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("with one replica", map[string]int{"a": 40})
+		b := l.start("b", 4)
+		l.settles("with two replicas", map[string]int{"a": 20, "b": 20})
+		a.ends()
+		l.settles("after the first replica has stopped", map[string]int{"b": 40})
+		b.ends()
+		l.settles("after all replicas have stopped", map[string]int{"": 40})
+		leases, err := l.client.CoordinationV1().Leases("windlass-system").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if w.owner[namespace] != from {
-			w.t.Errorf("%s begins to work on namespace %s, which has the owner %q", w.replica, namespace, w.owner[namespace])
+		controllertest.Equal(t, "Leases of the leader and of shards that are left", 5, len(leases.Items))
+		for _, lease := range leases.Items {
+			controllertest.Equal(t, "holder of "+lease.Name, "", holderOf(&lease))
 		}
-		w.owner[namespace] = to
-	}
-}
-
-// owners returns the number of namespaces of each replica, and of "", which stands for nobody.
-func (l *ledger) owners() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	count := map[string]int{}
-	for _, namespace := range l.namespaces {
-		count[l.owner[namespace]]++
-	}
-	return count
-}
-
-// member is a process of a sharded operator.
-type member struct {
-	stop  context.CancelFunc
-	ended chan error
-}
-
-func (l *ledger) start(identity string, count int) *member {
-	l.t.Helper()
-	ctx, stop := context.WithCancel(l.t.Context())
-	m := &member{stop: stop, ended: make(chan error, 1)}
-	go func() {
-		m.ended <- Run(ctx, Options{
-			Workers: 1, Events: controller.NewEvents(l.client.EventsV1(), nil, "windlass.dev/controller", identity, clock.RealClock{}),
-			Sharding: &Sharding{
-				Shards: count, Lease: Lease{l.client, "windlass-system", leaseName, identity},
-				New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
-					return Instance{Caches: []Caches{worker{l, identity, selector}}}, nil
-				},
-				Weigh: func(context.Context) (map[string]int, error) {
-					weights := map[string]int{}
-					for _, namespace := range l.namespaces {
-						weights[namespace] = 100
-					}
-					return weights, nil
-				},
-				adjust: func(e *election) { e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour },
-			},
-		})
-	}()
-	l.t.Cleanup(func() { stop() })
-	return m
-}
-
-// end stops the process, and checks that it ends without an error.
-func (m *member) end(t *testing.T) {
-	t.Helper()
-	m.stop()
-	controllertest.ErrorContains(t, "", <-m.ended)
-}
-
-// settles waits until each replica works on its share of the namespaces.
-func (l *ledger) settles(when string, shares map[string]int) {
-	l.t.Helper()
-	eventually(l.t, fmt.Sprintf("the owners to be %v %s", shares, when), func() bool {
-		return maps.Equal(l.owners(), shares)
 	})
 }
 
-func TestReplicasShareNamespaces(t *testing.T) {
-	l := newLedger(t, 40)
-	a := l.start("a", 4)
-	l.settles("with one replica", map[string]int{"a": 40})
-	b := l.start("b", 4)
-	l.settles("with two replicas", map[string]int{"a": 20, "b": 20})
-	a.end(t)
-	l.settles("after the first replica has stopped", map[string]int{"b": 40})
-	b.end(t)
-	l.settles("after all replicas have stopped", map[string]int{"": 40})
-	leases, err := l.client.CoordinationV1().Leases("windlass-system").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	controllertest.Equal(t, "Leases of shards and replicas that are left", 4, len(leases.Items))
-}
-
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
-	for _, c := range []struct{ from, to int }{{2, 8}, {8, 2}} {
+	for _, c := range []struct {
+		from, to int
+		meantime map[string]int // the owners while both run
+	}{
+		{2, 8, map[string]int{"a": 20, "b": 20}}, {8, 2, map[string]int{"a": 20, "b": 20}}, {1, 8, map[string]int{"a": 40}}, {8, 1, map[string]int{"a": 40}},
+	} {
 		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
-			l := newLedger(t, 40)
-			former := l.start("a", c.from)
-			l.settles("before the rollout", map[string]int{"a": 40})
-			next := l.start("b", c.to)
-			l.settles("while both run", map[string]int{"a": 20, "b": 20})
-			former.end(t)
-			eventually(t, "a layout with the new number of shards", func() bool {
-				layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-				return err == nil && len(strings.Fields(layout.Data["cuts"])) == c.to-1
+			inLedger(t, func(_ *testing.T, l *ledger) {
+				former := l.start("a", c.from)
+				l.settles("before the rollout", map[string]int{"a": 40})
+				next := l.start("b", c.to)
+				l.settles("while both run", c.meantime)
+				former.ends()
+				l.settles("after the rollout", map[string]int{"b": 40})
+				l.eventually("a layout with the new number of shards", func() bool { return c.to == 1 || l.cuts() == c.to-1 })
+				l.settles("with the new layout", map[string]int{"b": 40})
+				next.ends()
 			})
-			l.settles("after the rollout", map[string]int{"b": 40})
-			next.end(t)
 		})
 	}
+}
+
+// cuts returns the number of cuts in the stored layout.
+func (l *ledger) cuts() int {
+	layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(l.t.Context(), leaseName+"-shards", metav1.GetOptions{})
+	if err != nil {
+		return 0
+	}
+	return len(strings.Fields(layout.Data["cuts"]))
+}
+
+// TestOperatorWithoutShardsWaitsForThoseWithShards lets a process without shards lead while others work on shards.
+func TestOperatorWithoutShardsWaitsForThoseWithShards(t *testing.T) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
+		a, b := l.start("a", 4), l.start("b", 4)
+		l.settles("at first", map[string]int{"a": 20, "b": 20})
+		c := l.start("c", 1)
+		leader, other := a, b
+		if holderOf(lease(t, l.client)) == "b" {
+			leader, other = b, a
+		}
+		other.cut.Store(true) // so that it cannot lead
+		leader.ends()
+		l.settles("when the process without shards leads", map[string]int{"c": 40})
+		other.fails()
+		c.ends()
+	})
 }
 
 func TestLostLayoutIsWrittenAgain(t *testing.T) {
-	l := newLedger(t, 40)
-	m := l.start("a", 4)
-	l.settles("at first", map[string]int{"a": 40})
-	configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
-	for _, c := range []struct {
-		name  string
-		spoil func(*corev1.ConfigMap) error
-	}{
-		{"deleted", func(live *corev1.ConfigMap) error {
-			return configMaps.Delete(t.Context(), live.Name, metav1.DeleteOptions{})
-		}},
-		{"made unreadable", func(live *corev1.ConfigMap) error {
-			live.Data["cuts"] = "none"
-			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-			return err
-		}},
-		{"given the largest version and other cuts", func(live *corev1.ConfigMap) error {
-			live.Data["version"], live.Data["cuts"] = fmt.Sprint(shards.MaxVersion), "0x5"
-			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-			return err
-		}},
-		{"returned to the first version", func(live *corev1.ConfigMap) error {
-			live.Data["version"] = "1"
-			_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-			return err
-		}},
-	} {
-		live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-		if err = errors.Join(err, c.spoil(live)); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the replica to confirm a new layout after it was "+c.name, func() bool {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		m := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
+		for _, c := range []struct {
+			name  string
+			spoil func(*corev1.ConfigMap) error
+		}{
+			{"deleted", func(live *corev1.ConfigMap) error {
+				return configMaps.Delete(t.Context(), live.Name, metav1.DeleteOptions{})
+			}},
+			{"made unreadable", func(live *corev1.ConfigMap) error {
+				live.Data["cuts"] = "none"
+				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
+				return err
+			}},
+			{"given the largest version and other cuts", func(live *corev1.ConfigMap) error {
+				live.Data["version"], live.Data["cuts"] = fmt.Sprint(shards.MaxVersion), "0x5"
+				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
+				return err
+			}},
+			{"returned to the first version", func(live *corev1.ConfigMap) error {
+				live.Data["version"] = "1"
+				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
+				return err
+			}},
+		} {
 			live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-			lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
-			return errors.Join(err, failed) == nil && live.Data["version"] != "1" && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
-		})
-		l.settles("after the layout was "+c.name, map[string]int{"a": 40})
-	}
-	m.end(t)
+			if err = errors.Join(err, c.spoil(live)); err != nil {
+				t.Fatal(err)
+			}
+			l.eventually("the replica to confirm a new layout after it was "+c.name, func() bool {
+				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+				lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
+				return errors.Join(err, failed) == nil && live.Data["version"] != "1" && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
+			})
+			l.settles("after the layout was "+c.name, map[string]int{"a": 40})
+		}
+		m.ends()
+	})
 }
 
-// TestReplicaEndsWhenAnotherHoldsItsShard gives the Lease of a shard to another replica, as after a long freeze. The election
-// would notice it only when it renews the Lease.
-func TestReplicaEndsWhenAnotherHoldsItsShard(t *testing.T) {
-	l := newLedger(t, 40)
-	m := l.start("a", 4)
-	l.settles("at first", map[string]int{"a": 40})
-	leases := l.client.CoordinationV1().Leases("windlass-system")
-	lease, err := leases.Get(t.Context(), shards.LeaseName(leaseName, 1), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		configMaps, theirs := l.client.CoreV1().ConfigMaps("windlass-system"), map[string]string{"version": "7"}
+		if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: leaseName + "-shards"}, Data: theirs}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		m := l.start("a", 4)
+		l.passes(10 * time.Minute)
+		live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "data", theirs, live.Data)
+		m.ends()
+	})
+}
+
+func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a, b := l.start("a", 4), l.start("b", 4)
+		l.settles("at first", map[string]int{"a": 20, "b": 20})
+		a.cut.Store(true)
+		l.settles("when a replica does not reach the API server", map[string]int{"b": 40})
+		a.fails()
+		b.ends()
+	})
+}
+
+// TestReplicaLosesItsShardsWithItsLease lets somebody take or delete Leases of a replica.
+func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, l *ledger){
+		"another replica holds its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
+			l.change(shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
+		},
+		"the Lease of its shard is deleted": func(t *testing.T, l *ledger) {
+			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(), shards.LeaseName(leaseName, 1), metav1.DeleteOptions{}))
+		},
+		"its own Lease is deleted": func(t *testing.T, l *ledger) {
+			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.DeleteOptions{}))
+		},
+		"another process leads": func(_ *testing.T, l *ledger) {
+			l.change(leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLedger(t, func(t *testing.T, l *ledger) {
+				a := l.start("a", 4)
+				l.settles("at first", map[string]int{"a": 40})
+				lose(t, l)
+				controllertest.ErrorContains(t, errLeaseLost.Error(), <-a.ended)
+			})
+		})
 	}
-	lease.Spec.HolderIdentity = ptr.To("b")
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	controllertest.ErrorContains(t, "shard 1: "+errLeaseLost.Error(), <-m.ended)
+}
+
+// TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads is the case of an earlier version, which works on all namespaces at once.
+func TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		follower := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		follower.ends()
+		l.change(leaseName, func(lease *coordinationv1.Lease) {
+			lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("earlier"), ptr.To[int32](3600)
+		})
+		next := l.start("b", 4)
+		l.passes(10 * time.Second)
+		l.settles("while the other leads", map[string]int{"": 40})
+		l.change(leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
+		l.settles("when the other has stopped", map[string]int{"b": 40})
+		next.ends()
+	})
+}
+
+func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4, func(m *member, _ *Options) { m.newFails = errors.New("no memory") })
+		controllertest.ErrorContains(t, "starting the operator for shard", <-a.ended)
+		b := l.start("b", 4)
+		l.settles("after a replica that cannot start has ended", map[string]int{"b": 40})
+		b.ends()
+	})
+}
+
+// TestOtherInstallationWaitsForAllReplicas runs two installations. Only one replica of the first holds the Lease of the cluster.
+func TestOtherInstallationWaitsForAllReplicas(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		of := func(namespace string) func(*member, *Options) {
+			return func(m *member, o *Options) {
+				o.Leases = []Lease{{m.client, namespace, leaseName, m.name}, {m.client, metav1.NamespaceSystem, leaseName, namespace + "/" + m.name}}
+			}
+		}
+		a, b := l.start("a", 4, of("one")), l.start("b", 4, of("one"))
+		l.settles("at first", map[string]int{"a": 20, "b": 20})
+		other := l.start("c", 4, of("two"))
+		l.passes(time.Minute)
+		l.settles("with another installation", map[string]int{"a": 20, "b": 20})
+		if holderOf(leaseIn(t, l.client, "one")) == "b" {
+			a, b = b, a
+		}
+		a.ends()
+		l.settles("when the leader of the first has stopped", map[string]int{b.name: 40})
+		b.cut.Store(true)
+		l.settles("when the other replica does not reach the API server", map[string]int{"c": 40})
+		b.fails()
+		other.ends()
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,11 +37,15 @@ type election struct {
 	labels   map[string]string // of the Lease
 	watchdog *leaderelection.HealthzAdaptor
 	clock    clock.Clock // for the wait until a Lease expires
+	term     *term
+	// keep says that the Lease is not released, but expires.
+	keep bool
 }
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
 	return &election{
 		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, watchdog: watchdog, clock: clock.RealClock{},
+		term: &term{},
 	}
 }
 
@@ -65,8 +68,8 @@ func (e *election) run(ctx context.Context, work func()) error {
 // announce logs which process holds the Lease now, and whether it is this process.
 func (e *election) announce(ctx context.Context, leader string) {
 	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.Namespace, e.Name), "leader", leader)
-	if other, _, _ := strings.Cut(leader, "/"); other != leader && !strings.HasPrefix(e.Identity, other+"/") {
-		logger.Info("Standing by while another installation of the operator holds the Lease", "namespace", other)
+	if leader != "" && otherInstallation(leader, e.Identity) {
+		logger.Info("Standing by while another installation of the operator holds the Lease", "namespace", installationOf(leader))
 		return
 	}
 	logger.Info("Leader elected", "self", leader == e.Identity)
@@ -88,14 +91,16 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	var state atomic.Int32
+	e.term.reset(e.clock, e.duration, e.deadline)
+	held := &lock{term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+		Labels:     e.labels,
+		Client:     e.Client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: e.Name,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
-			Labels:     e.labels,
-			Client:     e.Client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-		},
+		Name:          e.Name,
+		Lock:          held,
 		LeaseDuration: e.duration,
 		RenewDeadline: e.deadline,
 		RetryPeriod:   e.period,
@@ -103,7 +108,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 			OnStartedLeading: func(context.Context) {
 				if state.CompareAndSwap(standing, leading) {
 					unwatch()
-					work()
+					e.begin(ctx, held, work)
 				}
 			},
 			OnStoppedLeading: func() {},
@@ -123,8 +128,22 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	})
 	elector.Run(ctx)
 	led = !state.CompareAndSwap(standing, over) && state.Load() == leading
-	if lost := led && outer.Err() == nil; !lost && !errors.Is(context.Cause(outer), errAbandoned) {
+	if lost := led && outer.Err() == nil; !lost && !e.keep && !errors.Is(context.Cause(outer), errAbandoned) {
 		lease.giveBack(outer, e.deadline)
 	}
 	return led, nil
+}
+
+// begin calls work. If another installation has held the Lease and not released it, begin waits until all its replicas know that they
+// have lost the Lease: only one of them renewed it, but all may work.
+func (e *election) begin(ctx context.Context, held *lock, work func()) {
+	if held.fromOther() {
+		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former, "wait", e.duration)
+		select {
+		case <-e.clock.After(e.duration):
+		case <-ctx.Done():
+			return
+		}
+	}
+	work()
 }

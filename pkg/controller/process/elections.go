@@ -3,11 +3,11 @@ package process
 import (
 	"context"
 	"net/http"
-	"slices"
-	"sync"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
+
+	"windlass.dev/windlass/pkg/controller/shards"
 )
 
 // Lease identifies a Lease that several processes compete for, and this process among them.
@@ -19,40 +19,26 @@ type Lease struct {
 	Identity string
 }
 
-func newElections(leases []Lease) (all []*election) {
-	for _, lease := range leases {
-		all = append(all, newElection(lease, newWatchdog()))
+// elections are the elections for the Leases of a process, in the order in which it acquires them.
+type elections []*election
+
+// newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which the replicas
+// coordinate, and the others are not released: other replicas of the installation may still work.
+func newElections(leases []Lease, sharded bool) (all elections) {
+	for i, lease := range leases {
+		e := newElection(lease, leaderelection.NewLeaderHealthzAdaptor(leaseDuration))
+		if sharded && i == 0 {
+			e.labels = map[string]string{shards.OperatorLabel: lease.Name}
+		}
+		e.keep = sharded && i > 0
+		all = append(all, e)
 	}
 	return all
 }
 
-func newWatchdog() *leaderelection.HealthzAdaptor {
-	return leaderelection.NewLeaderHealthzAdaptor(leaseDuration)
-}
-
-// watched checks for /healthz: it fails if this process holds a Lease and has not renewed it in time.
-type watched struct {
-	mu  sync.Mutex
-	all []*election
-}
-
-func (w *watched) add(elections ...*election) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = append(w.all, elections...)
-}
-
-// remove forgets an election that has ended.
-func (w *watched) remove(e *election) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all = slices.DeleteFunc(w.all, func(other *election) bool { return other == e })
-}
-
-func (w *watched) check(r *http.Request) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, e := range w.all {
+// check is for /healthz: it fails if this process holds a Lease and has not renewed it in time.
+func (all elections) check(r *http.Request) error {
+	for _, e := range all {
 		if err := e.watchdog.Check(r); err != nil {
 			return err
 		}
@@ -63,7 +49,7 @@ func (w *watched) check(r *http.Request) error {
 // elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, it
 // releases them and returns nil. When a Lease is lost, it returns the error at once and releases no
 // Lease, because reconciles may still be in flight.
-func elect(ctx context.Context, elections []*election, work func()) error {
+func elect(ctx context.Context, elections elections, work func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errAbandoned)
 	ended := make(chan error, len(elections))

@@ -17,7 +17,7 @@ import (
 
 // installation is a process that competes for two Leases: one for its namespace and one for the cluster.
 type installation struct {
-	elections []*election
+	elections elections
 	working   atomic.Bool
 	stop      context.CancelFunc
 	result    chan error
@@ -28,7 +28,7 @@ func install(t *testing.T, client *fake.Clientset, namespace string, adjust func
 	ctx, stop := context.WithCancel(t.Context())
 	i := &installation{elections: newElections([]Lease{
 		{client, namespace, leaseName, "self"}, {client, metav1.NamespaceSystem, leaseName, namespace + "/self"},
-	}), stop: stop, result: make(chan error, 1)}
+	}, false), stop: stop, result: make(chan error, 1)}
 	for _, e := range i.elections {
 		adjust(e)
 	}
@@ -60,7 +60,7 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 	if second.working.Load() {
 		t.Error("both work at once")
 	}
-	if err := (&watched{all: second.elections}).check(nil); err != nil {
+	if err := second.elections.check(nil); err != nil {
 		t.Errorf("the one that waits is not healthy: %v", err)
 	}
 	first.stop()

@@ -50,7 +50,7 @@ func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func(
 }
 
 // follow calls free each time the watch reports that the Lease was released or deleted. It releases the
-// Lease if another holder does not renew it in time. It returns when ctx or the watch ends. It does not call
+// Lease if another holder of the same installation does not renew it in time. It returns when ctx or the watch ends. It does not call
 // free for an Added event, because the elector itself acquires a Lease that is free at the start of the watch.
 func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free func()) {
 	defer events.Stop()
@@ -66,15 +66,19 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 			if !ok {
 				return
 			}
+			seen, ok := event.Object.(*coordinationv1.Lease)
+			if ok && seen.Name != w.name {
+				continue // from a fake clientset, which ignores field selectors
+			}
 			holder := ""
-			if lease, ok = event.Object.(*coordinationv1.Lease); ok {
-				holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+			if lease = seen; ok {
+				holder = holderOf(lease)
 			}
 			if event.Type == watch.Deleted || event.Type == watch.Modified && holder == "" {
 				free()
 			}
 			expired = nil
-			if holder != "" && holder != w.identity {
+			if holder != "" && holder != w.identity && !otherInstallation(holder, w.identity) {
 				expired = w.clock.After(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 			}
 		}
@@ -91,7 +95,7 @@ func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 		klog.FromContext(ctx).V(2).Info("Failed to read the Lease", "err", err)
 		return
 	}
-	if ptr.Deref(lease.Spec.HolderIdentity, "") == w.identity {
+	if holderOf(lease) == w.identity {
 		w.release(ctx, lease)
 	}
 }

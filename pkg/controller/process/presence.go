@@ -17,32 +17,45 @@ import (
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
-// presence is the Lease with which a replica shows the other replicas that it runs, and which layout it has confirmed. Its name
-// is unique to this process, so that nobody else holds it.
+// presence is the Lease of a replica. It shows the other replicas that this one runs, and which layout it has confirmed, and
+// the Leases of its shards are valid as long as it is. Its name is unique to this process, so that nobody else holds it.
 type presence struct {
 	leases   coordinationclient.LeaseInterface
 	operator string
 	identity string
 	clock    clock.Clock
+	term     *term
 
 	mu        sync.Mutex
 	confirmed string
 	lease     *coordinationv1.Lease // the last response of the API server, or nil
 }
 
-// run renews the Lease until ctx ends.
-func (p *presence) run(ctx context.Context) {
+// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost.
+func (p *presence) run(ctx context.Context) error {
 	for {
-		if err := p.renew(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(2).Info("Failed to renew the Lease of this replica", "err", err)
+		err := p.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case p.lost() || p.deleted(err):
+			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-p.clock.After(retryPeriod):
 		}
 	}
 }
+
+// lost reports whether this replica has not renewed its Lease in time.
+func (p *presence) lost() bool { return p.term.begun() && !p.term.acts() }
+
+// deleted reports whether err says that somebody has deleted the Lease, after which the other replicas take its shards.
+func (p *presence) deleted(err error) bool { return apierrors.IsNotFound(err) && p.term.begun() }
 
 // confirm confirms a layout: this replica has stopped all work with earlier layouts. It returns nil when the API server has
 // stored that.
@@ -53,26 +66,34 @@ func (p *presence) confirm(ctx context.Context, layout string) error {
 	return p.renew(ctx)
 }
 
-// renew creates or updates the Lease.
+// renew creates or updates the Lease. It does not create it again.
 func (p *presence) renew(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
-	defer cancel()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := shards.ReplicaLeaseName(p.operator, p.identity)
-	if p.lease == nil {
-		p.lease, err = p.leases.Create(ctx, p.with(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}), metav1.CreateOptions{})
+	sent := p.clock.Now()
+	if p.lost() {
+		return errLeaseLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	name, stored := shards.ReplicaLeaseName(p.operator, p.identity), p.lease
+	if stored == nil {
+		stored, err = p.leases.Create(ctx, p.with(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}), metav1.CreateOptions{})
 	} else {
-		p.lease, err = p.leases.Update(ctx, p.with(p.lease), metav1.UpdateOptions{})
+		stored, err = p.leases.Update(ctx, p.with(stored), metav1.UpdateOptions{})
 	}
-	if err == nil {
-		return nil
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		// The response to an earlier write was lost, or somebody has changed the Lease.
+		if stored, err = p.leases.Get(ctx, name, metav1.GetOptions{}); err == nil {
+			stored, err = p.leases.Update(ctx, p.with(stored), metav1.UpdateOptions{})
+		}
 	}
-	p.lease = nil
-	if live, failed := p.leases.Get(ctx, name, metav1.GetOptions{}); failed == nil {
-		p.lease = live // the response to an earlier write was lost, or somebody has changed the Lease
+	if err != nil {
+		return fmt.Errorf("renewing the Lease %s of this replica: %w", name, err)
 	}
-	return fmt.Errorf("renewing the Lease %s of this replica: %w", name, err)
+	p.lease = stored
+	p.term.renew(sent)
+	return nil
 }
 
 // with returns a copy of the Lease with the state of this replica.
@@ -81,7 +102,7 @@ func (p *presence) with(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, shards.OperatorLabel, p.operator)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shards.ConfirmedAnnotation, p.confirmed)
 	lease.Spec.HolderIdentity = ptr.To(p.identity)
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(shards.LeaseDuration / time.Second))
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(p.clock.Now()))
 	return lease
 }

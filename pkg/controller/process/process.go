@@ -35,9 +35,11 @@ type Options struct {
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
-	// Sharding, if it is set, runs an instance of the operator for each shard that this process works on, in place of
-	// Controllers, Caches, Warm and Leases.
+	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works on, in
+	// place of Controllers, Caches and Warm. It requires Leases. The process that holds all of them leads.
 	Sharding *Sharding
+	// Fence, if it is set, refuses writes while this process does not certainly hold its Leases.
+	Fence *Fence
 	// BindAddress is the HOST:PORT of /healthz and /readyz, which are served by HTTP to everyone. Empty means none.
 	BindAddress string
 	// Metrics says how /metrics is served.
@@ -47,7 +49,7 @@ type Options struct {
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
 	Serve func(ctx context.Context) error
-	// Lead, if it is set, is called when the process holds all Leases, before its workers start.
+	// Lead, if it is set, is called when the process holds all Leases, and without shards before its workers start.
 	Lead func()
 }
 
@@ -67,13 +69,16 @@ func Run(ctx context.Context, o Options) error {
 	if o.Events == nil {
 		return errors.New("the operator has a bug: process.Options.Events is required")
 	}
+	sharded := o.Sharding != nil && o.Sharding.Shards > 1
+	if sharded && len(o.Leases) == 0 {
+		return errors.New("the operator has a bug: process.Options.Leases are required with shards")
+	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 4)}
 	warm := newWarmUp(o.Controllers, o.Warm)
-	elections := newElections(o.Leases)
-	p.watched.add(elections...)
-	stopped, err := p.listen(lasting, o, health(p.watched.check, readiness(warm, o.Ready), p.current))
+	elections := newElections(o.Leases, sharded)
+	stopped, err := p.listen(lasting, o, health(elections.check, readiness(warm, o.Ready), p.current))
 	if err != nil {
 		return err
 	}
@@ -84,13 +89,13 @@ func Run(ctx context.Context, o Options) error {
 		caches.Start(lasting.Done())
 	}
 	err = p.live(func(leading context.Context) error {
-		if o.Sharding != nil {
-			return p.coordinate(leading, *o.Sharding)
+		if sharded {
+			return p.coordinate(leading, o, elections)
 		}
 		if !warm.wait(leading) {
 			return nil
 		}
-		return p.lead(leading, elections, o.Lead)
+		return p.lead(leading, o, elections)
 	})
 	if err != nil {
 		return err // at once: another process may lead by now
@@ -109,7 +114,6 @@ type process struct {
 	controllers []*controller.Controller
 	events      *controller.Events
 	failed      chan error // errors of servers that ended before ctx
-	watched     watched
 	working     sync.WaitGroup
 	serving     sync.WaitGroup
 
@@ -189,12 +193,17 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// lead runs the workers once this process holds the Leases, or at once if there are no Leases. If begin is
-// not nil, lead calls begin first.
-func (p *process) lead(ctx context.Context, elections []*election, begin func()) error {
+// lead runs the workers once this process holds the Leases, or at once if there are no Leases.
+func (p *process) lead(ctx context.Context, o Options, elections elections) error {
+	for _, e := range elections {
+		o.Fence.guard(e.term)
+	}
 	work := func() {
-		if begin != nil {
-			begin()
+		if o.Sharding != nil && len(o.Leases) > 0 && !dissolve(ctx, o.Leases[0]) {
+			return
+		}
+		if o.Lead != nil {
+			o.Lead()
 		}
 		p.work()
 	}

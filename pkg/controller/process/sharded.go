@@ -3,43 +3,48 @@ package process
 import (
 	"context"
 	"slices"
+	"sync"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
-// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends: see coordinator.run.
-func (p *process) coordinate(ctx context.Context, s Sharding) error {
-	of := s.Lease
-	c := &coordinator{
-		Sharding: s,
-		workers:  p.workers,
-		working:  p.ctx,
-		store:    shards.Store{ConfigMaps: of.Client.CoreV1().ConfigMaps(of.Namespace), Operator: of.Name},
-		observer: shards.NewObserver(of.Name, clock.RealClock{}),
-		presence: &presence{leases: of.Client.CoordinationV1().Leases(of.Namespace), operator: of.Name, identity: of.Identity, clock: clock.RealClock{}},
-		clock:    clock.RealClock{},
-		held:     map[int]*holding{},
-		lost:     make(chan error, shards.Max),
-	}
-	c.started, c.elect = p.follow, func(ctx context.Context, shard int, acquired func()) error {
-		lease := of
-		lease.Name = shards.LeaseName(of.Name, shard)
-		e := newElection(lease, newWatchdog())
-		e.labels = map[string]string{shards.OperatorLabel: of.Name}
-		if s.adjust != nil {
-			s.adjust(e)
+// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then gives back the shards
+// and the Leases, unless reconciles are still in flight: see election.run. It returns an error at once if a Lease is lost.
+func (p *process) coordinate(ctx context.Context, o Options, elections elections) error {
+	changed := make(chan struct{}, 1)
+	wake := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
 		}
-		p.watched.add(e)
-		defer p.watched.remove(e)
-		return e.run(ctx, acquired)
 	}
+	lost := make(chan error, 3)
+	var electing sync.WaitGroup
+	c := &coordinator{
+		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
+		started: p.follow, wake: wake, running: map[int]*instance{},
+	}
+	c.ready = sync.OnceFunc(func() {
+		electing.Go(func() {
+			lost <- elect(ctx, elections, func() {
+				c.leads.Store(true)
+				if o.Lead != nil {
+					o.Lead()
+				}
+				wake()
+			})
+		})
+	})
+	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
+	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
+	o.Fence.guard(c.presence.term)
+	present, leave := context.WithCancel(ctx)
+	defer leave()
+	var renewing sync.WaitGroup
+	renewing.Go(func() { lost <- c.presence.run(present) })
 	ended := make(chan struct{})
 	defer close(ended)
 	p.working.Go(func() { // so that live does not release the Leases before the last instance has ended
@@ -49,14 +54,71 @@ func (p *process) coordinate(ctx context.Context, s Sharding) error {
 		case <-ended:
 		}
 	})
+	go c.watch(ctx, wake)
 	result := make(chan error, 1)
-	go func() { result <- c.run(ctx, changes(ctx, of)) }()
+	go func() { result <- c.run(ctx, changed) }()
 	select {
-	case err := <-c.lost:
-		return err
+	case err := <-lost:
+		if err != nil {
+			return err
+		}
+		<-result // ctx has ended
 	case err := <-result:
-		return err
+		if err != nil {
+			return err
+		}
 	}
+	leave()
+	renewing.Wait()
+	c.leave(ctx)
+	electing.Wait()
+	return nil
+}
+
+// dissolve waits until no replica works on a shard, and returns false if ctx ends before that. This process leads an operator
+// without shards, so no other process writes a layout with shards. An operator that may not read the layout has never had shards.
+func dissolve(ctx context.Context, lease Lease) bool {
+	c := newCoordination([]Lease{lease})
+	for {
+		done, err := c.dissolved(ctx)
+		switch {
+		case done:
+			return true
+		case apierrors.IsForbidden(err):
+			klog.FromContext(ctx).V(2).Info("Not waiting for replicas that work on shards", "err", err)
+			return true
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Cannot end the work of other replicas on shards")
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.clock.After(retryPeriod):
+		}
+	}
+}
+
+// dissolved makes sure that the stored layout has no shards, and reports whether no replica holds a shard after that. A replica that
+// acquires a shard later reads this layout before it works.
+func (c *coordination) dissolved(ctx context.Context) (done bool, err error) {
+	stored, err := c.store.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	s, err := c.state(ctx)
+	if err != nil {
+		return false, err
+	}
+	view := c.observer.View(s.leases, stored.Layout, s.asked)
+	switch idle := view.Idle(); {
+	case stored.Shards() == 0 && idle:
+		return true, nil
+	case stored.Shards() == 0 && stored.Version >= max(view.Newest(), 1):
+		klog.FromContext(ctx).Info("Waiting for the replicas that work on shards")
+		return false, nil
+	}
+	next := shards.Layout{Version: min(max(stored.Version, view.Newest())+1, shards.MaxVersion)}
+	return false, c.store.Replace(ctx, stored, next)
 }
 
 // follow counts an instance among the running ones until it ends.
@@ -70,38 +132,4 @@ func (p *process) follow(i *instance) {
 		defer p.mu.Unlock()
 		p.instances = slices.DeleteFunc(p.instances, func(other *instance) bool { return other == i })
 	})
-}
-
-// changes returns a channel that has a value when a Lease of an operator may have another holder, or another layout
-// confirmed. Without a working watch, replicas only take longer to react.
-func changes(ctx context.Context, of Lease) <-chan struct{} {
-	changed := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	leases := informers.NewSharedInformerFactoryWithOptions(of.Client, 0, informers.WithNamespace(of.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = shards.OperatorLabel + "=" + of.Name
-	})).Coordination().V1().Leases().Informer()
-	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started refuses no handler
-		AddFunc:    func(any) { notify() },
-		DeleteFunc: func(any) { notify() },
-		UpdateFunc: func(before, after any) {
-			if said(before) != said(after) {
-				notify()
-			}
-		},
-	})
-	go leases.RunWithContext(ctx)
-	return changed
-}
-
-// said is the part of a Lease that does not change when it is renewed.
-func said(lease any) (content struct{ holder, confirmed string }) {
-	if lease, ok := lease.(*coordinationv1.Lease); ok {
-		content.holder, content.confirmed = ptr.Deref(lease.Spec.HolderIdentity, ""), lease.Annotations[shards.ConfirmedAnnotation]
-	}
-	return content
 }

@@ -86,7 +86,7 @@ func halveWidest(cuts []uint64) []uint64 {
 
 // Heaviest returns the weight of the heaviest shard.
 func (l Layout) Heaviest(weights map[string]int) int {
-	shards := make([]int, l.Shards())
+	shards := make([]int, len(l.Cuts)+1)
 	for name, weight := range weights {
 		shards[l.ShardOf(name)] += max(weight, 1)
 	}

@@ -4,22 +4,24 @@ import (
 	"slices"
 )
 
-// Lease is what a replica sees of the Lease of a shard.
+// Lease is what a replica sees of a Lease.
 type Lease struct {
-	// Holder is the replica that works on the shard, or "" if the Lease is free, has expired or does not exist.
+	// Holder is the replica that holds the Lease, or "" if the Lease is free, does not exist, or its holder is gone.
 	Holder string
-	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A holder confirms a layout when it has
+	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when it has
 	// stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an earlier
-	// layout: a holder reads the layout after it has acquired the Lease.
+	// layout.
 	Confirmed string
 }
 
-// View is what a replica sees: the replicas whose own Leases are valid, the Leases of all shards, and the layout. There
+// View is what a replica sees: the replicas that run, the leader, the Leases of all shards, and the layout. There
 // are more Leases than shards after a change to fewer shards.
 type View struct {
 	Replicas []string
-	Leases   []Lease
-	Layout   Layout
+	// Leader is the Lease of the leader, which writes the layout.
+	Leader Lease
+	Leases []Lease
+	Layout Layout
 }
 
 // held returns the shards whose Leases a replica holds.
@@ -58,8 +60,7 @@ func (v View) Take(self string) (shards []int) {
 }
 
 // Give returns the next shard that a replica gives up. ok is false if it keeps all its shards. A replica gives up a shard
-// that the layout no longer has. It also gives up a shard if another replica has at least two shards less. It gives up the
-// first shard last, because the holder of that shard writes the layout.
+// that the layout no longer has. It also gives up a shard if another replica has at least two shards less.
 func (v View) Give(self string) (shard int, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -75,14 +76,15 @@ func (v View) Give(self string) (shard int, ok bool) {
 	return last, slices.ContainsFunc(v.Replicas, func(other string) bool { return len(v.held(other))+2 <= len(mine) })
 }
 
-// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, and no other
-// holder may work with another layout. The holder has confirmed the layout, and has read the Leases from the API server after
-// that.
+// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the leader has
+// confirmed the layout, and no other holder may work with another layout. The holder has confirmed the layout, and has read the
+// Leases from the API server after that. A leader that has confirmed nothing may be an operator that works on all
+// namespaces.
 func (v View) MayWork(shard int) bool {
-	if shard >= v.Layout.Shards() {
+	id := v.Layout.ID()
+	if shard >= v.Layout.Shards() || v.Leader.Confirmed != id {
 		return false
 	}
-	id := v.Layout.ID()
 	for other, lease := range v.Leases {
 		if other != shard && lease.Holder != "" && lease.Confirmed != id {
 			return false
@@ -102,4 +104,9 @@ func (v View) Newest() (version int64) {
 // Holds reports whether a replica holds the Lease of a shard.
 func (v View) Holds(replica string, shard int) bool {
 	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
+}
+
+// Idle reports whether nobody holds a shard.
+func (v View) Idle() bool {
+	return !slices.ContainsFunc(v.Leases, func(l Lease) bool { return l.Holder != "" })
 }

@@ -2,7 +2,8 @@
 //
 // A Layout divides the hashes of all namespaces into shards. Each shard has a Lease, and the replica that holds this
 // Lease works on the objects in the namespaces of the shard. A namespace is never divided, so an object and its children
-// in the same namespace have one owner. The functions of this package only decide; they send no requests.
+// in the same namespace have one owner. Each replica has a Lease of its own, which it renews. All other Leases are valid as
+// long as the Lease of their holder, except the Lease of the leader, which writes the layout.
 package shards
 
 import (
@@ -21,12 +22,17 @@ type Layout struct {
 	// Version increases with each change of the layout.
 	Version int64
 	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
-	// at 0, and the last shard ends at 2^64.
+	// at 0, and the last shard ends at 2^64. Without cuts there are no shards: the leader works on all namespaces.
 	Cuts []uint64
 }
 
-// Shards returns the number of shards, which is at least 1.
-func (l Layout) Shards() int { return len(l.Cuts) + 1 }
+// Shards returns the number of shards, which is 0 or at least 2.
+func (l Layout) Shards() int {
+	if len(l.Cuts) == 0 {
+		return 0
+	}
+	return len(l.Cuts) + 1
+}
 
 // ID identifies the layout. Layouts with different cuts have different IDs, even if they have the same version, which is possible
 // after somebody has changed or deleted the stored layout.
@@ -57,12 +63,8 @@ func (l Layout) ShardOf(namespace string) int {
 	return shard
 }
 
-// Selector returns the selector of the objects in a shard, for ListOptions.ShardSelector. The selector of an only shard
-// is empty.
+// Selector returns the selector of the objects in a shard, for ListOptions.ShardSelector.
 func (l Layout) Selector(shard int) sharding.Selector {
-	if len(l.Cuts) == 0 {
-		return sharding.Everything()
-	}
 	of := sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: bound(0), End: "0x10000000000000000"}
 	if shard > 0 {
 		of.Start = bound(l.Cuts[shard-1])

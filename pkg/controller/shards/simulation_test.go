@@ -8,33 +8,28 @@ import (
 	"testing"
 )
 
-// Times of a Lease in the simulation, in ticks.
+// Times of the Lease of a replica in the simulation, in ticks.
 const (
 	valid    = 60 // without a renewal
-	deadline = 40 // after which a holder that could not renew a Lease sends no writes, and ends
+	deadline = 40 // after which a replica that could not renew its Lease sends no writes, and ends
 )
 
-// stored is a Lease as the API server stores it.
-type stored struct {
-	Lease
-	renewed int
-}
-
-// holding is what a replica knows about a shard whose Lease it holds.
-type holding struct {
-	renewed   int
-	read      *Layout // after the Lease was acquired, or after the layout has changed
-	confirmed bool    // read was confirmed
-	works     bool    // with read
-}
-
-// replica is a process in the simulation.
+// replica is a process in the simulation, and its Lease.
 type replica struct {
-	name   string
-	frozen bool
-	seen   View // outdated
-	holds  map[int]*holding
+	name    string
+	frozen  bool
+	renewed int
+	// confirmed is the ID in its Lease, of the layout that it has read last.
+	confirmed string
+	read      *Layout
+	seen      View         // outdated
+	works     map[int]bool // by shard: whether it works with the layout, for each shard that it holds
+	// whole says that it works on all namespaces when it leads, and all says that it has begun to.
+	whole, all bool
 }
+
+// mayWrite reports whether a replica sends writes.
+func (s *simulation) mayWrite(r *replica) bool { return s.now-r.renewed <= deadline }
 
 // namespaces are those whose owners are compared.
 var namespaces = slices.Sorted(maps.Keys(tenants(20, 0)))
@@ -44,32 +39,43 @@ type simulation struct {
 	random   *rand.Rand
 	now      int
 	layout   Layout
-	leases   []stored
-	replicas []*replica
+	leader   string
+	holders  []string            // of the Leases of the shards
+	replicas []*replica          // that run
+	leases   map[string]*replica // of the replicas that run, and of those that have ended
 	started  int
 }
 
-// view returns what a replica would read from the API server. An expired Lease has no holder.
+// lease returns what a replica sees of a Lease.
+func (s *simulation) lease(holder string) Lease {
+	if r := s.leases[holder]; r != nil && s.now-r.renewed <= valid {
+		return Lease{holder, r.confirmed}
+	}
+	return Lease{}
+}
+
+// view returns what a replica would read from the API server.
 func (s *simulation) view() View {
-	v := View{Layout: s.layout}
-	for _, r := range s.replicas {
-		if !r.frozen {
-			v.Replicas = append(v.Replicas, r.name)
+	v := View{Layout: s.layout, Leader: s.lease(s.leader)}
+	for name, r := range s.leases {
+		if s.lease(name).Holder != "" && !r.whole {
+			v.Replicas = append(v.Replicas, name)
 		}
 	}
-	for _, l := range s.leases {
-		if s.now-l.renewed > valid {
-			l.Holder = ""
-		}
-		v.Leases = append(v.Leases, l.Lease)
+	slices.Sort(v.Replicas)
+	for _, holder := range s.holders {
+		v.Leases = append(v.Leases, s.lease(holder))
 	}
 	return v
 }
 
-// step lets a replica send one request. It returns false if the replica has ended, because it lost a Lease.
+// step lets a replica send one request. It returns false if the replica ends.
 func (s *simulation) step(r *replica) bool {
-	for shard, h := range r.holds {
-		if s.now-h.renewed > deadline || s.leases[shard].Holder != r.name {
+	if !s.mayWrite(r) {
+		return false
+	}
+	for shard := range r.works {
+		if s.holders[shard] != r.name {
 			return false
 		}
 	}
@@ -77,68 +83,87 @@ func (s *simulation) step(r *replica) bool {
 	case 0:
 		r.seen = s.view()
 	case 1:
-		for shard, h := range r.holds {
-			s.leases[shard].renewed, h.renewed = s.now, s.now
-		}
+		r.renewed = s.now
 	case 2:
 		s.take(r)
 	case 3:
-		if shard, ok := r.seen.Give(r.name); ok && r.holds[shard] != nil {
-			delete(r.holds, shard) // the work ends before the Lease is released
-			s.leases[shard].Holder = ""
+		if shard, ok := r.seen.Give(r.name); ok && s.holders[shard] == r.name {
+			delete(r.works, shard) // the work ends before the Lease is released
+			s.holders[shard] = ""
 		}
 	case 4:
-		for shard, h := range r.holds {
-			s.work(shard, h)
-			break // in random order
-		}
+		s.work(r)
 	}
 	return true
 }
 
+// take lets a replica acquire the Lease of the leader or of a shard.
 func (s *simulation) take(r *replica) {
+	if s.lease(s.leader).Holder == "" && s.random.IntN(2) == 0 && (r.whole || r.confirmed != "") {
+		s.leader = r.name
+		return
+	}
 	shards := r.seen.Take(r.name)
-	if len(shards) == 0 {
+	if len(shards) == 0 || r.whole {
 		return
 	}
 	shard := shards[0]
-	for shard >= len(s.leases) {
-		s.leases = append(s.leases, stored{})
+	for shard >= len(s.holders) {
+		s.holders = append(s.holders, "")
 	}
-	if l := &s.leases[shard]; l.Holder == "" || s.now-l.renewed > valid {
-		l.Holder, l.renewed = r.name, s.now
-		r.holds[shard] = &holding{renewed: s.now}
+	if s.lease(s.holders[shard]).Holder == "" {
+		s.holders[shard], r.works[shard] = r.name, false
 	}
 }
 
 // work takes the next step towards work with the newest layout.
-func (s *simulation) work(shard int, h *holding) {
-	switch {
-	case h.read == nil || h.read.Version != s.layout.Version:
+func (s *simulation) work(r *replica) {
+	if r.whole {
+		s.workOnAll(r)
+		return
+	}
+	if r.read == nil || r.read.Version != s.layout.Version {
 		layout := s.layout
-		*h = holding{renewed: h.renewed, read: &layout} // the work with the earlier layout has ended
-	case !h.confirmed:
-		s.leases[shard].Confirmed, h.confirmed = h.read.ID(), true
-	case !h.works && shard < h.read.Shards():
-		v := s.view()
-		v.Layout = *h.read
-		h.works = v.MayWork(shard)
-	case shard == 0 && s.random.IntN(20) == 0:
-		weights := tenants(20, s.random.IntN(5000))
-		s.layout = Layout{Version: s.layout.Version + 1, Cuts: Balance(weights, 1+s.random.IntN(6))}
+		r.read = &layout
+		for shard := range r.works {
+			r.works[shard] = false // the work with the earlier layout has ended
+		}
+		return
+	}
+	r.confirmed = r.read.ID()
+	v := s.view()
+	for shard := range r.works {
+		r.works[shard] = r.works[shard] || v.MayWork(shard)
+	}
+	if s.leader == r.name && s.random.IntN(20) == 0 || s.layout.Shards() == 0 {
+		s.layout = Layout{Version: s.layout.Version + 1, Cuts: Balance(tenants(20, s.random.IntN(5000)), 2+s.random.IntN(6))}
+	}
+}
+
+// workOnAll takes the next step of a leader towards work on all namespaces.
+func (s *simulation) workOnAll(r *replica) {
+	switch {
+	case s.leader != r.name:
+	case s.layout.Shards() > 0:
+		s.layout = Layout{Version: s.layout.Version + 1}
+	default:
+		r.all = r.all || s.view().Idle()
 	}
 }
 
 // disturb ends, freezes, thaws or starts a replica.
 func (s *simulation) disturb() {
 	i := s.random.IntN(len(s.replicas))
-	switch s.random.IntN(4) {
+	switch s.random.IntN(5) {
 	case 0:
 		s.replicas = slices.Delete(s.replicas, i, i+1)
 	case 1:
 		s.replicas[i].frozen = true
 	case 2:
 		s.replicas[i].frozen = false
+	case 3:
+		s.replicas = append(s.replicas, s.start())
+		s.replicas[len(s.replicas)-1].whole = true
 	}
 	for len(s.replicas) < 2+s.random.IntN(3) {
 		s.replicas = append(s.replicas, s.start())
@@ -148,23 +173,28 @@ func (s *simulation) disturb() {
 // start returns a new replica.
 func (s *simulation) start() *replica {
 	s.started++
-	return &replica{name: fmt.Sprintf("replica-%d", s.started), holds: map[int]*holding{}}
+	r := &replica{name: fmt.Sprintf("replica-%d", s.started), renewed: s.now, works: map[int]bool{}}
+	s.leases[r.name] = r
+	return r
 }
 
-// conflict returns two holders that may write to the same namespace, or "".
+// owns reports whether a replica may write to a namespace.
+func (s *simulation) owns(r *replica, namespace string) bool {
+	return s.mayWrite(r) && (r.all || r.read != nil && r.works[r.read.ShardOf(namespace)])
+}
+
+// conflict returns two replicas that may write to the same namespace, or "".
 func (s *simulation) conflict() string {
 	for _, namespace := range namespaces {
 		owner := ""
 		for _, r := range s.replicas {
-			for shard, h := range r.holds {
-				if !h.works || s.now-h.renewed > deadline || h.read.ShardOf(namespace) != shard {
-					continue
-				}
-				if owner != "" {
-					return fmt.Sprintf("%s and shard %d of %s work on namespace %s", owner, shard, r.name, namespace)
-				}
-				owner = fmt.Sprintf("shard %d of %s", shard, r.name)
+			if !s.owns(r, namespace) {
+				continue
 			}
+			if owner != "" {
+				return fmt.Sprintf("%s and %s work on namespace %s", owner, r.name, namespace)
+			}
+			owner = r.name
 		}
 	}
 	return ""
@@ -172,16 +202,16 @@ func (s *simulation) conflict() string {
 
 // settled reports whether each shard is worked on with the newest layout, and no replica has two shards more than another.
 func (s *simulation) settled() bool {
-	works, fewest, most := 0, len(s.leases), 0
+	works, fewest, most := 0, len(s.holders), 0
 	for _, r := range s.replicas {
-		for _, h := range r.holds {
-			if h.works && h.read.Version == s.layout.Version {
+		for _, w := range r.works {
+			if w && r.read.Version == s.layout.Version {
 				works++
 			}
 		}
-		fewest, most = min(fewest, len(r.holds)), max(most, len(r.holds))
+		fewest, most = min(fewest, len(r.works)), max(most, len(r.works))
 	}
-	return works == s.layout.Shards() && most-fewest <= 1
+	return works > 0 && works == s.layout.Shards() && most-fewest <= 1
 }
 
 // run lets random replicas send requests, and fails the test if a namespace has two owners.
@@ -202,12 +232,14 @@ func (s *simulation) run(t *testing.T, steps int) {
 func TestNoNamespaceHasTwoOwners(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), layout: Layout{Version: 1}}
+			s := &simulation{random: rand.New(rand.NewPCG(seed, 1)), layout: Layout{Version: 1}, leases: map[string]*replica{}}
 			s.replicas = []*replica{s.start()}
 			for range 20 {
 				s.disturb()
 				s.run(t, 100)
 			}
+			s.replicas = slices.DeleteFunc(s.replicas, func(r *replica) bool { return r.whole })
+			s.replicas = append(s.replicas, s.start())
 			for _, r := range s.replicas {
 				r.frozen = false
 			}

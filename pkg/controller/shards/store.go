@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,6 +23,9 @@ const (
 // MaxVersion is the largest version of a layout. The layout that follows it has the same version, and another ID.
 const MaxVersion = 1 << 53
 
+// ErrForeign is the error of Read if somebody else has created the ConfigMap.
+var ErrForeign = errors.New("the ConfigMap does not belong to the operator")
+
 // Store reads and writes the layout of an operator, which is in a ConfigMap in the namespace of its Leases.
 type Store struct {
 	ConfigMaps coreclient.ConfigMapInterface
@@ -29,7 +33,7 @@ type Store struct {
 	Operator string
 }
 
-// StoredLayout is a layout as the API server stores it. Without a ConfigMap, its version is 0, and it has one shard.
+// StoredLayout is a layout as the API server stores it. Without a ConfigMap, its version is 0, and it has no shards.
 type StoredLayout struct {
 	Layout
 	in *corev1.ConfigMap
@@ -38,8 +42,8 @@ type StoredLayout struct {
 // Name returns the name of the ConfigMap.
 func (s Store) Name() string { return s.Operator + "-shards" }
 
-// Read reads the layout from the API server. A ConfigMap without a layout, which somebody else must have written, counts as
-// none. Read returns the errors of the API server, wrapped.
+// Read reads the layout from the API server. A layout that somebody has made invalid counts as none. Read returns the errors of
+// the API server, wrapped, and ErrForeign.
 func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 	live, err := s.ConfigMaps.Get(ctx, s.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -47,6 +51,9 @@ func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 	}
 	if err != nil {
 		return StoredLayout{}, fmt.Errorf("reading the layout of the shards from ConfigMap %s: %w", s.Name(), err)
+	}
+	if live.Labels[OperatorLabel] != s.Operator {
+		return StoredLayout{}, fmt.Errorf("reading ConfigMap %s: %w: set the label %s=%s if the operator may overwrite it, or delete it", s.Name(), ErrForeign, OperatorLabel, s.Operator)
 	}
 	layout, err := layoutIn(live)
 	if err != nil {

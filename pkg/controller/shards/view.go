@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +18,8 @@ import (
 const (
 	// Max is the largest number of shards.
 	Max = 256
+	// LeaseDuration is how long the Lease of a replica is valid without a renewal.
+	LeaseDuration = 15 * time.Second
 	// OperatorLabel is the label of all Leases through which the replicas of an operator coordinate. Its value is the name
 	// of the operator.
 	OperatorLabel = controller.AnnotationDomain + "/replicas-of"
@@ -24,12 +27,8 @@ const (
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
 )
 
-// LeaseName returns the name of the Lease of a shard. The Lease of the first shard has the name of the operator, as the Lease
-// of an operator without shards has.
+// LeaseName returns the name of the Lease of a shard. It is not renewed: it is valid as long as the Lease of its holder.
 func LeaseName(operator string, shard int) string {
-	if shard == 0 {
-		return operator
-	}
 	return fmt.Sprintf("%s-shard-%d", operator, shard)
 }
 
@@ -42,25 +41,24 @@ func ReplicaLeaseName(operator, identity string) string {
 
 // shardOf returns the shard that a Lease is for.
 func shardOf(operator, lease string) (shard int, ok bool) {
-	if lease == operator {
-		return 0, true
-	}
 	number, ok := strings.CutPrefix(lease, operator+"-shard-")
 	shard, err := strconv.Atoi(number)
-	return shard, ok && err == nil && shard > 0 && shard < Max
+	return shard, ok && err == nil && shard >= 0 && shard < Max && number == strconv.Itoa(shard)
 }
 
-// Observer finds out which Leases are valid. A Lease is valid until this process has seen no renewal for the duration of the
-// Lease, by its own clock, because the clocks of other replicas may differ. (As in client-go/tools/leaderelection.)
+// Observer finds out which replicas run. A replica is gone when this process has seen no renewal of its Lease for
+// LeaseDuration, by its own clock, because the clocks of other replicas may differ. (As in client-go/tools/leaderelection.)
 type Observer struct {
 	operator string
 	clock    clock.PassiveClock
-	seen     map[string]sighting // by the name of the Lease
+
+	mu   sync.Mutex
+	seen map[string]sighting // by the name of the Lease
 }
 
 // sighting is when a process has first seen a version of a Lease.
 type sighting struct {
-	version string
+	version string // "" if the Lease does not exist
 	at      time.Time
 }
 
@@ -69,34 +67,94 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 	return &Observer{operator: operator, clock: clk, seen: map[string]sighting{}}
 }
 
-// View returns what the Leases of all shards and replicas say. It must be called with all of these Leases. asked is when they
+// Saw tells the observer about a renewal, so that it knows the time better than from the Leases passed to View.
+func (o *Observer) Saw(lease *coordinationv1.Lease) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.seen[lease.Name].version != lease.ResourceVersion {
+		o.seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now()}
+	}
+}
+
+// View returns what the Leases of an operator say. asked is when they
 // were requested: a holder may have renewed its Lease while the response was on its way.
-func (o *Observer) View(leases []*coordinationv1.Lease, layout Layout, asked time.Time) View {
-	v, confirmed, holders := View{Layout: layout}, map[string]string{}, map[int]string{}
-	seen := map[string]sighting{}
-	for _, lease := range leases {
-		if s, known := o.seen[lease.Name]; known && s.version == lease.ResourceVersion {
-			seen[lease.Name] = s
-		} else {
-			seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now()}
-		}
+func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time.Time) View {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	byName := map[string]*coordinationv1.Lease{}
+	for i := range leases {
+		byName[leases[i].Name] = &leases[i]
+	}
+	look := look{o, byName, asked, map[string]sighting{}}
+	v := View{Layout: layout}
+	for i := range leases {
+		lease := &leases[i]
 		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-		if holder == "" || asked.Sub(seen[lease.Name].at) > time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second {
+		if holder == "" {
 			continue
 		}
-		if shard, ok := shardOf(o.operator, lease.Name); ok {
-			holders[shard] = holder
-		} else if lease.Name == ReplicaLeaseName(o.operator, holder) {
+		shard, ok := shardOf(o.operator, lease.Name)
+		switch {
+		case ok:
+			for len(v.Leases) <= shard {
+				v.Leases = append(v.Leases, Lease{})
+			}
+			v.Leases[shard] = look.of(holder)
+		case lease.Name == o.operator && look.valid(lease.Name):
+			v.Leader = Lease{holder, look.of(holder).Confirmed}
+		case lease.Name == ReplicaLeaseName(o.operator, holder) && look.valid(lease.Name):
 			v.Replicas = append(v.Replicas, holder)
-			confirmed[holder] = lease.Annotations[ConfirmedAnnotation]
 		}
 	}
-	o.seen = seen
-	for shard, holder := range holders {
-		for len(v.Leases) <= shard {
-			v.Leases = append(v.Leases, Lease{})
-		}
-		v.Leases[shard] = Lease{Holder: holder, Confirmed: confirmed[holder]}
-	}
+	o.seen = look.seen
 	return v
+}
+
+// Gone returns the Leases of replicas that were not renewed for a multiple of LeaseDuration, according to the last View.
+func (o *Observer) Gone(leases []coordinationv1.Lease, multiple int) (gone []coordinationv1.Lease) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, lease := range leases {
+		s, known := o.seen[lease.Name]
+		replica := lease.Name == ReplicaLeaseName(o.operator, ptr.Deref(lease.Spec.HolderIdentity, ""))
+		if replica && known && s.version == lease.ResourceVersion && o.clock.Since(s.at) > time.Duration(multiple)*LeaseDuration {
+			gone = append(gone, lease)
+		}
+	}
+	return gone
+}
+
+// look is one look at all Leases.
+type look struct {
+	*Observer
+	leases map[string]*coordinationv1.Lease
+	asked  time.Time
+	seen   map[string]sighting
+}
+
+// of returns what a Lease says that the replica holds.
+func (l look) of(holder string) Lease {
+	name := ReplicaLeaseName(l.operator, holder)
+	if !l.valid(name) {
+		return Lease{}
+	}
+	if own := l.leases[name]; own != nil {
+		return Lease{holder, own.Annotations[ConfirmedAnnotation]}
+	}
+	return Lease{Holder: holder}
+}
+
+// valid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that somebody has deleted
+// is valid for as long, because its holder may not know it yet.
+func (l look) valid(name string) bool {
+	version := ""
+	if lease := l.leases[name]; lease != nil {
+		version = lease.ResourceVersion
+	}
+	if s, known := l.Observer.seen[name]; known && s.version == version {
+		l.seen[name] = s
+	} else if _, known := l.seen[name]; !known {
+		l.seen[name] = sighting{version, l.clock.Now()}
+	}
+	return l.asked.Sub(l.seen[name].at) <= LeaseDuration
 }

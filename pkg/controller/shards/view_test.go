@@ -14,18 +14,18 @@ import (
 
 const operator = "windlass-controller"
 
-// leaseOf returns a Lease that is valid for 15 s. Its time of renewal is that of another clock, which is wrong.
-func leaseOf(name, holder, version string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{
+// leaseOf returns a Lease. Its time of renewal is that of another clock, which is wrong.
+func leaseOf(name, holder, version string) coordinationv1.Lease {
+	return coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To(holder), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Unix(0, 0))),
+			HolderIdentity: ptr.To(holder), RenewTime: ptr.To(metav1.NewMicroTime(time.Unix(0, 0))),
 		},
 	}
 }
 
 // replicaLease returns the Lease of a replica that has confirmed a layout.
-func replicaLease(replica, confirmed, version string) *coordinationv1.Lease {
+func replicaLease(replica, confirmed, version string) coordinationv1.Lease {
 	lease := leaseOf(ReplicaLeaseName(operator, replica), replica, version)
 	lease.Annotations = map[string]string{ConfirmedAnnotation: confirmed}
 	return lease
@@ -33,23 +33,24 @@ func replicaLease(replica, confirmed, version string) *coordinationv1.Lease {
 
 func TestViewSaysWhoHoldsWhat(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases []*coordinationv1.Lease
+		leases []coordinationv1.Lease
 		want   View
 	}{
 		"no Leases": {nil, View{}},
 		"two replicas": {
-			[]*coordinationv1.Lease{
-				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 2), "b", "2"), replicaLease("a", "1-x", "3"), replicaLease("b", "2-y", "4"),
+			[]coordinationv1.Lease{
+				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 2), "b", "3"), replicaLease("a", "1-x", "4"), replicaLease("b", "2-y", "5"),
 			},
-			View{Replicas: []string{"a", "b"}, Leases: []Lease{{"a", "1-x"}, {}, {"b", "2-y"}}},
+			View{Replicas: []string{"a", "b"}, Leader: Lease{"a", "1-x"}, Leases: []Lease{{"a", "1-x"}, {}, {"b", "2-y"}}},
 		},
-		"a holder without a Lease of its own has confirmed nothing": {
-			[]*coordinationv1.Lease{leaseOf(operator, "a", "1")}, View{Leases: []Lease{{"a", ""}}},
+		"holders without Leases of their own have confirmed nothing": {
+			[]coordinationv1.Lease{leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "b", "2")},
+			View{Leader: Lease{Holder: "a"}, Leases: []Lease{{Holder: "b"}}},
 		},
-		"a released Lease": {[]*coordinationv1.Lease{leaseOf(operator, "", "1")}, View{}},
+		"released Leases": {[]coordinationv1.Lease{leaseOf(operator, "", "1"), leaseOf(LeaseName(operator, 0), "", "1")}, View{}},
 		"other Leases with the label": {
-			[]*coordinationv1.Lease{
-				leaseOf("other", "a", "1"), leaseOf(operator+"-shard-0", "a", "2"), leaseOf(operator+"-shard--1", "a", "3"), leaseOf(operator+"-shard-256", "a", "4"),
+			[]coordinationv1.Lease{
+				leaseOf("other", "a", "1"), leaseOf(operator+"-shard-00", "a", "2"), leaseOf(operator+"-shard--1", "a", "3"), leaseOf(operator+"-shard-256", "a", "4"),
 				leaseOf(operator+"-shard-9999999999999999999", "a", "5"), leaseOf(ReplicaLeaseName(operator, "a"), "b", "6"), {},
 			},
 			View{},
@@ -62,38 +63,70 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 	}
 }
 
-func TestLeaseIsValidUntilItWasNotRenewedForItsDuration(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := NewObserver(operator, clock)
-	holder := func(when, want, version string) {
-		t.Helper()
-		got := ""
-		if v := o.View([]*coordinationv1.Lease{leaseOf(operator, "a", version)}, Layout{}, clock.Now()); len(v.Leases) > 0 {
-			got = v.Leases[0].Holder
-		}
-		controllertest.Equal(t, "holder "+when, want, got)
+func TestShardIsFreeWhenItsHolderIsGone(t *testing.T) {
+	for name, leases := range map[string]func(version string) []coordinationv1.Lease{
+		"a shard": func(version string) []coordinationv1.Lease {
+			return []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", version)}
+		},
+		"the leader": func(version string) []coordinationv1.Lease {
+			return []coordinationv1.Lease{leaseOf(operator, "a", version)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			o := NewObserver(operator, clock)
+			holder := func(when, want, version string) {
+				t.Helper()
+				v := o.View(leases(version), Layout{}, clock.Now())
+				controllertest.Equal(t, "holder "+when, want, append(v.Leases, v.Leader)[0].Holder)
+			}
+			later := func(by time.Duration) { clock.SetTime(clock.Now().Add(by)) }
+			holder("when a process first sees a Lease of any age", "a", "1")
+			later(15 * time.Second)
+			holder("at the end of the duration", "a", "1")
+			later(time.Millisecond)
+			holder("after the duration", "", "1")
+			holder("when it is renewed", "a", "2")
+			later(10 * time.Second)
+			holder("before the next renewal", "a", "2")
+			later(10 * time.Second)
+			holder("without another renewal", "", "2")
+		})
 	}
-	later := func(by time.Duration) { clock.SetTime(clock.Now().Add(by)) }
-	holder("when a process first sees a Lease of any age", "a", "1")
-	later(15 * time.Second)
-	holder("at the end of the duration", "a", "1")
-	later(time.Millisecond)
-	holder("after the duration", "", "1")
-	holder("when it is renewed", "a", "2")
-	later(10 * time.Second)
-	holder("before the next renewal", "a", "2")
-	later(10 * time.Second)
-	holder("without another renewal", "", "2")
+}
+
+// TestHolderWhoseLeaseIsDeletedKeepsItsShards shows that it has the time to notice that somebody has deleted its Lease.
+func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o, shard := NewObserver(operator, clock), leaseOf(LeaseName(operator, 0), "a", "1")
+	o.View([]coordinationv1.Lease{shard, replicaLease("a", "", "2")}, Layout{}, clock.Now())
+	for _, want := range []bool{true, true, false} {
+		clock.SetTime(clock.Now().Add(10 * time.Second))
+		v := o.View([]coordinationv1.Lease{shard}, Layout{}, clock.Now())
+		controllertest.Equal(t, "whether the holder has the shard", want, v.Holds("a", 0))
+	}
 }
 
 func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o, leases := NewObserver(operator, clock), []*coordinationv1.Lease{leaseOf(operator, "a", "1")}
+	o, leases := NewObserver(operator, clock), []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", "2")}
 	o.View(leases, Layout{}, clock.Now())
 	asked := clock.Now().Add(2 * time.Second)
 	clock.SetTime(clock.Now().Add(time.Minute))
 	if !o.View(leases, Layout{}, asked).Holds("a", 0) {
 		t.Error("a Lease counts as expired although it was valid when it was requested")
+	}
+}
+
+func TestLeasesOfReplicasThatAreLongGoneAreFound(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o := NewObserver(operator, clock)
+	leases := []coordinationv1.Lease{leaseOf(operator, "b", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), replicaLease("a", "", "3"), replicaLease("b", "", "4")}
+	for _, want := range []int{0, 0, 1} {
+		o.View(leases, Layout{}, clock.Now())
+		controllertest.Equal(t, "Leases of replicas that are gone", want, len(o.Gone(leases, 4)))
+		clock.SetTime(clock.Now().Add(40 * time.Second))
+		leases[3].ResourceVersion += "0"
 	}
 }
 
@@ -109,7 +142,7 @@ func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
 		"no layout":                              {Layout{}, weights, 4, true},
 		"the best layout":                        {good, weights, 4, false},
 		"another number of shards":               {good, weights, 5, true},
-		"one shard":                              {good, weights, 1, true},
+		"no shards":                              {good, weights, 1, true},
 		"equal ranges for numbered namespaces":   {Layout{Version: 1, Cuts: Balance(nil, 4)}, weights, 4, true},
 		"a few objects, however they are spread": {Layout{Version: 1, Cuts: Balance(nil, 4)}, map[string]int{"tenant-000": 40, "tenant-001": 40}, 4, false},
 		"without objects":                        {good, nil, 4, false},
@@ -118,7 +151,7 @@ func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
 			next, changed := c.layout.Next(c.weights, c.n)
 			controllertest.Equal(t, "changed", c.changed, changed)
 			if changed {
-				controllertest.Equal(t, "shards", c.n, next.Shards())
+				controllertest.Equal(t, "cuts", c.n-1, len(next.Cuts))
 			}
 		})
 	}

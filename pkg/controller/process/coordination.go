@@ -1,0 +1,152 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller/shards"
+)
+
+// coordination reads and writes what the replicas of an operator coordinate with: Leases, and the layout of the shards.
+type coordination struct {
+	// lease is the Lease of the leader. All other Leases and the layout are in its namespace.
+	lease Lease
+	// cluster are further Leases that the leader holds on behalf of its installation. No replica works while another installation
+	// holds one of them.
+	cluster  []Lease
+	operator string // the name of the operator
+	identity string // of this replica
+	leases   coordinationclient.LeaseInterface
+	store    shards.Store
+	observer *shards.Observer
+	clock    clock.WithTicker
+}
+
+func newCoordination(leases []Lease) coordination {
+	first := leases[0]
+	return coordination{
+		lease: first, cluster: leases[1:], operator: first.Name, identity: first.Identity,
+		leases:   first.Client.CoordinationV1().Leases(first.Namespace),
+		store:    shards.Store{ConfigMaps: first.Client.CoreV1().ConfigMaps(first.Namespace), Operator: first.Name},
+		observer: shards.NewObserver(first.Name, clock.RealClock{}),
+		clock:    clock.RealClock{},
+	}
+}
+
+// state is what the API server stores at a time.
+type state struct {
+	asked   time.Time
+	leases  []coordinationv1.Lease
+	layout  shards.StoredLayout // read after the Leases
+	foreign bool                // another installation holds a Lease of the cluster
+}
+
+// state reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout that is stored after
+// it has acquired its Lease.
+func (c *coordination) state(ctx context.Context) (s state, err error) {
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	s.asked = c.clock.Now()
+	for _, lease := range c.cluster {
+		live, err := lease.Client.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return s, fmt.Errorf("reading the Lease %s/%s: %w", lease.Namespace, lease.Name, err)
+		}
+		if err == nil && holderOf(live) != "" && otherInstallation(holderOf(live), lease.Identity) {
+			s.foreign = true
+		}
+	}
+	list, err := c.leases.List(ctx, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.operator})
+	if err != nil {
+		return s, fmt.Errorf("listing the Leases of the replicas: %w", err)
+	}
+	s.leases = list.Items
+	s.layout, err = c.store.Read(ctx)
+	return s, err
+}
+
+// acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist, which is the
+// precondition. acquire returns nil if this replica does not hold the Lease now.
+func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinationv1.Lease) (acquired *coordinationv1.Lease) {
+	now := ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &c.identity, AcquireTime: now, RenewTime: now, LeaseTransitions: ptr.To[int32](0)}
+	var err error
+	if lease == nil {
+		acquired, err = c.leases.Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: shards.LeaseName(c.operator, shard), Labels: map[string]string{shards.OperatorLabel: c.operator}}, Spec: spec,
+		}, metav1.CreateOptions{})
+	} else {
+		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+		taken := lease.DeepCopy()
+		taken.Spec = spec
+		acquired, err = c.leases.Update(ctx, taken, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		return acquired
+	}
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		klog.FromContext(ctx).Error(err, "Cannot acquire the Lease of a shard", "shard", shard)
+	}
+	return nil
+}
+
+// release gives back a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended.
+func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease) {
+	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
+		holderOf(lease) != c.identity {
+		return
+	}
+	given := lease.DeepCopy()
+	given.Spec.HolderIdentity = ptr.To("")
+	given.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	if _, err := c.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot give up the Lease of a shard", "lease", lease.Name)
+		return
+	}
+	klog.FromContext(ctx).Info("Gave up a shard", "lease", lease.Name)
+}
+
+// remove deletes the Lease of a replica that is gone, unless the replica has renewed it.
+func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
+	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		klog.FromContext(ctx).Error(err, "Cannot delete the Lease of a replica that is gone", "lease", lease.Name)
+	}
+}
+
+// watch calls changed when a Lease of the operator may have another holder, or another layout confirmed, and tells the observer about
+// all renewals. Without a working watch, replicas only take longer to react.
+func (c *coordination) watch(ctx context.Context, changed func()) {
+	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0, informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = shards.OperatorLabel + "=" + c.operator
+	})).Coordination().V1().Leases().Informer()
+	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started refuses no handler
+		AddFunc:    func(any) { changed() },
+		DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			was, ok := before.(*coordinationv1.Lease)
+			is, too := after.(*coordinationv1.Lease)
+			if !ok || !too {
+				return
+			}
+			c.observer.Saw(is)
+			if holderOf(was) != holderOf(is) || was.Annotations[shards.ConfirmedAnnotation] != is.Annotations[shards.ConfirmedAnnotation] {
+				changed()
+			}
+		},
+	})
+	leases.RunWithContext(ctx)
+}
+
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }

@@ -1,0 +1,121 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Fence keeps a process that has lost its Leases from writing. A process that was stopped for longer than a Lease is valid, for
+// example because its node was suspended, continues in the middle of its reconciles, and sees only later that another
+// process leads. The zero value, and nil, let all requests pass.
+type Fence struct {
+	mu    sync.Mutex
+	terms []*term
+}
+
+var errFenced = errors.New("this process has not renewed its Lease in time, so another process may lead now")
+
+// Wrap returns a transport that refuses writes unless this process has renewed all its Leases in time. It is meant for
+// rest.Config.Wrap.
+func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fenced{f, next} }
+
+// guard makes the fence refuse writes outside of the terms.
+func (f *Fence) guard(terms ...*term) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.terms = append(f.terms, terms...)
+}
+
+func (f *Fence) open() bool {
+	if f == nil {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range f.terms {
+		if !t.acts() {
+			return false
+		}
+	}
+	return true
+}
+
+// fenced is an http.RoundTripper behind a Fence.
+type fenced struct {
+	fence *Fence
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet && !f.fence.open() {
+		if request.Body != nil {
+			_ = request.Body.Close()
+		}
+		return nil, fmt.Errorf("%s %s was not sent: %w", request.Method, request.URL.Path, errFenced)
+	}
+	return f.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
+func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
+
+// term is the time in which a process may act as the holder of a Lease. It is measured with a monotonic clock, which continues
+// while the process is stopped.
+type term struct {
+	mu       sync.Mutex
+	clock    clock.PassiveClock
+	duration time.Duration // after which another process may hold the Lease
+	deadline time.Duration // after which this process no longer acts as the holder
+	renewed  time.Time     // when the last renewal that succeeded was sent; zero before the first one
+}
+
+// reset begins a term, before this process holds the Lease.
+func (t *term) reset(clk clock.PassiveClock, duration, deadline time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock, t.duration, t.deadline, t.renewed = clk, duration, deadline, time.Time{}
+}
+
+// now returns the time at which a renewal is sent.
+func (t *term) now() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clock.Now()
+}
+
+// renew records that a renewal succeeded, which was sent at a time.
+func (t *term) renew(sent time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renewed = sent
+}
+
+// begun reports whether this process has held the Lease.
+func (t *term) begun() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.renewed.IsZero()
+}
+
+// acts reports whether this process has renewed the Lease recently enough to act as its holder.
+func (t *term) acts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.renewed.IsZero() && t.clock.Since(t.renewed) <= t.deadline
+}
+
+// over reports whether another process may hold a Lease that this process has held.
+func (t *term) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.renewed.IsZero() && t.clock.Since(t.renewed) > t.duration
+}

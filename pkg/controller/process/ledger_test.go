@@ -1,0 +1,216 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// ledger records which replica works on which namespace, and fails the test if a namespace has two owners. It runs in a bubble of
+// synctest, so its times pass at once.
+type ledger struct {
+	t          *testing.T
+	client     *fake.Clientset // of the API server that all replicas share
+	namespaces []string
+
+	mu    sync.Mutex
+	owner map[string]*worker // by namespace
+}
+
+// inLedger runs a test with a ledger of 40 namespaces.
+func inLedger(t *testing.T, test func(t *testing.T, l *ledger)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{t: t, client: fake.NewClientset(), owner: map[string]*worker{}}
+		controllertest.NewServer(time.Now, l.client)
+		for i := range 40 {
+			l.namespaces = append(l.namespaces, fmt.Sprintf("tenant-%03d", i))
+		}
+		test(t, l)
+	})
+}
+
+// begin records that a worker begins to work on its namespaces.
+func (l *ledger) begin(w *worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.namespaces {
+		matches, err := w.namespaces.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name}})
+		if err != nil {
+			l.t.Error(err)
+		}
+		if !matches {
+			continue
+		}
+		if other := l.owner[name]; other.works() && other.fence.open() {
+			l.t.Errorf("%s begins to work on namespace %s, which has the owner %s", w.name, name, other.name)
+		}
+		l.owner[name] = w
+	}
+}
+
+// worker works on namespaces until stop is closed. It implements Caches.
+type worker struct {
+	*member
+	namespaces sharding.Selector
+	stop       <-chan struct{}
+}
+
+// Start implements Caches.
+func (w *worker) Start(stop <-chan struct{}) {
+	w.stop = stop
+	w.begin(w)
+}
+
+func (w *worker) works() bool {
+	if w == nil {
+		return false
+	}
+	select {
+	case <-w.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+// settles waits until each replica works on its share of the namespaces. "" is nobody.
+func (l *ledger) settles(when string, shares map[string]int) {
+	l.t.Helper()
+	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		count := map[string]int{}
+		for _, name := range l.namespaces {
+			if w := l.owner[name]; w.works() {
+				count[w.name]++
+			} else {
+				count[""]++
+			}
+		}
+		return maps.Equal(count, shares)
+	})
+}
+
+// eventually waits until a condition holds, for up to 10 minutes of the bubble.
+func (l *ledger) eventually(what string, holds func() bool) {
+	l.t.Helper()
+	for range 6000 {
+		if synctest.Wait(); holds() {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	l.t.Fatalf("waiting for %s", what)
+}
+
+// passes lets time pass.
+func (l *ledger) passes(time_ time.Duration) {
+	<-time.After(time_)
+	synctest.Wait()
+}
+
+// member is a process of the operator.
+type member struct {
+	*ledger
+	name   string
+	client *fake.Clientset
+	fence  *Fence
+	stop   context.CancelFunc
+	ended  chan error
+	// newFails is the error of Sharding.New.
+	newFails error
+	cut      atomic.Bool // all requests fail
+}
+
+// start starts a process with a number of shards.
+func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)) *member {
+	l.t.Helper()
+	ctx, stop := context.WithCancel(klog.NewContext(l.t.Context(), klog.Background().WithValues("replica", name)))
+	m := &member{ledger: l, name: name, client: &fake.Clientset{}, fence: &Fence{}, stop: stop, ended: make(chan error, 1)}
+	m.client.AddReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if m.cut.Load() {
+			return true, nil, errors.New("no route to the API server")
+		}
+		object, err := l.client.Invokes(a, nil)
+		return true, object, err
+	})
+	m.client.AddWatchReactor("*", l.client.WatchReactionChain[0].React)
+	queue := controller.NewQueue("toy", clock.RealClock{})
+	l.t.Cleanup(func() { queue.ShutDown() })
+	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
+	o := Options{
+		Workers: 1, Fence: m.fence, Leases: []Lease{{m.client, "windlass-system", leaseName, name}},
+		Events: controller.NewEvents(m.client.EventsV1(), nil, "windlass.dev/controller", name, clock.RealClock{}),
+		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
+			return Instance{Caches: []Caches{&worker{member: m, namespaces: selector}}}, m.newFails
+		}},
+	}
+	if count == 1 {
+		o.Controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
+			(&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done())
+			return controller.Result{}, nil
+		})}
+	}
+	for _, change := range adjust {
+		change(m, &o)
+	}
+	go func() { m.ended <- Run(ctx, o) }()
+	l.t.Cleanup(stop)
+	return m
+}
+
+func (l *ledger) weigh(context.Context) (map[string]int, error) {
+	weights := map[string]int{}
+	for _, namespace := range l.namespaces {
+		weights[namespace] = 100
+	}
+	return weights, nil
+}
+
+// ends stops the process, and checks that it ends without an error.
+func (m *member) ends() {
+	m.t.Helper()
+	m.stop()
+	controllertest.ErrorContains(m.t, "", <-m.ended)
+}
+
+// fails waits until the process has ended with an error.
+func (m *member) fails() {
+	m.t.Helper()
+	if err := <-m.ended; err == nil {
+		m.t.Errorf("%s ended without an error", m.name)
+	}
+}
+
+// change changes a Lease on the API server.
+func (l *ledger) change(name string, change func(*coordinationv1.Lease)) {
+	l.t.Helper()
+	leases := l.client.CoordinationV1().Leases("windlass-system")
+	lease, err := leases.Get(l.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	change(lease)
+	if _, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+}

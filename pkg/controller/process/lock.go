@@ -1,0 +1,79 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// lock is the Lease of an election as the elector of client-go sees it. Unlike the elector, it ends the term of a holder
+// that renews its Lease too late, or finds it held by another: in the meantime another process may have held it,
+// and given it back.
+type lock struct {
+	resourcelock.Interface
+	term *term
+	lost func() // ends the election
+	// former is the holder that this process found before it acquired the Lease, or "".
+	former string
+}
+
+// Get implements resourcelock.Interface.
+//
+// A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired the Lease
+// of its installation before, so that replica no longer works, or no longer leads.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err != nil || record.HolderIdentity == l.Identity() {
+		return record, raw, err
+	}
+	if l.term.begun() {
+		l.lost()
+		return nil, nil, fmt.Errorf("the Lease is held by %q now: %w", record.HolderIdentity, errLeaseLost)
+	}
+	l.former = record.HolderIdentity
+	if installation := installationOf(l.former); installation != "" && installation == installationOf(l.Identity()) {
+		record.HolderIdentity = ""
+	}
+	return record, raw, nil
+}
+
+// Create implements resourcelock.Interface.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update implements resourcelock.Interface.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.renew(func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *lock) renew(write func() error) error {
+	sent := l.term.now()
+	if l.term.over() {
+		l.lost()
+		return errLeaseLost
+	}
+	err := write()
+	if err == nil {
+		l.term.renew(sent)
+	}
+	return err
+}
+
+// fromOther reports whether the Lease was acquired from another installation, which has not released it.
+func (l *lock) fromOther() bool {
+	return l.former != "" && otherInstallation(l.former, l.Identity())
+}
+
+// installationOf returns the namespace of an installation in the identity of a holder: see Lease.Identity.
+func installationOf(identity string) string {
+	installation, _, ok := strings.Cut(identity, "/")
+	if !ok {
+		return ""
+	}
+	return installation
+}
+
+func otherInstallation(a, b string) bool { return installationOf(a) != installationOf(b) }

@@ -1,0 +1,131 @@
+package process
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// lockOf returns the lock of a holder, with times of a real Lease.
+func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
+	lost = new(bool)
+	l = &lock{term: &term{}, lost: func() { *lost = true }, Interface: &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName}, Client: client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}}
+	l.term.reset(clock, leaseDuration, renewDeadline)
+	return l, lost
+}
+
+// TestHolderThatRenewsTooLateHasLostItsLease is the case of a process that was stopped, and continues when another process has held the
+// Lease and released it.
+func TestHolderThatRenewsTooLateHasLostItsLease(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	held, lost := lockOf(fake.NewClientset(), clock, "self")
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "self"}
+	controllertest.ErrorContains(t, "", held.Create(t.Context(), record))
+	for _, c := range []struct {
+		pause time.Duration
+		want  string
+	}{{renewDeadline, ""}, {leaseDuration, ""}, {leaseDuration + 1, errLeaseLost.Error()}, {0, errLeaseLost.Error()}} {
+		clock.SetTime(clock.Now().Add(c.pause))
+		controllertest.ErrorContains(t, c.want, held.Update(t.Context(), record))
+		controllertest.Equal(t, "lost after "+c.pause.String(), c.want != "", *lost)
+	}
+}
+
+func TestHolderThatFindsAnotherHolderHasLostItsLease(t *testing.T) {
+	for _, holder := range []string{"other", ""} {
+		client, clock := fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now())
+		held, lost := lockOf(client, clock, "self")
+		controllertest.ErrorContains(t, "", held.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "self"}))
+		other, _ := lockOf(client, clock, "other")
+		_, _, err := other.Get(t.Context())
+		if err = errors.Join(err, other.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder})); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = held.Get(t.Context())
+		controllertest.ErrorContains(t, errLeaseLost.Error(), err)
+		controllertest.Equal(t, "lost when the holder is "+holder, true, *lost)
+	}
+}
+
+func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
+	for _, c := range []struct {
+		holder, self string
+		free, other  bool
+	}{
+		{"one/a", "one/b", true, false}, {"one/a", "two/b", false, true}, {"a", "b", false, false}, {"one/a", "b", false, true}, {"a", "one/b", false, true},
+	} {
+		client, clock := fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now())
+		former, _ := lockOf(client, clock, c.holder)
+		controllertest.ErrorContains(t, "", former.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: c.holder}))
+		next, _ := lockOf(client, clock, c.self)
+		record, _, err := next.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, c.self+" finds the Lease of "+c.holder+" free", c.free, record.HolderIdentity == "")
+		controllertest.Equal(t, c.self+" finds the Lease held by another installation than "+c.holder, c.other, next.fromOther())
+	}
+}
+
+// roundTripper implements http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
+	clock, sent := clocktesting.NewFakePassiveClock(time.Now()), 0
+	held, other := &term{}, &term{}
+	for _, term := range []*term{held, other} {
+		term.reset(clock, leaseDuration, renewDeadline)
+	}
+	fence := &Fence{}
+	client := fence.Wrap(roundTripper(func(*http.Request) (*http.Response, error) { sent++; return nil, nil }))
+	attempt := func(when string, allowed bool) {
+		t.Helper()
+		for method, writes := range map[string]bool{http.MethodGet: false, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true} {
+			sent = 0
+			request, err := http.NewRequestWithContext(t.Context(), method, "https://example.com/apis", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.RoundTrip(request) //nolint:bodyclose // there is no response
+			controllertest.Equal(t, method+" is sent "+when, allowed || !writes, sent == 1)
+			controllertest.Equal(t, method+" fails "+when, writes && !allowed, errors.Is(err, errFenced))
+		}
+	}
+	attempt("without Leases", true)
+	fence.guard(held, other)
+	attempt("before the Leases are acquired", false)
+	held.renew(clock.Now())
+	attempt("with one of two Leases", false)
+	other.renew(clock.Now())
+	attempt("with all Leases", true)
+	clock.SetTime(clock.Now().Add(renewDeadline + 1))
+	attempt("after the deadline", false)
+	held.renew(clock.Now())
+	other.renew(clock.Now())
+	attempt("after another renewal", true)
+}
+
+func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {
+	clock, client := clocktesting.NewFakeClock(time.Now()), fake.NewClientset()
+	p := &presence{leases: client.CoordinationV1().Leases("windlass-system"), operator: leaseName, identity: "self", clock: clock, term: &term{}}
+	p.term.reset(clock, leaseDuration, renewDeadline)
+	controllertest.ErrorContains(t, "", p.renew(t.Context()))
+	clock.Step(renewDeadline)
+	controllertest.ErrorContains(t, "", p.renew(t.Context()))
+	clock.Step(renewDeadline + 1)
+	controllertest.ErrorContains(t, errLeaseLost.Error(), p.run(t.Context()))
+}
