@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-base/version"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/controller/process"
 )
 
 // accountNamespace is the path of the file with the namespace of the Pod.
@@ -25,7 +26,8 @@ type clients struct {
 	inCluster bool
 }
 
-func newClients(o *options) (*clients, error) {
+// newClients returns clients whose writes pass a fence: see operator.NewClients.
+func newClients(o *options, fence *process.Fence) (*clients, error) {
 	config, namespace, inCluster, err := loadConfig(o.kubeconfig)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func newClients(o *options) (*clients, error) {
 	config.UserAgent = "windlass-controller/" + version.Get().GitVersion
 	config.QPS, config.Burst = o.qps, o.burst
 	c := &clients{config: config, namespace: namespace, inCluster: inCluster}
-	if c.Clients, err = operator.NewClients(config); err != nil {
+	if c.Clients, err = operator.NewClients(config, fence.Wrap); err != nil {
 		return nil, err
 	}
 	return c, nil

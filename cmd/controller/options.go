@@ -13,6 +13,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/controller/shards"
 )
 
 // options holds the values of the flags.
@@ -20,6 +21,7 @@ type options struct {
 	kubeconfig string
 	kinds      operator.Options
 	workers    int
+	shards     int
 	qps        float32
 	burst      int
 	// planned are the flags that kubectl windlass plan has too.
@@ -70,6 +72,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig file. Defaults to $KUBECONFIG. Empty means the service account of the Pod.")
 	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time.")
+	flags.IntVar(&o.shards, "shards", 1, "Number of parts into which the namespaces are divided, which the replicas share, up to 256. With 1, one replica works on all namespaces, and the others stand by. It must be the same for all replicas, except during a rollout. See docs/scaling.md.")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
 	o.planned.AddFlags(flags)
@@ -94,6 +97,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 // contain Secrets.
 const highestVerbosity = 7
 
+// mayShard reports whether replicas can share the namespaces.
+func (o *options) mayShard() bool { return o.kinds.Namespace == "" && o.leaderElect }
+
 func (o *options) validate() error {
 	verbosity := uint32(o.logging.Verbosity)
 	for _, module := range o.logging.VModule {
@@ -104,6 +110,12 @@ func (o *options) validate() error {
 	}
 	if o.workers < 1 {
 		return fmt.Errorf("--workers must be at least 1, not %d", o.workers)
+	}
+	if o.shards < 1 || o.shards > shards.Max {
+		return fmt.Errorf("--shards must be from 1 to %d, not %d", shards.Max, o.shards)
+	}
+	if o.shards > 1 && !o.mayShard() {
+		return fmt.Errorf("--shards must be 1 with --namespace or --leader-elect=false")
 	}
 	if o.qps == 0 {
 		return fmt.Errorf("--kube-api-qps must not be 0")

@@ -14,6 +14,8 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 		"a word that is no flag":         {"nonsense", `unexpected argument "nonsense"`},
 		"no workers":                     {"--workers=0", "--workers must be at least 1, not 0"},
 		"workers that are no number":     {"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`},
+		"no shards":                      {"--shards=0", "--shards must be from 1 to 256, not 0"},
+		"too many shards":                {"--shards=257", "--shards must be from 1 to 256, not 257"},
 		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
 		"no image":                       {"--at-image=", "--at-image must not be empty"},
 		"no namespace for the Lease":     {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
@@ -33,6 +35,17 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 				t.Errorf("wanted %q, got %v", c.want, err)
 			}
 		})
+	}
+}
+
+func TestShardsNeedLeasesAndAllNamespaces(t *testing.T) {
+	for _, flag := range []string{"--namespace=shop", "--leader-elect=false"} {
+		if _, err := parse([]string{"--shards=2", flag}); err == nil || err.Error() != "--shards must be 1 with --namespace or --leader-elect=false" {
+			t.Errorf("with %s: %v", flag, err)
+		}
+		if _, err := parse([]string{"--shards=1", flag}); err != nil {
+			t.Errorf("with %s: %v", flag, err)
+		}
 	}
 }
 

@@ -36,22 +36,25 @@ const reportingController = "windlass.dev/controller"
 // run runs the process until ctx ends.
 func run(ctx context.Context, o *options) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
-	c, err := newClients(o)
+	fence := &process.Fence{}
+	c, err := newClients(o, fence)
 	if err != nil {
 		return err
 	}
 	identity := process.Identity()
 	events := controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
-	caches := operator.NewCaches(c.Clients, o.kinds.Namespace, sharded.Filter{})
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
 	kinds.ExternalDatabases.Workers = o.workers
 	if kinds.ExternalDatabases.APIServers, err = operator.APIServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
-	served, err := operator.Kinds(ctx, caches, events, kinds)
-	if err != nil {
-		return err
+	instances := instances{c, events, kinds}
+	var whole process.Instance
+	if o.shards == 1 {
+		if whole, err = instances.of(ctx, sharded.Filter{}); err != nil {
+			return err
+		}
 	}
 	converter, err := newWebhook(ctx, c, o)
 	if err != nil {
@@ -59,12 +62,14 @@ func run(ctx context.Context, o *options) error {
 	}
 	go checkCRDs(ctx, c)
 	return process.Run(ctx, process.Options{
-		Controllers: served.All,
-		Warm:        served.Unconverted,
+		Controllers: whole.Controllers,
+		Warm:        whole.Warm,
 		Workers:     o.workers,
 		Events:      events,
-		Caches:      []process.Caches{caches},
+		Caches:      whole.Caches,
 		Leases:      leases(c.Lease, o, c.namespace, identity),
+		Sharding:    shardingOf(o, instances),
+		Fence:       fence,
 		BindAddress: addressOf(o.bindAddress),
 		Metrics:     metrics(c, converter, o),
 		Ready:       conversions(converter, o),
@@ -84,7 +89,7 @@ func addressOf(value string) string {
 // metrics says how the process serves its metrics. Their certificate is the certificate of the webhook, so that
 // scrapers can verify it with the CA in the webhook's Secret.
 func metrics(c *clients, converter *webhook.Server, o *options) process.Metrics {
-	m := process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Kube)
+	m := process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Serving)
 	m.Pprof = o.pprof
 	if converter != nil {
 		m.Certificate, m.Update = converter.GetCertificate, converter.UpdateMetrics
@@ -167,7 +172,7 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 	if c.inCluster {
 		opts.ShutdownDelay = webhookDelay
 	}
-	server, err := webhook.New(c.Kube, c.CRDs, opts)
+	server, err := webhook.New(c.Serving, c.CRDs, opts)
 	if err != nil {
 		return nil, fmt.Errorf("creating the conversion webhook: %w", err)
 	}

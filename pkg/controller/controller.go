@@ -102,6 +102,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
 	introduce(c.name, workers)
+	defer c.retire(workers)
 	klog.FromContext(ctx).Info("Started workers", "workers", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -192,6 +193,7 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 func (c *Controller) count(key Key, o outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := c.unreadable.Len()
 	switch {
 	case o.name == OutcomeUnreadable:
 		c.unreadable.Insert(key)
@@ -200,7 +202,7 @@ func (c *Controller) count(key Key, o outcome) {
 	default:
 		c.unreadable.Delete(key)
 	}
-	unreadableObjects.WithLabelValues(c.name).Set(float64(c.unreadable.Len()))
+	unreadableObjects.WithLabelValues(c.name).Add(float64(c.unreadable.Len() - before))
 }
 
 // recovered calls reconcile. If reconcile panics, recovered returns the panic as an error.

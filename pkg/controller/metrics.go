@@ -121,11 +121,11 @@ func observe(controller string, o outcome, took time.Duration) {
 }
 
 // introduce creates the main series of a controller before their values first change, so that rates are
-// correct from the start.
+// correct from the start. A process may run several controllers with the same name, whose values add up.
 func introduce(controller string, workers int) {
-	maxWorkers.WithLabelValues(controller).Set(float64(workers))
-	activeWorkers.WithLabelValues(controller).Set(0)
-	unreadableObjects.WithLabelValues(controller).Set(0)
+	maxWorkers.WithLabelValues(controller).Add(float64(workers))
+	activeWorkers.WithLabelValues(controller).Add(0)
+	unreadableObjects.WithLabelValues(controller).Add(0)
 	reconcileErrors.WithLabelValues(controller).Add(0)
 	reconcilePanics.WithLabelValues(controller).Add(0)
 	for _, name := range []Outcome{OutcomeSuccess, OutcomeRequeueAfter, OutcomeError} {
@@ -133,15 +133,43 @@ func introduce(controller string, workers int) {
 	}
 }
 
-// UpdateMetrics sets the metrics that change with time: whether the kind is watched, and the age of the oldest object that
-// is not Ready. It is called before the metrics are read.
-func (c *Controller) UpdateMetrics() {
-	value := 0.0
-	if c.Watched() {
-		value = 1
+// retire takes back what a controller that has ended has added to gauges.
+func (c *Controller) retire(workers int) {
+	maxWorkers.WithLabelValues(c.name).Add(-float64(workers))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unreadableObjects.WithLabelValues(c.name).Add(-float64(c.unreadable.Len()))
+	kindWatched.Delete(map[string]string{"controller": c.name}) // UpdateMetrics sets it again for others of this name
+	for _, state := range unfinished {
+		oldestUnready.Delete(map[string]string{"controller": c.name, "state": state})
 	}
-	kindWatched.WithLabelValues(c.name).Set(value)
 	if c.objects != nil {
-		c.objects.report()
+		c.objects.retire()
+	}
+}
+
+// UpdateMetrics sets the metrics that change with time, of all controllers in a process: whether each kind is watched, and the age of
+// its oldest object that is not Ready. It is called before the metrics are read.
+func UpdateMetrics(controllers []*Controller) {
+	ages := map[[2]string]time.Duration{}
+	watched := map[string]float64{}
+	for _, c := range controllers {
+		if !c.Watched() {
+			watched[c.name] = 0
+		} else if _, known := watched[c.name]; !known {
+			watched[c.name] = 1
+		}
+		if c.objects == nil {
+			continue
+		}
+		for state, age := range c.objects.ages() {
+			ages[[2]string{c.name, state}] = max(ages[[2]string{c.name, state}], age)
+		}
+	}
+	for name, value := range watched {
+		kindWatched.WithLabelValues(name).Set(value)
+	}
+	for labels, age := range ages {
+		oldestUnready.WithLabelValues(labels[0], labels[1]).Set(age.Seconds())
 	}
 }

@@ -55,6 +55,8 @@ type objectMetrics struct {
 	mu      sync.Mutex
 	counts  map[objectLabels]int
 	unready map[Key]unready
+	// retired says that the controller has ended, so that no objects are counted any more.
+	retired bool
 }
 
 // unready is an object in one of the unfinished states.
@@ -157,7 +159,7 @@ func (m *objectMetrics) OnDelete(obj any) {
 
 // move counts that an object has other labels. The zero value is for an object that does not exist.
 func (m *objectMetrics) move(from, to objectLabels) {
-	if from == to {
+	if from == to || m.retired {
 		return
 	}
 	for s, by := range map[objectLabels]int{from: -1, to: 1} {
@@ -168,7 +170,7 @@ func (m *objectMetrics) move(from, to objectLabels) {
 			s = objectLabels{s.state, other, other}
 		}
 		m.counts[s] += by
-		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Set(float64(m.counts[s]))
+		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Add(float64(by))
 	}
 }
 
@@ -200,16 +202,27 @@ func (m *objectMetrics) remember(obj Object, changed time.Time) {
 	m.unready[key] = unready{state: state, since: latest(since, from), changed: changed}
 }
 
-// report sets the metric of the age of the oldest unfinished object, by state.
-func (m *objectMetrics) report() {
+// ages returns the age of the oldest unfinished object, by state.
+func (m *objectMetrics) ages() map[string]time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ages := map[string]time.Duration{}
+	for _, state := range unfinished {
+		ages[state] = 0
+	}
 	for _, u := range m.unready {
 		ages[u.state] = max(ages[u.state], m.clock.Since(u.since))
 	}
-	for _, state := range unfinished {
-		oldestUnready.WithLabelValues(m.kind, state).Set(ages[state].Seconds())
+	return ages
+}
+
+// retire takes back what was counted.
+func (m *objectMetrics) retire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.retired = true
+	for s, n := range m.counts {
+		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Add(-float64(n))
 	}
 }
 

@@ -71,13 +71,18 @@ func changed(obj *counted) *counted {
 	return &after
 }
 
-// served returns the samples of a metric of the kind, without the label controller.
-func (y *tally) served(metric string) map[string]string {
-	y.report()
+// scrape returns all metrics.
+func scrape() string {
 	response := httptest.NewRecorder()
 	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+	return response.Body.String()
+}
+
+// served returns the samples of a metric of the kind, without the label controller.
+func (y *tally) served(metric string) map[string]string {
+	UpdateMetrics([]*Controller{{name: y.kind, objects: y.objectMetrics}})
 	found, label := map[string]string{}, `controller="`+y.kind+`",`
-	for line := range strings.Lines(response.Body.String()) {
+	for line := range strings.Lines(scrape()) {
 		if strings.HasPrefix(line, metric+"{"+label) {
 			name, value, _ := strings.Cut(strings.TrimSpace(strings.Replace(line, label, "", 1)), "} ")
 			found[strings.TrimPrefix(name, metric+"{")] = value
@@ -258,4 +263,33 @@ func TestObjectIsNotLateBeforeItIsExpected(t *testing.T) {
 	if got := y.ages(); len(got) != 0 {
 		t.Errorf("an object that may take as long as it needs has the age %v", got)
 	}
+}
+
+// TestControllersOfOneKindAddUp has two instances of a controller in one process, one of which ends.
+func TestControllersOfOneKindAddUp(t *testing.T) {
+	y := newTally(t, nil)
+	ended := &Controller{name: y.kind, objects: newObjectMetrics(y.kind, y.clock, "", y.expected)}
+	introduce(y.kind, 10)
+	introduce(y.kind, 10)
+	y.OnAdd(y.object("web"), false)
+	ended.objects.OnAdd(y.object("api"), false)
+	served := func(when, objects, workers string) {
+		t.Helper()
+		if got := y.served("windlass_objects")[`phase="",reason="",state="progressing"`]; got != objects {
+			t.Errorf("%s: %s objects, want %s", when, got, objects)
+		}
+		found := ""
+		for line := range strings.Lines(scrape()) {
+			if value, ok := strings.CutPrefix(line, `controller_runtime_max_concurrent_reconciles{controller="`+y.kind+`"} `); ok {
+				found = strings.TrimSpace(value)
+			}
+		}
+		if found != workers {
+			t.Errorf("%s: %s workers, want %s", when, found, workers)
+		}
+	}
+	served("with two", "2", "20")
+	ended.retire(10)
+	ended.objects.OnAdd(y.object("late"), false)
+	served("after one has ended", "1", "10")
 }

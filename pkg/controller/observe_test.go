@@ -97,10 +97,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("during a reconcile: %s", got)
 		}
 		close(gate)
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run ended with: %v", err)
-		}
+		synctest.Wait()
 		controllertest.Equal(t, "series after one reconcile with each outcome", []string{
 			`controller_runtime_active_workers{controller="toys"} 0`,
 			`controller_runtime_max_concurrent_reconciles{controller="toys"} 2`,
@@ -119,6 +116,10 @@ func TestMetrics(t *testing.T) {
 			`controller_runtime_reconcile_total{controller="toys",result="wait"} 1`,
 			`windlass_unreadable_objects{controller="toys"} 1`,
 		}, samplesOf(name))
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run ended with: %v", err)
+		}
 	})
 }
 

@@ -50,7 +50,7 @@ func (r *run) start(snapshot uint64) (*process, error) {
 	p.snapshot.Store(snapshot)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(&logSink{run: r, process: p})))
 	p.cancel = cancel
-	clients, err := operator.NewClients(&rest.Config{Host: "http://faults", Transport: p, QPS: -1})
+	clients, err := operator.NewClients(&rest.Config{Host: "http://faults", Transport: p, QPS: -1}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func operate(ctx context.Context, config *rest.Config) (*running, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{&r.writes, next} })
-	clients, err := operator.NewClients(config)
+	clients, err := operator.NewClients(config, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
-	clients, err := NewClients(&rest.Config{Host: server.URL, QPS: -1})
+	clients, err := NewClients(&rest.Config{Host: server.URL, QPS: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

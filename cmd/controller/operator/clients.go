@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
@@ -17,7 +18,9 @@ type Clients struct {
 	Kube   kubernetes.Interface // protobuf
 	Events kubernetes.Interface // separate, so that Events do not use up the rate limit of reconciles
 	Lease  kubernetes.Interface // separate, so that reconciles do not delay the renewal of a Lease
-	CRDs   apiextensions.Interface
+	// Serving is for the webhook and the metrics, which every replica serves.
+	Serving kubernetes.Interface
+	CRDs    apiextensions.Interface
 	// Metadata reads only the metadata of objects.
 	Metadata metadata.Interface
 	// Windlass is the client of Windlass' own kinds. It leaves out values that it cannot decode, and marks
@@ -28,17 +31,25 @@ type Clients struct {
 	Watched versioned.Interface
 }
 
-// NewClients returns clients for the API server in config. Their requests time out: see cluster.WithTimeout.
-func NewClients(config *rest.Config) (c Clients, err error) {
+// NewClients returns clients for the API server in config. Their requests time out: see cluster.WithTimeout. fence, if it is not
+// nil, wraps the transport of the clients with which the kinds write: see process.Fence.
+func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, err error) {
 	config = cluster.WithTimeout(config)
 	builtin := cluster.WithProtobuf(config)
-	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events, &c.Lease} {
+	for _, client := range []*kubernetes.Interface{&c.Events, &c.Lease, &c.Serving} {
 		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
 			return c, fmt.Errorf("creating a client for built-in types: %w", err)
 		}
 	}
 	if c.CRDs, err = apiextensions.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for CustomResourceDefinitions: %w", err)
+	}
+	if fence != nil {
+		config = rest.CopyConfig(config)
+		config.Wrap(fence)
+	}
+	if c.Kube, err = kubernetes.NewForConfig(cluster.WithProtobuf(config)); err != nil {
+		return c, fmt.Errorf("creating a client for built-in types: %w", err)
 	}
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for metadata: %w", err)

@@ -23,7 +23,7 @@ func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestEveryClientTimesOutWithoutResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := operator.NewClients(&rest.Config{Host: "http://nowhere", Transport: silence{}, QPS: -1})
+		c, err := operator.NewClients(&rest.Config{Host: "http://nowhere", Transport: silence{}, QPS: -1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	config = rest.CopyConfig(config)
 	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
 	config.Wrap(p.server.Wrap)
-	clients, err := operator.NewClients(config)
+	clients, err := operator.NewClients(config, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -149,4 +149,10 @@ func (c *coordination) watch(ctx context.Context, changed func()) {
 	leases.RunWithContext(ctx)
 }
 
-func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
+// holderOf returns the holder of a Lease, or "" if it has none, or does not exist.
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease == nil {
+		return ""
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}

@@ -31,13 +31,9 @@ type Sharding struct {
 const (
 	// stepInterval is the time between two steps of a coordinator if no Lease changes.
 	stepInterval = 3 * time.Second
-	// weighInterval is how often the leader checks whether the layout fits the namespaces.
-	weighInterval = 10 * time.Minute
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
 	startPatience = time.Minute
-	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
-	goneLeases = 40
 )
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
@@ -65,6 +61,7 @@ type coordinator struct {
 	read      time.Time                        // when the state was read last
 	listed    map[string]*coordinationv1.Lease // all Leases, by name
 	running   map[int]*instance                // by shard
+	taken     map[int]takeover                 // by shard, until the work on it begins
 	failing   time.Time                        // since when an instance could not be started; zero if all were
 
 	mu      sync.Mutex
@@ -150,6 +147,7 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 	}
 	c.confirmed = true
 	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
+	layoutShards.Set(float64(c.layout.Shards()))
 	c.ready()
 	return c.step(ctx)
 }
@@ -209,7 +207,9 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	}
 	for _, shard := range view.Take(c.identity) {
 		name := shards.LeaseName(c.operator, shard)
-		if acquired := c.acquire(ctx, shard, c.listed[name]); acquired != nil {
+		former := c.listed[name]
+		if acquired := c.acquire(ctx, shard, former); acquired != nil {
+			c.taken[shard] = takeoverFrom(former, c.listed[shards.ReplicaLeaseName(c.operator, holderOf(former))])
 			c.listed[name] = acquired
 		}
 	}
@@ -244,7 +244,8 @@ func (c *coordinator) begin(ctx context.Context, view shards.View) error {
 			continue
 		}
 		klog.FromContext(ctx).Info("Working on a shard", "shard", shard, "layout", c.layout.Version)
-		c.running[shard] = start(c.working, of, c.workers)
+		c.running[shard] = start(c.working, of, c.workers, c.taken[shard].over)
+		delete(c.taken, shard)
 		c.started(c.running[shard])
 	}
 	return c.tolerate(ctx, failed)
@@ -264,62 +265,6 @@ func (c *coordinator) tolerate(ctx context.Context, err error) error {
 		klog.FromContext(ctx).Error(err, "Cannot work on a shard")
 	}
 	return nil
-}
-
-// weights is the result of Sharding.Weigh.
-type weights struct {
-	objects map[string]int
-	err     error
-}
-
-// lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
-// that a replica has confirmed, or does not exist. It also deletes the Leases of replicas that are gone.
-func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
-	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
-		c.remove(ctx, lease)
-	}
-	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
-	if fits && c.clock.Since(c.weighed) < weighInterval {
-		return nil
-	}
-	w, ok := c.weigh(ctx)
-	if !ok {
-		return nil
-	}
-	next, changed := s.layout.Next(w.objects, c.Shards)
-	if fits && (!changed || w.err != nil) {
-		return nil
-	}
-	next.Version = min(max(s.layout.Version, newest)+1, shards.MaxVersion)
-	if err := c.store.Replace(ctx, s.layout, next); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
-		return nil
-	}
-	return c.adopt(ctx, next)
-}
-
-// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
-// when it is called first, and ok is true once that has ended.
-func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
-	if c.weighing == nil {
-		counted := make(chan weights, 1)
-		c.weighing = counted
-		go func() {
-			objects, err := c.Weigh(ctx)
-			counted <- weights{objects, err}
-			c.wake()
-		}()
-	}
-	select {
-	case w = <-c.weighing:
-	default:
-		return w, false
-	}
-	if w.err != nil {
-		klog.FromContext(ctx).Error(w.err, "Cannot count the objects of each namespace for the layout of the shards")
-	}
-	c.weighing, c.weighed = nil, c.clock.Now()
-	return w, true
 }
 
 // leave gives up all shards, and removes the Lease of this replica. The work on the shards has ended.

@@ -28,8 +28,8 @@ type instance struct {
 }
 
 // start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called or
-// ctx ends. It then waits for the reconciles in flight.
-func start(ctx context.Context, i Instance, workers int) *instance {
+// ctx ends. It then waits for the reconciles in flight. It calls began before the workers start.
+func start(ctx context.Context, i Instance, workers int, began func()) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	running := &instance{i, cancel, make(chan struct{})}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -41,6 +41,9 @@ func start(ctx context.Context, i Instance, workers int) *instance {
 		defer close(running.ended)
 		defer end()
 		if warm.wait(ctx) {
+			began()
+			heldShards.Inc()
+			defer heldShards.Dec()
 			work(ctx, i.Controllers, workers)
 		}
 		<-ctx.Done()

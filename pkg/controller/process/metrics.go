@@ -55,9 +55,7 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller) {
 	metrics := legacyregistry.Handler()
 	mux.Handle("GET /metrics", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, c := range controllers() {
-			c.UpdateMetrics()
-		}
+		controller.UpdateMetrics(controllers())
 		if m.Update != nil {
 			m.Update()
 		}

@@ -25,7 +25,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	var electing sync.WaitGroup
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
-		started: p.follow, wake: wake, running: map[int]*instance{},
+		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{},
 	}
 	c.ready = sync.OnceFunc(func() {
 		electing.Go(func() {
@@ -84,9 +84,6 @@ func dissolve(ctx context.Context, lease Lease) bool {
 		switch {
 		case done:
 			return true
-		case apierrors.IsForbidden(err):
-			klog.FromContext(ctx).V(2).Info("Not waiting for replicas that work on shards", "err", err)
-			return true
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Cannot end the work of other replicas on shards")
 		}
@@ -103,11 +100,11 @@ func dissolve(ctx context.Context, lease Lease) bool {
 func (c *coordination) dissolved(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
 	if err != nil {
-		return false, err
+		return apierrors.IsForbidden(err), err
 	}
 	s, err := c.state(ctx)
 	if err != nil {
-		return false, err
+		return apierrors.IsForbidden(err) && stored.Version == 0, err
 	}
 	view := c.observer.View(s.leases, stored.Layout, s.asked)
 	switch idle := view.Idle(); {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/sharded"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/process"
+)
+
+// instances creates instances of the operator, which share their clients.
+type instances struct {
+	clients *clients
+	events  controller.EventRecorder
+	kinds   operator.Options
+}
+
+// of returns an instance for the objects of a shard.
+func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instance, error) {
+	caches := operator.NewCaches(i.clients.Clients, i.kinds.Namespace, shard)
+	served, err := operator.Kinds(ctx, caches, i.events, i.kinds)
+	if err != nil {
+		return process.Instance{}, err
+	}
+	return process.Instance{Controllers: served.All, Warm: served.Unconverted, Caches: []process.Caches{caches}}, nil
+}
+
+// shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with --namespace or
+// --leader-elect=false.
+func shardingOf(o *options, all instances) *process.Sharding {
+	if !o.mayShard() {
+		return nil
+	}
+	var detected *bool
+	return &process.Sharding{
+		Shards: o.shards,
+		New: func(ctx context.Context, namespaces sharding.Selector) (process.Instance, error) {
+			shard := sharded.NewFilter(namespaces)
+			detected = detect(ctx, shard, all.clients, detected)
+			return all.of(ctx, shard)
+		},
+		Weigh: func(ctx context.Context) (map[string]int, error) { return operator.Weigh(ctx, all.clients.Metadata) },
+	}
+}
+
+// detect finds out whether the API server serves shards, sets the metric for that, and logs it if it is not what was detected before.
+func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool) *bool {
+	served, err := shard.Detect(ctx, c.Serving)
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Cannot find out whether the API server has the feature ShardedListAndWatch")
+		return before
+	case before != nil && *before == served:
+	case served:
+		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
+	default:
+		klog.FromContext(ctx).Info("The API server does not have the feature ShardedListAndWatch: this process receives the objects of all shards, and leaves out those of other shards")
+	}
+	return &served
+}

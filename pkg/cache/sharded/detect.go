@@ -1,0 +1,38 @@
+package sharded
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// served is set by Detect.
+var served = metrics.NewGauge(&metrics.GaugeOpts{
+	Name:           "windlass_sharded_watches_served",
+	Help:           "1 if the API server has served a shard only (feature gate ShardedListAndWatch), and 0 if this process leaves out the objects of other shards itself, when it last began to work on a shard.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+func init() { legacyregistry.MustRegister(served) }
+
+// Detect reports whether the API server limits lists and watches to a shard. Caches do not depend on that: see Filter. Only lists
+// of built-in types say so, so Detect lists one ConfigMap of the shard.
+func (f Filter) Detect(ctx context.Context, client kubernetes.Interface) (bool, error) {
+	if f.Empty() {
+		return false, nil
+	}
+	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{Limit: 1, ShardSelector: f.selector.String()})
+	if err != nil {
+		return false, fmt.Errorf("finding out whether the API server serves shards: %w", err)
+	}
+	if list.ShardInfo == nil {
+		served.Set(0)
+		return false, nil
+	}
+	served.Set(1)
+	return true, nil
+}

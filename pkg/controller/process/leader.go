@@ -1,0 +1,73 @@
+package process
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller/shards"
+)
+
+const (
+	// weighInterval is how often the leader checks whether the layout fits the namespaces.
+	weighInterval = 10 * time.Minute
+	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
+	goneLeases = 40
+)
+
+// weights is the result of Sharding.Weigh.
+type weights struct {
+	objects map[string]int
+	err     error
+}
+
+// lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
+// that a replica has confirmed, or does not exist. It also deletes the Leases of replicas that are gone.
+func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
+	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
+		c.remove(ctx, lease)
+	}
+	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
+	if fits && c.clock.Since(c.weighed) < weighInterval {
+		return nil
+	}
+	w, ok := c.weigh(ctx)
+	if !ok {
+		return nil
+	}
+	next, changed := s.layout.Next(w.objects, c.Shards)
+	if fits && (!changed || w.err != nil) {
+		return nil
+	}
+	next.Version = min(max(s.layout.Version, newest)+1, shards.MaxVersion)
+	if err := c.store.Replace(ctx, s.layout, next); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
+		return nil
+	}
+	return c.adopt(ctx, next)
+}
+
+// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
+// when it is called first, and ok is true once that has ended.
+func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
+	if c.weighing == nil {
+		counted := make(chan weights, 1)
+		c.weighing = counted
+		go func() {
+			objects, err := c.Weigh(ctx)
+			counted <- weights{objects, err}
+			c.wake()
+		}()
+	}
+	select {
+	case w = <-c.weighing:
+	default:
+		return w, false
+	}
+	if w.err != nil {
+		klog.FromContext(ctx).Error(w.err, "Cannot count the objects of each namespace for the layout of the shards")
+	}
+	c.weighing, c.weighed = nil, c.clock.Now()
+	return w, true
+}
