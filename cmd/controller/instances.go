@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/cache/sharded"
@@ -14,19 +15,20 @@ import (
 
 // instances creates instances of the operator, which share their clients.
 type instances struct {
-	clients *clients
-	events  controller.EventRecorder
-	kinds   operator.Options
+	clients  *clients
+	identity string // of this process, in Events
+	kinds    operator.Options
 }
 
 // of returns an instance for the objects of a shard.
 func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instance, error) {
 	caches := operator.NewCaches(i.clients.Clients, i.kinds.Namespace, shard)
-	served, err := operator.Kinds(ctx, caches, i.events, i.kinds)
+	events := controller.NewEvents(i.clients.Events.EventsV1(), operator.Scheme(), reportingController, i.identity, clock.RealClock{})
+	served, err := operator.Kinds(ctx, caches, events, i.kinds)
 	if err != nil {
 		return process.Instance{}, err
 	}
-	return process.Instance{Controllers: served.All, Warm: served.Unconverted, Caches: []process.Caches{caches}}, nil
+	return process.Instance{Controllers: served.All, Warm: served.Unconverted, Caches: []process.Caches{caches}, Events: events}, nil
 }
 
 // shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with --namespace or

@@ -14,11 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/cache/sharded"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/process"
 	"windlass.dev/windlass/pkg/webhook"
 	"windlass.dev/windlass/pkg/webhook/certificate"
@@ -35,21 +33,20 @@ const reportingController = "windlass.dev/controller"
 
 // run runs the process until ctx ends.
 func run(ctx context.Context, o *options) error {
-	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion)
+	identity := process.Identity()
+	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion, "identity", identity)
 	fence := &process.Fence{}
 	c, err := newClients(o, fence)
 	if err != nil {
 		return err
 	}
-	identity := process.Identity()
-	events := controller.NewEvents(c.Events.EventsV1(), operator.Scheme(), reportingController, identity, clock.RealClock{})
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
 	kinds.ExternalDatabases.Workers = o.workers
 	if kinds.ExternalDatabases.APIServers, err = operator.APIServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
-	instances := instances{c, events, kinds}
+	instances := instances{c, identity, kinds}
 	var whole process.Instance
 	if o.shards == 1 {
 		if whole, err = instances.of(ctx, sharded.Filter{}); err != nil {
@@ -65,7 +62,7 @@ func run(ctx context.Context, o *options) error {
 		Controllers: whole.Controllers,
 		Warm:        whole.Warm,
 		Workers:     o.workers,
-		Events:      events,
+		Events:      whole.Events,
 		Caches:      whole.Caches,
 		Leases:      leases(c.Lease, o, c.namespace, identity),
 		Sharding:    shardingOf(o, instances),

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 type Request struct {
 	Verb           string
 	RequestURI     string
-	User           struct{ Username string }
+	User           User
 	ObjectRef      ObjectRef
 	ResponseStatus struct {
 		Code    int
@@ -30,6 +31,17 @@ type Request struct {
 	// RequestReceivedTimestamp is the time at which the API server received the request.
 	RequestReceivedTimestamp time.Time
 	Annotations              map[string]string
+}
+
+// User is the user of a request.
+type User struct {
+	Username string
+	Extra    map[string][]string
+}
+
+// Credential returns the ID of the token, which differs for each kubeconfig of ServiceAccountKubeconfig.
+func (u User) Credential() string {
+	return strings.Join(u.Extra["authentication.kubernetes.io/credential-id"], "")
 }
 
 // Unauthorized reports whether the API server denied the request because its user lacks a right.

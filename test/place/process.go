@@ -169,6 +169,23 @@ func (p *Process) Kill() {
 	_ = p.command.Wait()
 }
 
+// Freeze stops the controller with SIGSTOP, until Thaw lets it continue.
+func (p *Process) Freeze() error { return p.command.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen controller continue.
+func (p *Process) Thaw() error { return p.command.Process.Signal(syscall.SIGCONT) }
+
+// Identity returns the identity of the controller as a holder of Leases.
+func (p *Process) Identity(t *testing.T) (identity string) {
+	t.Helper()
+	world.Eventually(t, "the controller to log its identity", func(context.Context) (bool, error) {
+		_, line, _ := strings.Cut(p.Log.String(), `identity="`)
+		identity, _, _ = strings.Cut(line, `"`)
+		return identity != "", nil
+	})
+	return identity
+}
+
 // addresses counts the addresses that OwnAddress has returned.
 var addresses atomic.Uint32
 

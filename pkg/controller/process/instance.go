@@ -18,6 +18,8 @@ type Instance struct {
 	Warm []*controller.Controller
 	// Caches run until the reconciles have ended.
 	Caches []Caches
+	// Events is the recorder of the controllers, which writes the waiting Events when the reconciles have ended. Nil means none.
+	Events *controller.Events
 }
 
 // instance is an Instance that runs.
@@ -28,7 +30,7 @@ type instance struct {
 }
 
 // start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called or
-// ctx ends. It then waits for the reconciles in flight. It calls began before the workers start.
+// ctx ends. It then waits for the reconciles in flight, and writes the waiting Events. It calls began before the workers start.
 func start(ctx context.Context, i Instance, workers int, began func()) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	running := &instance{i, cancel, make(chan struct{})}
@@ -36,9 +38,11 @@ func start(ctx context.Context, i Instance, workers int, began func()) *instance
 	for _, caches := range i.Caches {
 		caches.Start(lasting.Done())
 	}
+	written := record(lasting, i.Events)
 	warm := newWarmUp(i.Controllers, i.Warm)
 	go func() {
 		defer close(running.ended)
+		defer written()
 		defer end()
 		if warm.wait(ctx) {
 			began()
@@ -49,6 +53,20 @@ func start(ctx context.Context, i Instance, workers int, began func()) *instance
 		<-ctx.Done()
 	}()
 	return running
+}
+
+// record writes Events until ctx ends, or end is called. end returns when the waiting Events are written.
+func record(ctx context.Context, events *controller.Events) (end func()) {
+	if events == nil {
+		return func() {}
+	}
+	writing, flush := context.WithCancel(ctx)
+	var written sync.WaitGroup
+	written.Go(func() { events.Run(writing) })
+	return func() {
+		flush()
+		written.Wait()
+	}
 }
 
 // work runs the workers of controllers until ctx ends, and then waits for the reconciles in flight.
@@ -64,7 +82,7 @@ func work(ctx context.Context, controllers []*controller.Controller, workers int
 	running.Wait()
 }
 
-// stop stops the instance, and waits for the reconciles in flight. It returns an error if they do not end in time.
+// stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if they do not end in time.
 func (i *instance) stop() error {
 	i.cancel()
 	select {

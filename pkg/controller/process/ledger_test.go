@@ -159,12 +159,12 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
 	o := Options{
 		Workers: 1, Fence: m.fence, Leases: []Lease{{m.client, "windlass-system", leaseName, name}},
-		Events: controller.NewEvents(m.client.EventsV1(), nil, "windlass.dev/controller", name, clock.RealClock{}),
 		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
 			return Instance{Caches: []Caches{&worker{member: m, namespaces: selector}}}, m.newFails
 		}},
 	}
 	if count == 1 {
+		o.Events = controller.NewEvents(m.client.EventsV1(), nil, "windlass.dev/controller", name, clock.RealClock{})
 		o.Controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
 			(&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done())
 			return controller.Result{}, nil

@@ -24,7 +24,7 @@ type Options struct {
 	Controllers []*controller.Controller
 	// Workers is the number of workers of each controller. It is required.
 	Workers int
-	// Events is the recorder of the controllers.
+	// Events is the recorder of the controllers. It is required, except with shards.
 	Events *controller.Events
 	// Caches are started at once, so that a standby can take over without delay. They run until the
 	// reconciles have ended.
@@ -36,7 +36,7 @@ type Options struct {
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
 	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works on, in
-	// place of Controllers, Caches and Warm. It requires Leases. The process that holds all of them leads.
+	// place of Controllers, Caches, Warm and Events. It requires Leases. The process that holds all of them leads.
 	Sharding *Sharding
 	// Fence, if it is set, refuses writes while this process does not certainly hold its Leases.
 	Fence *Fence
@@ -66,10 +66,10 @@ func Run(ctx context.Context, o Options) error {
 	if o.Workers < 1 {
 		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
 	}
-	if o.Events == nil {
+	sharded := o.Sharding != nil && o.Sharding.Shards > 1
+	if o.Events == nil && !sharded {
 		return errors.New("the operator has a bug: process.Options.Events is required")
 	}
-	sharded := o.Sharding != nil && o.Sharding.Shards > 1
 	if sharded && len(o.Leases) == 0 {
 		return errors.New("the operator has a bug: process.Options.Leases are required with shards")
 	}
@@ -162,10 +162,7 @@ func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
 	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
 	defer release(errAbandoned)
-	writing, flush := context.WithCancel(context.WithoutCancel(p.ctx))
-	defer flush()
-	var written sync.WaitGroup
-	written.Go(func() { p.events.Run(writing) })
+	flush := record(leading, p.events)
 
 	lost := make(chan error, 1)
 	go func() { lost <- elect(leading) }()
@@ -185,7 +182,6 @@ func (p *process) live(elect func(context.Context) error) error {
 		return fmt.Errorf("waiting for the reconciles in flight timed out after %v; Leases that this process holds are not released, but expire", reconcilesTimeout)
 	}
 	flush()
-	written.Wait()
 	release(nil)
 	err := <-lost
 	p.serving.Wait()

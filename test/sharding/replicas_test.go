@@ -1,0 +1,216 @@
+//go:build integration
+
+// Package sharding tests an operator with --shards on a real API server: replicas that share the namespaces, and lose them.
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+const (
+	namespace = "windlass-system" // of the operator
+	// count is the number of shards. The number of tenants is larger, so that each shard has some.
+	count, population = 6, 24
+)
+
+// sharded is a cluster with tenants, each of which has an App, and an operator whose replicas share them.
+type sharded struct {
+	*place.Place
+	tenants  []string
+	replicas []*place.Process
+}
+
+// newSharded returns a cluster without replicas. served is whether the API server has the feature ShardedListAndWatch.
+func newSharded(t *testing.T, served bool) *sharded {
+	t.Helper()
+	s := &sharded{Place: place.Own(t)}
+	if served {
+		if err := s.Stop("kube-apiserver"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.StartComponent("kube-apiserver", "--feature-gates=ShardedListAndWatch=true"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range population {
+		tenant := s.NewNamespace(t)
+		s.CreateApp(t, tenant, "web", v1alpha1.AppSpec{Image: "nginx:1", Replicas: ptr.To[int32](1), Config: map[string]string{"key": "value"}})
+		s.tenants = append(s.tenants, tenant)
+	}
+	return s
+}
+
+// start starts a replica.
+func (s *sharded) start(t *testing.T, flags ...string) *place.Process {
+	t.Helper()
+	p := place.Launch(t, s.Cluster, append([]string{"--webhook-url=", fmt.Sprintf("--shards=%d", count)}, flags...)...)
+	s.replicas = append(s.replicas, p)
+	t.Cleanup(func() {
+		_ = p.Thaw()
+		p.Kill()
+	})
+	return p
+}
+
+// remove forgets a replica that ends.
+func (s *sharded) remove(p *place.Process) {
+	s.replicas = slices.DeleteFunc(s.replicas, func(other *place.Process) bool { return other == p })
+}
+
+// settle waits until the given replicas hold all shards, each of them its share.
+func (s *sharded) settle(t *testing.T, replicas ...*place.Process) {
+	t.Helper()
+	var identities []string
+	for _, p := range replicas {
+		identities = append(identities, p.Identity(t))
+	}
+	world.Eventually(t, "the replicas to share the shards", func(ctx context.Context) (bool, error) {
+		held, err := s.held(ctx)
+		if err != nil {
+			return false, err
+		}
+		total := 0
+		for _, identity := range identities {
+			if held[identity] > (count+len(replicas)-1)/len(replicas) {
+				return false, nil
+			}
+			total += held[identity]
+		}
+		return total == count, nil
+	})
+}
+
+// held returns the number of shards of each holder.
+func (s *sharded) held(ctx context.Context) (map[string]int, error) {
+	leases, err := s.Kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]int{}
+	for _, lease := range leases.Items {
+		if strings.HasPrefix(lease.Name, operator+"-shard-") {
+			held[ptr.Deref(lease.Spec.HolderIdentity, "")]++
+		}
+	}
+	return held, nil
+}
+
+// change makes a change that a user would make in each namespace, and waits until it is carried out.
+func (s *sharded) change(t *testing.T, tenants ...string) {
+	t.Helper()
+	wanted := map[string]int32{}
+	for _, tenant := range tenants {
+		app := s.UpdateApp(t, tenant, "web", func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To(*app.Spec.Replicas%5 + 1) })
+		wanted[tenant] = *app.Spec.Replicas
+	}
+	for tenant, replicas := range wanted {
+		world.Eventually(t, "the change of a user to be carried out", func(ctx context.Context) (bool, error) {
+			deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
+			return err == nil && *deployment.Spec.Replicas == replicas, nil
+		})
+	}
+}
+
+// layout returns the stored layout.
+func (s *sharded) layout(t *testing.T) shards.StoredLayout {
+	t.Helper()
+	layout, err := shards.Store{ConfigMaps: s.Kube.CoreV1().ConfigMaps(namespace), Operator: operator}.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layout
+}
+
+// checkTerms fails the test if a replica has sent a write to a namespace whose shard it did not hold.
+func (s *sharded) checkTerms(t *testing.T) {
+	t.Helper()
+	sent, err := writes(s.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range outsideOfTerms(sent, s.layout(t).Layout, s.tenants) {
+		t.Error(wrong)
+	}
+	t.Logf("%d writes, %d shards with terms", len(sent), len(terms(sent)))
+}
+
+// metric returns the sum of the values of a metric.
+func metric(t *testing.T, p *place.Process, name string) (sum int) {
+	t.Helper()
+	for line := range strings.Lines(p.Get(t, "/metrics")) {
+		if !strings.HasPrefix(line, name) {
+			continue
+		}
+		value := 0
+		if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &value); err != nil {
+			t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+func TestReplicasShareObjects(t *testing.T) {
+	for name, served := range map[string]bool{"the API server selects the objects of a shard": true, "the replicas leave out other objects": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSharded(t, served)
+			for range 3 {
+				s.start(t)
+			}
+			s.settle(t, s.replicas...)
+			s.change(t, s.tenants...)
+			world.Eventually(t, "each replica to have its share of the Apps", func(context.Context) (bool, error) {
+				total := 0
+				for _, p := range s.replicas {
+					apps := metric(t, p, `windlass_objects{controller="app"`)
+					if apps < population/6 || apps > population/2 {
+						return false, nil
+					}
+					total += apps
+				}
+				return total == population, nil
+			})
+			for _, p := range s.replicas {
+				if got := metric(t, p, "windlass_sharded_watches_served ") == 1; got != served {
+					t.Errorf("a replica says that the API server serves shards: %v", got)
+				}
+			}
+			s.checkTerms(t)
+		})
+	}
+}
+
+func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
+	t.Parallel()
+	s := newSharded(t, false)
+	former := s.start(t, "--shards=1")
+	s.change(t, s.tenants...)
+	next := s.start(t)
+	if code := former.Terminate(); code != 0 {
+		t.Errorf("the replica without shards ended with exit code %d", code)
+	}
+	s.settle(t, next)
+	s.change(t, s.tenants...)
+	last := s.start(t, "--shards=1")
+	if code := next.Terminate(); code != 0 {
+		t.Errorf("the replica with shards ended with exit code %d", code)
+	}
+	s.change(t, s.tenants...)
+	if layout := s.layout(t); layout.Shards() != 0 {
+		t.Errorf("without shards, the stored layout has %d", layout.Shards())
+	}
+	last.Terminate()
+}

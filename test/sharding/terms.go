@@ -1,0 +1,73 @@
+//go:build integration
+
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/place"
+)
+
+// operator is the name of the operator's Leases.
+const operator = "windlass-controller"
+
+// term is the time in which a replica held the Lease of a shard. A replica is identified by its token.
+type term struct {
+	replica    string
+	begin, end time.Time // end is zero while the term lasts
+}
+
+// terms returns the terms of each shard, from the writes to their Leases. A write by the holder gives the Lease back, and any other
+// write acquires it. Requests are in the order in which the API server received them.
+func terms(requests []cluster.Request) map[string][]term {
+	all := map[string][]term{}
+	for _, r := range requests {
+		name := r.ObjectRef.Name
+		if r.ObjectRef.Resource != "leases" || !strings.HasPrefix(name, operator+"-shard-") || r.ResponseStatus.Code >= 400 {
+			continue
+		}
+		of := all[name]
+		replica, at := r.User.Credential(), r.RequestReceivedTimestamp
+		held := len(of) > 0 && of[len(of)-1].end.IsZero()
+		if held {
+			of[len(of)-1].end = at
+		}
+		if !held || of[len(of)-1].replica != replica {
+			of = append(of, term{replica: replica, begin: at})
+		}
+		all[name] = of
+	}
+	return all
+}
+
+// outsideOfTerms returns the writes that a replica sent to a namespace, in whose shard's term it was not.
+func outsideOfTerms(requests []cluster.Request, layout shards.Layout, tenants []string) (wrong []string) {
+	all := terms(requests)
+	for _, r := range requests {
+		if !slices.Contains(tenants, r.ObjectRef.Namespace) {
+			continue
+		}
+		shard := shards.LeaseName(operator, layout.ShardOf(r.ObjectRef.Namespace))
+		inTerm := slices.ContainsFunc(all[shard], func(t term) bool {
+			return t.replica == r.User.Credential() && !r.RequestReceivedTimestamp.Before(t.begin) && (t.end.IsZero() || r.RequestReceivedTimestamp.Before(t.end))
+		})
+		if !inTerm {
+			wrong = append(wrong, fmt.Sprintf("%s %s by %s: %d, terms of %s: %v", r.RequestReceivedTimestamp.Format(time.StampMicro), r, r.User.Credential(), r.ResponseStatus.Code, shard, all[shard]))
+		}
+	}
+	return wrong
+}
+
+// writes returns the writes of the operator, in the order in which the API server received them.
+func writes(c *cluster.Cluster) ([]cluster.Request, error) {
+	sent, err := c.Requests(func(r cluster.Request) bool {
+		return r.User.Username == place.ControllerUser && slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb)
+	})
+	slices.SortStableFunc(sent, func(a, b cluster.Request) int { return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp) })
+	return sent, err
+}
