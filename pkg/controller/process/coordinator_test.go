@@ -9,7 +9,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -210,6 +213,36 @@ func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
 		b := l.start("b", 4)
 		l.settles("after a replica that cannot start has ended", map[string]int{"b": 40})
 		b.ends()
+	})
+}
+
+// TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the other one takes back
+// what it gives up.
+func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		b := l.start("b", 4, func(m *member, _ *Options) {
+			m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+				refused := ok && strings.Contains(lease.Name, "-shard-")
+				return refused, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+			})
+		})
+		l.client.ClearActions()
+		l.passes(10 * time.Minute)
+		writes := 0
+		for _, action := range l.client.Actions() {
+			if update, ok := action.(clienttesting.UpdateAction); ok && strings.Contains(update.GetObject().(metav1.Object).GetName(), "-shard-") {
+				writes++
+			}
+		}
+		if writes == 0 || writes > 6 {
+			t.Errorf("%d writes to the Leases of shards in ten minutes", writes)
+		}
+		l.settles("in the end", map[string]int{"a": 40})
+		b.ends()
+		a.ends()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -25,7 +26,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	var electing sync.WaitGroup
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
-		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{},
+		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
 	}
 	c.ready = sync.OnceFunc(func() {
 		electing.Go(func() {

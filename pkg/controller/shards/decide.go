@@ -18,6 +18,8 @@ type Lease struct {
 // are more Leases than shards after a change to fewer shards.
 type View struct {
 	Replicas []string
+	// Renewed are the replicas of which this one has seen a renewal. The others, which it has seen only for some seconds, may be gone.
+	Renewed []string
 	// Leader is the Lease of the leader, which writes the layout.
 	Leader Lease
 	Leases []Lease
@@ -34,8 +36,8 @@ func (v View) held(replica string) (shards []int) {
 	return shards
 }
 
-// free returns the shards of the layout whose Leases nobody holds.
-func (v View) free() (shards []int) {
+// Free returns the shards of the layout whose Leases nobody holds.
+func (v View) Free() (shards []int) {
 	for shard := range v.Layout.Shards() {
 		if shard >= len(v.Leases) || v.Leases[shard].Holder == "" {
 			shards = append(shards, shard)
@@ -53,27 +55,29 @@ func (v View) Take(self string) (shards []int) {
 	}
 	slices.Sort(replicas)
 	share := (v.Layout.Shards() + len(replicas) - 1) / len(replicas)
-	free := v.free()
+	free := v.Free()
 	begin, _ := slices.BinarySearch(free, slices.Index(replicas, self)*share)
 	free = append(free[begin:], free[:begin]...)
 	return free[:min(len(free), max(share-len(v.held(self)), 0))]
 }
 
-// Give returns the next shard that a replica gives up. ok is false if it keeps all its shards. A replica gives up a shard
-// that the layout no longer has. It also gives up a shard if another replica has at least two shards less.
-func (v View) Give(self string) (shard int, ok bool) {
+// Give returns the next shard that a replica gives up, and the replica that should take it. ok is false if it keeps all its shards. A
+// replica gives up a shard that the layout no longer has, to nobody. It also gives up a shard if another replica, which certainly runs,
+// has at least two shards less.
+func (v View) Give(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
-		return 0, false
+		return 0, "", false
 	}
 	last := mine[len(mine)-1]
 	if last >= v.Layout.Shards() {
-		return last, true
+		return last, "", true
 	}
-	if len(v.free()) > 0 {
-		return 0, false // the other replica takes the free shard first
+	if len(v.Free()) > 0 || len(v.Renewed) == 0 {
+		return 0, "", false // the other replica takes the free shard first
 	}
-	return last, slices.ContainsFunc(v.Replicas, func(other string) bool { return len(v.held(other))+2 <= len(mine) })
+	to = slices.MinFunc(v.Renewed, func(a, b string) int { return len(v.held(a)) - len(v.held(b)) })
+	return last, to, len(v.held(to))+2 <= len(mine)
 }
 
 // MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the leader has

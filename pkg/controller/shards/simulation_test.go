@@ -63,6 +63,7 @@ func (s *simulation) view() View {
 		}
 	}
 	slices.Sort(v.Replicas)
+	v.Renewed = v.Replicas
 	for _, holder := range s.holders {
 		v.Leases = append(v.Leases, s.lease(holder))
 	}
@@ -87,7 +88,7 @@ func (s *simulation) step(r *replica) bool {
 	case 2:
 		s.take(r)
 	case 3:
-		if shard, ok := r.seen.Give(r.name); ok && s.holders[shard] == r.name {
+		if shard, _, ok := r.seen.Give(r.name); ok && s.holders[shard] == r.name {
 			delete(r.works, shard) // the work ends before the Lease is released
 			s.holders[shard] = ""
 		}

@@ -20,6 +20,9 @@ const (
 	Max = 256
 	// LeaseDuration is how long the Lease of a replica is valid without a renewal.
 	LeaseDuration = 15 * time.Second
+	// renewedWithin is how long a process that has just started counts a replica whose renewal it has not yet seen. A replica renews
+	// its Lease every 2 s.
+	renewedWithin = 5 * time.Second
 	// OperatorLabel is the label of all Leases through which the replicas of an operator coordinate. Its value is the name
 	// of the operator.
 	OperatorLabel = controller.AnnotationDomain + "/replicas-of"
@@ -60,6 +63,7 @@ type Observer struct {
 type sighting struct {
 	version string // "" if the Lease does not exist
 	at      time.Time
+	renewed bool // this process has seen another version before
 }
 
 // NewObserver returns an Observer of the Leases of an operator.
@@ -71,8 +75,8 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 func (o *Observer) Saw(lease *coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.seen[lease.Name].version != lease.ResourceVersion {
-		o.seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now()}
+	if before, known := o.seen[lease.Name]; before.version != lease.ResourceVersion {
+		o.seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now(), known}
 	}
 }
 
@@ -103,7 +107,13 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 		case lease.Name == o.operator && look.valid(lease.Name):
 			v.Leader = Lease{holder, look.of(holder).Confirmed}
 		case lease.Name == ReplicaLeaseName(o.operator, holder) && look.valid(lease.Name):
-			v.Replicas = append(v.Replicas, holder)
+			seen := look.seen[lease.Name]
+			if seen.renewed || asked.Sub(seen.at) <= renewedWithin {
+				v.Replicas = append(v.Replicas, holder)
+			}
+			if seen.renewed {
+				v.Renewed = append(v.Renewed, holder)
+			}
 		}
 	}
 	o.seen = look.seen
@@ -151,10 +161,11 @@ func (l look) valid(name string) bool {
 	if lease := l.leases[name]; lease != nil {
 		version = lease.ResourceVersion
 	}
-	if s, known := l.Observer.seen[name]; known && s.version == version {
-		l.seen[name] = s
-	} else if _, known := l.seen[name]; !known {
-		l.seen[name] = sighting{version, l.clock.Now()}
+	before, known := l.Observer.seen[name]
+	if known && before.version == version {
+		l.seen[name] = before
+	} else if _, looked := l.seen[name]; !looked {
+		l.seen[name] = sighting{version, l.clock.Now(), known}
 	}
 	return l.asked.Sub(l.seen[name].at) <= LeaseDuration
 }

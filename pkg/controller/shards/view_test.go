@@ -107,6 +107,37 @@ func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	}
 }
 
+// TestShardsAreGivenOnlyToReplicasThatAreSeenToRun shows that a new process gives no shard to a replica that has long been gone.
+func TestShardsAreGivenOnlyToReplicasThatAreSeenToRun(t *testing.T) {
+	o := NewObserver(operator, clocktesting.NewFakePassiveClock(time.Now()))
+	layout := Layout{Version: 1, Cuts: Balance(nil, 2)}
+	leases := []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), leaseOf(LeaseName(operator, 1), "a", "2"), replicaLease("a", "", "3"), replicaLease("b", "", "4")}
+	gives := func() bool {
+		_, _, ok := o.View(leases, layout, time.Now()).Give("a")
+		return ok
+	}
+	controllertest.Equal(t, "a shard is given up at first", false, gives())
+	leases[2].ResourceVersion = "5"
+	controllertest.Equal(t, "a shard is given up when the process has renewed its own Lease", false, gives())
+	leases[3].ResourceVersion = "6"
+	controllertest.Equal(t, "a shard is given up when the other replica has renewed its Lease", true, gives())
+}
+
+// TestReplicaThatIsGoneHasNoShare shows that a new process soon takes the shards of a replica that has long been gone.
+func TestReplicaThatIsGoneHasNoShare(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o, layout := NewObserver(operator, clock), Layout{Version: 1, Cuts: Balance(nil, 4)}
+	leases := []coordinationv1.Lease{replicaLease("a", "", "1"), replicaLease("b", "", "2")}
+	for _, c := range []struct {
+		after time.Duration
+		share int
+	}{{0, 2}, {5 * time.Second, 2}, {time.Second, 4}} {
+		clock.SetTime(clock.Now().Add(c.after))
+		leases[0].ResourceVersion += "0"
+		controllertest.Equal(t, "shards to take", c.share, len(o.View(leases, layout, clock.Now()).Take("a")))
+	}
+}
+
 func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o, leases := NewObserver(operator, clock), []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", "2")}
