@@ -124,7 +124,7 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
+			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
@@ -141,6 +141,11 @@ test-faults: postgresql bin/faults.test bin/kubernetes ## Run a twentieth of the
 .PHONY: faults
 faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault at every request and event: make faults [PLAN=NAME].
 	@$(STEP) "faults" $(faults) -faults.all -faults.plan '$(PLAN)'
+
+.PHONY: chaos
+chaos: build bin/kubernetes ## Kill, stop, freeze and add replicas that share shards, for about ten minutes.
+	@$(STEP) "chaos" go test -race -count=1 -v -tags integration -timeout 0 -run '^TestChaos$$' ./test/sharding \
+		-sharding.rounds 6 -sharding.writes 10000 -sharding.ats 1000
 
 .PHONY: mutants
 mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in test/faults/mutants.

@@ -151,7 +151,7 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 }
 
 func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
-	inLedger(t, func(t *testing.T, l *ledger) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
 		a, b := l.start("a", 4), l.start("b", 4)
 		l.settles("at first", map[string]int{"a": 20, "b": 20})
 		a.cut.Store(true)
@@ -190,7 +190,7 @@ func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 
 // TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads is the case of an earlier version, which works on all namespaces at once.
 func TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads(t *testing.T) {
-	inLedger(t, func(t *testing.T, l *ledger) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
 		follower := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		follower.ends()

@@ -123,8 +123,8 @@ func (l *ledger) eventually(what string, holds func() bool) {
 }
 
 // passes lets time pass.
-func (l *ledger) passes(time_ time.Duration) {
-	<-time.After(time_)
+func (l *ledger) passes(duration time.Duration) {
+	<-time.After(duration)
 	synctest.Wait()
 }
 

@@ -58,16 +58,16 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	go c.watch(ctx, wake)
 	result := make(chan error, 1)
 	go func() { result <- c.run(ctx, changed) }()
+	var err error
 	select {
-	case err := <-lost:
-		if err != nil {
-			return err
+	case err = <-lost: // nil when ctx has ended
+		if err == nil {
+			err = <-result
 		}
-		<-result // ctx has ended
-	case err := <-result:
-		if err != nil {
-			return err
-		}
+	case err = <-result:
+	}
+	if err != nil {
+		return err
 	}
 	leave()
 	renewing.Wait()

@@ -1,0 +1,92 @@
+package process
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"windlass.dev/windlass/pkg/controller/shards"
+)
+
+const (
+	// offerPatience is how long another replica may take a shard that this one has given up, before this one takes it back. It then
+	// offers that replica none for offerPause.
+	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
+)
+
+// offer is a shard that was given up so that another replica takes it.
+type offer struct {
+	to string
+	at time.Time
+}
+
+// give gives up one shard if another replica should have it. The next step follows at once. It waits until the other replica has
+// taken the shard before it gives up another one.
+func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, err error) {
+	view.Renewed = slices.DeleteFunc(view.Renewed, func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
+	shard, to, ok := view.Give(c.identity)
+	if !ok || len(c.offers) > 0 {
+		return false, nil
+	}
+	if err := c.pause(shard); err != nil {
+		return false, err
+	}
+	c.release(ctx, c.listed[shards.LeaseName(c.operator, shard)])
+	c.offers[shard] = offer{to, c.clock.Now()}
+	c.wake()
+	return true, nil
+}
+
+// giveAll gives up all shards.
+func (c *coordinator) giveAll(ctx context.Context) error {
+	if err := c.pauseAll(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
+		c.release(ctx, c.listed[name])
+	}
+	return nil
+}
+
+// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
+// on them.
+func (c *coordinator) take(ctx context.Context, view shards.View) {
+	if c.isStopped() {
+		return
+	}
+	free := view.Free()
+	for shard, o := range c.offers {
+		declined := c.clock.Since(o.at) > offerPatience
+		if declined && slices.Contains(free, shard) {
+			c.acquireShard(ctx, shard)
+			c.declined[o.to] = c.clock.Now()
+		}
+		if declined || !slices.Contains(free, shard) {
+			delete(c.offers, shard)
+		}
+	}
+	for _, shard := range view.Take(c.identity) {
+		if _, offered := c.offers[shard]; !offered {
+			c.acquireShard(ctx, shard)
+		}
+	}
+}
+
+// acquireShard tries to acquire the Lease of a shard, and remembers how it has.
+func (c *coordinator) acquireShard(ctx context.Context, shard int) {
+	name := shards.LeaseName(c.operator, shard)
+	former := c.listed[name]
+	if acquired := c.acquire(ctx, shard, former); acquired != nil {
+		c.taken[shard] = takeoverFrom(former, c.listed[shards.ReplicaLeaseName(c.operator, holderOf(former))])
+		c.listed[name] = acquired
+	}
+}
+
+// leave gives up all shards, and removes the Lease of this replica. The work on the shards has ended.
+func (c *coordinator) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
+	defer cancel()
+	_ = c.giveAll(ctx) // nothing runs
+	c.presence.remove(ctx)
+}
