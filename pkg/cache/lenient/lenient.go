@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -43,7 +44,7 @@ func (d *decoder) lenient(data []byte, defaults *schema.GroupVersionKind, into r
 			refused = err
 		}
 		reset(into)
-		if obj, kind, err = d.strict.Decode(parts.identity(t), defaults, into); err != nil {
+		if obj, kind, err = d.strict.Decode(parts.identity(t, data), defaults, into); err != nil {
 			return fail(err)
 		}
 	}
@@ -67,6 +68,25 @@ type parts struct {
 	Status     json.RawMessage `json:"status,omitempty"`
 }
 
+// scope is the part of a spec that says which namespace a cluster-scoped object belongs to, and so which shard of the operator.
+type scope struct {
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It accepts any value, because the spec may violate its schema.
+func (s *scope) UnmarshalJSON(data []byte) error {
+	var spec struct {
+		Namespace any `json:"namespace"`
+	}
+	if json.Unmarshal(data, &spec) != nil {
+		return nil
+	}
+	if name, ok := spec.Namespace.(string); ok && len(name) <= validation.DNS1123LabelMaxLength {
+		s.Namespace = name
+	}
+	return nil
+}
+
 // take returns the parts of an object, and its Go type.
 func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (*parts, reflect.Type, error) {
 	p := &parts{}
@@ -87,9 +107,16 @@ func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runt
 	return p, reflect.TypeOf(obj).Elem(), nil
 }
 
-// identity returns the object as JSON, without its spec and without values that t cannot hold.
-func (p *parts) identity(t reflect.Type) []byte {
+// identity returns the object as JSON, without its spec and without values that t cannot hold. Of the spec, it keeps the field namespace.
+// data is the whole object.
+func (p *parts) identity(t reflect.Type, data []byte) []byte {
 	fields, left := fieldsOf(t), *p
+	var whole struct {
+		Spec scope `json:"spec"`
+	}
+	if spec := fields["spec"]; spec == nil || spec.Kind() != reflect.Struct || fieldsOf(spec)["namespace"] == nil || json.Unmarshal(data, &whole) != nil {
+		whole.Spec = scope{}
+	}
 	for name, part := range map[string]*json.RawMessage{"metadata": &left.Metadata, "status": &left.Status} {
 		if *part == nil || fields[name] == nil {
 			continue
@@ -100,11 +127,14 @@ func (p *parts) identity(t reflect.Type) []byte {
 			*part = nil
 		}
 	}
-	data, err := json.Marshal(left)
+	kept, err := json.Marshal(struct {
+		parts
+		Spec scope `json:"spec,omitzero"`
+	}{left, whole.Spec})
 	if err != nil {
 		return nil // decoding nil fails
 	}
-	return data
+	return kept
 }
 
 // message returns the message for the status of the object. refused is the error of the strict decoder. It may be nil

@@ -54,7 +54,7 @@ func (d *decoder) limited(data []byte, defaults *schema.GroupVersionKind, into r
 		}
 		return obj, kind, nil
 	}
-	obj, kind, err := d.strict.Decode(parts.identity(t), defaults, into)
+	obj, kind, err := d.strict.Decode(parts.identity(t, data), defaults, into)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -67,6 +67,31 @@ func TestTransformCachesIdentityAndStatusOfTooLargeObject(t *testing.T) {
 	}
 }
 
+// TestIdentityKeepsNamespaceOfPlatform shows that the shard of a Platform does not change when its spec is left out.
+func TestIdentityKeepsNamespaceOfPlatform(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", budget.Object)
+	for name, c := range map[string]struct{ spec, want string }{
+		"a Platform that is too large":         {`{"namespace":"shop","components":[{"name":"` + large + `"}]}`, "shop"},
+		"a spec that is no object":             {`[]`, ""},
+		"a spec that is too large a text":      {`"` + large + `"`, ""},
+		"a namespace that is no text":          {`{"namespace":7,"components":"` + large + `"}`, ""},
+		"a namespace that no namespace can be": {`{"namespace":"` + large + `"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			obj, _, err := limited().Decode([]byte(`{"apiVersion":"windlass.dev/v1alpha1","kind":"Platform","metadata":{"name":"p"},"spec":`+c.spec+`}`), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			platform, ok := obj.(*v1alpha1.Platform)
+			if !ok || platform.Spec.Namespace != c.want || len(platform.Spec.Components) > 0 || controller.UnreadableIn(platform) == nil {
+				t.Errorf("%T has namespace %.100q, and is marked: %v", obj, platform.Spec.Namespace, controller.UnreadableIn(platform) != nil)
+			}
+		})
+	}
+}
+
 func reasonOf(why *controller.Unreadable) string {
 	if why == nil {
 		return ""
