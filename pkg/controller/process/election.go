@@ -135,12 +135,13 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 }
 
 // begin calls work. If another installation has held the Lease and not released it, begin waits until all its replicas know that they
-// have lost the Lease: only one of them renewed it, but all may work.
+// have lost the Lease, and their reconciles in flight have ended: only one of them renewed it, but all may work.
 func (e *election) begin(ctx context.Context, held *lock, work func()) {
 	if held.fromOther() {
-		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former, "wait", e.duration)
+		wait := e.duration + reconcilesTimeout
+		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former, "wait", wait)
 		select {
-		case <-e.clock.After(e.duration):
+		case <-e.clock.After(wait):
 		case <-ctx.Done():
 			return
 		}
