@@ -49,7 +49,7 @@ func shardingOf(o *options, all instances) *process.Sharding {
 	}
 }
 
-// detect finds out whether the API server serves shards, sets the metric for that, and logs it if it is not what was detected before.
+// detect finds out whether the API server serves shards, and sets the metric. It logs the result unless it is the same as before.
 func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool) *bool {
 	served, err := shard.Detect(ctx, c.Serving)
 	switch {
@@ -60,7 +60,7 @@ func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool)
 	case served:
 		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
 	default:
-		klog.FromContext(ctx).Info("The API server does not have the feature ShardedListAndWatch: this process receives the objects of all shards, and leaves out those of other shards")
+		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. This process receives all objects, and discards those of other shards")
 	}
 	return &served
 }

@@ -265,7 +265,7 @@ func TestObjectIsNotLateBeforeItIsExpected(t *testing.T) {
 	}
 }
 
-// TestControllersOfOneKindAddUp has two instances of a controller in one process, one of which ends.
+// TestControllersOfOneKindAddUp runs two instances of a controller in one process. Then one of them ends.
 func TestControllersOfOneKindAddUp(t *testing.T) {
 	y := newTally(t, nil)
 	ended := &Controller{name: y.kind, objects: newObjectMetrics(y.kind, y.clock, "", y.expected)}

@@ -25,7 +25,7 @@ const (
 	count, population = 6, 24
 )
 
-// sharded is a cluster with tenants, each of which has an App, and an operator whose replicas share them.
+// sharded is a cluster in which the replicas of an operator share the tenants. Each tenant has an App.
 type sharded struct {
 	*place.Place
 	tenants  []string

@@ -107,8 +107,8 @@ func (d *decoder) take(data []byte, defaults *schema.GroupVersionKind, into runt
 	return p, reflect.TypeOf(obj).Elem(), nil
 }
 
-// identity returns the object as JSON, without its spec and without values that t cannot hold. Of the spec, it keeps the field namespace.
-// data is the whole object.
+// identity returns the object as JSON, without values that t cannot hold, and without its spec except for the field namespace. data is
+// the whole object.
 func (p *parts) identity(t reflect.Type, data []byte) []byte {
 	fields, left := fieldsOf(t), *p
 	var whole struct {

@@ -56,7 +56,7 @@ type coordinator struct {
 	weighed   time.Time
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
 	wake      func()                           // lets the next step follow at once
-	read      time.Time                        // when the state was read last
+	lastRead  time.Time                        // when the state was read last
 	listed    map[string]*coordinationv1.Lease // all Leases, by name
 	running   map[int]*instance                // by shard
 	taken     map[int]takeover                 // by shard, until the work on it begins
@@ -89,14 +89,14 @@ func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 // step brings this replica closer to the shards that it should work on. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
 	s, err := c.state(ctx)
-	if err != nil && len(c.running) > 0 && c.clock.Since(c.read) > renewDeadline {
+	if err != nil && len(c.running) > 0 && c.clock.Since(c.lastRead) > renewDeadline {
 		return fmt.Errorf("coordinating with the other replicas: %w", err) // others may take the shards
 	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
 		return nil
 	}
-	c.read, c.listed = s.asked, byName(s.leases)
+	c.lastRead, c.listed = s.asked, byName(s.leases)
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}

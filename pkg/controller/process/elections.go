@@ -15,7 +15,7 @@ type Lease struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
 	// Identity is the unique name of this process: see the function Identity. If it has a slash, the part
-	// before the slash is the namespace of the installation, for the log.
+	// before the slash is the namespace of the installation.
 	Identity string
 }
 

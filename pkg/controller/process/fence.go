@@ -10,9 +10,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Fence keeps a process that has lost its Leases from writing. A process that was stopped for longer than a Lease is valid, for
-// example because its node was suspended, continues in the middle of its reconciles, and sees only later that another
-// process leads. The zero value, and nil, let all requests pass.
+// Fence keeps a process that has lost its Leases from writing. A process that was stopped with SIGSTOP, or whose control group was
+// frozen, for longer than a Lease is valid continues in the middle of its reconciles. It sees only later that another process
+// leads. A Fence does not help if the whole machine was suspended: the monotonic clock of Linux stands still then. The zero value,
+// and nil, let all requests pass.
 type Fence struct {
 	mu    sync.Mutex
 	terms []*term
@@ -68,8 +69,8 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. It is measured with a monotonic clock, which continues
-// while the process is stopped.
+// term is the time in which a process may act as the holder of a Lease. The monotonic clock that measures it continues while the
+// process is stopped.
 type term struct {
 	mu       sync.Mutex
 	clock    clock.PassiveClock

@@ -18,7 +18,8 @@ type Lease struct {
 // are more Leases than shards after a change to fewer shards.
 type View struct {
 	Replicas []string
-	// Renewed are the replicas of which this one has seen a renewal. The others, which it has seen only for some seconds, may be gone.
+	// Renewed are the replicas whose Leases were renewed while this process watched. Another replica may have ended before this process
+	// started.
 	Renewed []string
 	// Leader is the Lease of the leader, which writes the layout.
 	Leader Lease

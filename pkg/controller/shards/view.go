@@ -80,8 +80,8 @@ func (o *Observer) Saw(lease *coordinationv1.Lease) {
 	}
 }
 
-// View returns what the Leases of an operator say. asked is when they
-// were requested: a holder may have renewed its Lease while the response was on its way.
+// View returns what the Leases of an operator say. asked is when they were requested: a holder may have renewed its Lease while the
+// response was on its way.
 func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time.Time) View {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -45,10 +45,13 @@ func terms(requests []cluster.Request) map[string][]term {
 	return all
 }
 
-// outsideOfTerms returns the writes that a replica sent to a namespace, in whose shard's term it was not.
+// outsideOfTerms returns the writes that a replica sent to a namespace while it did not hold the Lease of the shard.
 func outsideOfTerms(requests []cluster.Request, layout shards.Layout, tenants []string) (wrong []string) {
 	all := terms(requests)
 	for _, r := range requests {
+		if r.User.Credential() == "" {
+			wrong = append(wrong, fmt.Sprintf("%s: the audit log does not say which replica sent it", r))
+		}
 		if !slices.Contains(tenants, r.ObjectRef.Namespace) {
 			continue
 		}
