@@ -90,6 +90,7 @@ func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinati
 		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
 		taken := lease.DeepCopy()
 		taken.Spec = spec
+		delete(taken.Annotations, shards.OfferedAnnotation)
 		acquired, err = c.leases.Update(ctx, taken, metav1.UpdateOptions{})
 	}
 	if err == nil {
@@ -101,8 +102,9 @@ func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinati
 	return nil
 }
 
-// release gives back a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended.
-func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease) {
+// release gives back a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to is the
+// replica that should take the shard, or "" for any.
+func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) {
 	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
 		holderOf(lease) != c.identity {
 		return
@@ -110,6 +112,9 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease)
 	given := lease.DeepCopy()
 	given.Spec.HolderIdentity = ptr.To("")
 	given.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	if to != "" {
+		metav1.SetMetaDataAnnotation(&given.ObjectMeta, shards.OfferedAnnotation, to)
+	}
 	if _, err := c.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot give up the Lease of a shard", "lease", lease.Name)
 		return

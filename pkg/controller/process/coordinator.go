@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,9 @@ type Sharding struct {
 const (
 	// stepInterval is the time between two steps of a coordinator if no Lease changes.
 	stepInterval = 3 * time.Second
+	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires the Lease of the
+	// cluster waits longer than that.
+	readDeadline = renewDeadline + reconcilesTimeout
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
 	startPatience = time.Minute
@@ -56,7 +60,8 @@ type coordinator struct {
 	weighed   time.Time
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
 	wake      func()                           // lets the next step follow at once
-	lastRead  time.Time                        // when the state was read last
+	lastRead  time.Time                        // when the state was read last, or could not be read before this replica had a Lease
+	read      *term                            // of the state
 	listed    map[string]*coordinationv1.Lease // all Leases, by name
 	running   map[int]*instance                // by shard
 	taken     map[int]takeover                 // by shard, until the work on it begins
@@ -89,14 +94,11 @@ func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 // step brings this replica closer to the shards that it should work on. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
 	s, err := c.state(ctx)
-	if err != nil && len(c.running) > 0 && c.clock.Since(c.lastRead) > renewDeadline {
-		return fmt.Errorf("coordinating with the other replicas: %w", err) // others may take the shards
-	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
-		return nil
+		return c.unread(ctx, err)
 	}
 	c.lastRead, c.listed = s.asked, byName(s.leases)
+	c.read.renew(s.asked)
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
@@ -106,7 +108,7 @@ func (c *coordinator) step(ctx context.Context) error {
 		return c.giveAll(ctx)
 	}
 	for shard := range c.running {
-		if !view.Holds(c.identity, shard) {
+		if !c.holds(view, shard) {
 			return fmt.Errorf("shard %d: %w", shard, errLeaseLost)
 		}
 	}
@@ -123,6 +125,25 @@ func (c *coordinator) step(ctx context.Context) error {
 		return c.lead(ctx, s, max(c.layout.Version, view.Newest()))
 	}
 	return nil
+}
+
+// unread returns err if this replica keeps the others from working on shards that it does not work on itself: it has a share of them,
+// but has not read the state for renewDeadline. unread logs err otherwise.
+func (c *coordinator) unread(ctx context.Context, err error) error {
+	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
+	if c.presence.term.begun() && !waits && c.clock.Since(c.lastRead) > renewDeadline {
+		return fmt.Errorf("coordinating with the other replicas: %w", err)
+	}
+	if !c.presence.term.begun() {
+		c.lastRead = c.clock.Now()
+	}
+	klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
+	return nil
+}
+
+// holds reports whether this replica holds the Lease of a shard, and nobody has deleted it.
+func (c *coordinator) holds(view shards.View, shard int) bool {
+	return view.Holds(c.identity, shard) && holderOf(c.listed[shards.LeaseName(c.operator, shard)]) == c.identity
 }
 
 func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
@@ -195,7 +216,7 @@ func (c *coordinator) begin(ctx context.Context, view shards.View) error {
 	defer c.mu.Unlock()
 	var failed error
 	for shard := range c.layout.Shards() {
-		if c.stopped || c.running[shard] != nil || !view.Holds(c.identity, shard) || !view.MayWork(shard) {
+		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
 			continue
 		}
 		of, err := c.New(ctx, c.layout.Selector(shard))

@@ -97,37 +97,40 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
 		for _, c := range []struct {
 			name  string
+			again bool // the same layout is written, and the work goes on
 			spoil func(*corev1.ConfigMap) error
 		}{
-			{"deleted", func(live *corev1.ConfigMap) error {
+			{"deleted", true, func(live *corev1.ConfigMap) error {
 				return configMaps.Delete(t.Context(), live.Name, metav1.DeleteOptions{})
 			}},
-			{"made unreadable", func(live *corev1.ConfigMap) error {
+			{"made unreadable", true, func(live *corev1.ConfigMap) error {
 				live.Data["cuts"] = "none"
 				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
 				return err
 			}},
-			{"given the largest version and other cuts", func(live *corev1.ConfigMap) error {
+			{"given the largest version and other cuts", false, func(live *corev1.ConfigMap) error {
 				live.Data["version"], live.Data["cuts"] = fmt.Sprint(shards.MaxVersion), "0x5"
 				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
 				return err
 			}},
-			{"returned to the first version", func(live *corev1.ConfigMap) error {
+			{"returned to the first version", false, func(live *corev1.ConfigMap) error {
 				live.Data["version"] = "1"
 				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
 				return err
 			}},
 		} {
 			live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+			worker := l.owner["tenant-000"]
 			if err = errors.Join(err, c.spoil(live)); err != nil {
 				t.Fatal(err)
 			}
 			l.eventually("the replica to confirm a new layout after it was "+c.name, func() bool {
 				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
 				lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
-				return errors.Join(err, failed) == nil && live.Data["version"] != "1" && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
+				return errors.Join(err, failed) == nil && (c.again || live.Data["version"] != "1") && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
 			})
 			l.settles("after the layout was "+c.name, map[string]int{"a": 40})
+			controllertest.Equal(t, "whether the work goes on after the layout was "+c.name, c.again, worker == l.owner["tenant-000"])
 		}
 		m.ends()
 	})
@@ -158,6 +161,22 @@ func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
 		l.settles("when a replica does not reach the API server", map[string]int{"b": 40})
 		a.fails()
 		b.ends()
+	})
+}
+
+// TestReplicaThatMayNotReadTheLayoutEnds shows that it keeps no other replica from the shards that it has a share of.
+func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		b := l.start("b", 4, func(m *member, _ *Options) {
+			m.client.PrependReactor("get", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+			})
+		})
+		controllertest.ErrorContains(t, "reading the layout of the shards", <-b.ended)
+		l.settles("in the end", map[string]int{"a": 40})
+		a.ends()
 	})
 }
 
@@ -251,7 +270,7 @@ func TestOtherInstallationWaitsForAllReplicas(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		of := func(namespace string) func(*member, *Options) {
 			return func(m *member, o *Options) {
-				o.Leases = []Lease{{m.client, namespace, leaseName, m.name}, {m.client, metav1.NamespaceSystem, leaseName, namespace + "/" + m.name}}
+				o.Leases = leasesOf(m, namespace)
 			}
 		}
 		a, b := l.start("a", 4, of("one")), l.start("b", 4, of("one"))

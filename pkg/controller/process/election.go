@@ -39,7 +39,7 @@ type election struct {
 	clock    clock.Clock // for the wait until a Lease expires
 	term     *term
 	// keep says that the Lease is not released, but expires.
-	keep bool
+	keep atomic.Bool
 }
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
@@ -128,7 +128,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	})
 	elector.Run(ctx)
 	led = !state.CompareAndSwap(standing, over) && state.Load() == leading
-	if lost := led && outer.Err() == nil; !lost && !e.keep && !errors.Is(context.Cause(outer), errAbandoned) {
+	if lost := led && outer.Err() == nil; !lost && !e.keep.Load() && !errors.Is(context.Cause(outer), errAbandoned) {
 		lease.giveBack(outer, e.deadline)
 	}
 	return led, nil

@@ -23,14 +23,15 @@ type Lease struct {
 type elections []*election
 
 // newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which the replicas
-// coordinate, and the others are not released: other replicas of the installation may still work.
+// coordinate, and the Lease that other installations wait for, which is the last, is not released: other replicas of this installation may
+// still work.
 func newElections(leases []Lease, sharded bool) (all elections) {
 	for i, lease := range leases {
 		e := newElection(lease, leaderelection.NewLeaderHealthzAdaptor(leaseDuration))
 		if sharded && i == 0 {
 			e.labels = map[string]string{shards.OperatorLabel: lease.Name}
 		}
-		e.keep = sharded && i > 0
+		e.keep.Store(sharded && i == len(leases)-1)
 		all = append(all, e)
 	}
 	return all

@@ -12,8 +12,7 @@ import (
 
 // Fence keeps a process that has lost its Leases from writing. A process that was stopped with SIGSTOP, or whose control group was
 // frozen, for longer than a Lease is valid continues in the middle of its reconciles. It sees only later that another process
-// leads. A Fence does not help if the whole machine was suspended: the monotonic clock of Linux stands still then. The zero value,
-// and nil, let all requests pass.
+// leads. The zero value, and nil, let all requests pass.
 type Fence struct {
 	mu    sync.Mutex
 	terms []*term
@@ -69,8 +68,8 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. The monotonic clock that measures it continues while the
-// process is stopped.
+// term is the time in which a process may act as the holder of a Lease. It continues while the process is stopped, and while the whole
+// machine is suspended.
 type term struct {
 	mu       sync.Mutex
 	clock    clock.PassiveClock
@@ -93,6 +92,13 @@ func (t *term) now() time.Time {
 	return t.clock.Now()
 }
 
+// since returns how long ago the last renewal was. The monotonic clock of Linux stands still while the machine is suspended, and the wall
+// clock may be set back: the one that has advanced further counts.
+func (t *term) since() time.Duration {
+	now := t.clock.Now()
+	return max(now.Sub(t.renewed), now.Round(0).Sub(t.renewed.Round(0)))
+}
+
 // renew records that a renewal succeeded, which was sent at a time.
 func (t *term) renew(sent time.Time) {
 	t.mu.Lock()
@@ -111,12 +117,12 @@ func (t *term) begun() bool {
 func (t *term) acts() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.renewed.IsZero() && t.clock.Since(t.renewed) <= t.deadline
+	return !t.renewed.IsZero() && t.since() <= t.deadline
 }
 
 // over reports whether another process may hold a Lease that this process has held.
 func (t *term) over() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.renewed.IsZero() && t.clock.Since(t.renewed) > t.duration
+	return !t.renewed.IsZero() && t.since() > t.duration
 }

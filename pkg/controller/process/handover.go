@@ -32,7 +32,9 @@ func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, er
 	if err := c.pause(shard); err != nil {
 		return false, err
 	}
-	c.release(ctx, c.listed[shards.LeaseName(c.operator, shard)])
+	writing, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	c.release(writing, c.listed[shards.LeaseName(c.operator, shard)], to)
 	c.offers[shard] = offer{to, c.clock.Now()}
 	c.wake()
 	return true, nil
@@ -43,8 +45,10 @@ func (c *coordinator) giveAll(ctx context.Context) error {
 	if err := c.pauseAll(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
 	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
-		c.release(ctx, c.listed[name])
+		c.release(ctx, c.listed[name], "")
 	}
 	return nil
 }
@@ -55,6 +59,8 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	if c.isStopped() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
 	free := view.Free()
 	for shard, o := range c.offers {
 		declined := c.clock.Since(o.at) > offerPatience

@@ -12,6 +12,8 @@ import (
 const (
 	// weighInterval is how often the leader checks whether the layout fits the namespaces.
 	weighInterval = 10 * time.Minute
+	// weighTimeout is how long the leader counts objects.
+	weighTimeout = time.Minute
 	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
 	goneLeases = 40
 )
@@ -23,10 +25,17 @@ type weights struct {
 }
 
 // lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
-// that a replica has confirmed, or does not exist. It also deletes the Leases of replicas that are gone.
+// that a replica has confirmed, or does not exist. It writes the layout that the replicas use once more if somebody has deleted it.
+// It also deletes the Leases of replicas that are gone.
 func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
+	writing, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
 	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
-		c.remove(ctx, lease)
+		c.remove(writing, lease)
+	}
+	if s.layout.Version == 0 && c.layout.Version == newest && newest > 0 && c.layout.Shards() == c.Shards {
+		c.replace(writing, s.layout, c.layout)
+		return nil
 	}
 	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
 	if fits && c.clock.Since(c.weighed) < weighInterval {
@@ -41,11 +50,19 @@ func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 		return nil
 	}
 	next.Version = min(max(s.layout.Version, newest)+1, shards.MaxVersion)
-	if err := c.store.Replace(ctx, s.layout, next); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
+	if !c.replace(writing, s.layout, next) {
 		return nil
 	}
 	return c.adopt(ctx, next)
+}
+
+// replace writes the next layout in place of a stored one, and reports whether it has.
+func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, next shards.Layout) bool {
+	err := c.store.Replace(ctx, stored, next)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
+	}
+	return err == nil
 }
 
 // weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
@@ -55,6 +72,8 @@ func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
 		counted := make(chan weights, 1)
 		c.weighing = counted
 		go func() {
+			ctx, cancel := context.WithTimeout(ctx, weighTimeout)
+			defer cancel()
 			objects, err := c.Weigh(ctx)
 			counted <- weights{objects, err}
 			c.wake()

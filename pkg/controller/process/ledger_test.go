@@ -158,7 +158,7 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	l.t.Cleanup(func() { queue.ShutDown() })
 	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
 	o := Options{
-		Workers: 1, Fence: m.fence, Leases: []Lease{{m.client, "windlass-system", leaseName, name}},
+		Workers: 1, Fence: m.fence, Leases: leasesOf(m, "windlass-system"),
 		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
 			return Instance{Caches: []Caches{&worker{member: m, namespaces: selector}}}, m.newFails
 		}},
@@ -176,6 +176,11 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	go func() { m.ended <- Run(ctx, o) }()
 	l.t.Cleanup(stop)
 	return m
+}
+
+// leasesOf returns the Leases that a process of an installation needs.
+func leasesOf(m *member, namespace string) []Lease {
+	return []Lease{{m.client, namespace, leaseName, m.name}, {m.client, metav1.NamespaceSystem, leaseName, namespace + "/" + m.name}}
 }
 
 func (l *ledger) weigh(context.Context) (map[string]int, error) {

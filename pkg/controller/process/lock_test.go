@@ -79,6 +79,26 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 	}
 }
 
+// TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites shows that an installation that takes the Lease of the cluster from another one
+// works only when no replica of that can send writes any more.
+func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
+	for former, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
+		e := newElection(Lease{Identity: "two/b"}, nil)
+		clock, began := clocktesting.NewFakeClock(time.Now()), make(chan struct{})
+		e.clock = clock
+		held, _ := lockOf(fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now()), "two/b")
+		held.former = former
+		go e.begin(t.Context(), held, func() { close(began) })
+		if waits {
+			eventually(t, "it to wait", clock.HasWaiters)
+			clock.Step(readDeadline)
+			controllertest.Equal(t, "waits longer than the other installation writes", true, clock.HasWaiters())
+			clock.Step(leaseDuration + reconcilesTimeout - readDeadline)
+		}
+		<-began
+	}
+}
+
 // roundTripper implements http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
@@ -117,6 +137,26 @@ func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
 	held.renew(clock.Now())
 	other.renew(clock.Now())
 	attempt("after another renewal", true)
+}
+
+// TestTermEndsWhileTheMachineIsSuspended is about the clocks of Linux: the monotonic one stands still in the meantime.
+func TestTermEndsWhileTheMachineIsSuspended(t *testing.T) {
+	sent := time.Now()
+	clock, suspended := clocktesting.NewFakePassiveClock(sent), &term{}
+	suspended.reset(clock, leaseDuration, renewDeadline)
+	suspended.renew(sent)
+	for _, c := range []struct {
+		name string
+		now  time.Time
+		acts bool
+	}{
+		{"both clocks have advanced little", sent.Add(time.Second), true},
+		{"only the wall clock has advanced", sent.Round(0).Add(time.Minute), false},
+		{"the monotonic clock has advanced", sent.Add(time.Minute), false},
+	} {
+		clock.SetTime(c.now)
+		controllertest.Equal(t, "acts when "+c.name, c.acts, suspended.acts())
+	}
 }
 
 func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {

@@ -194,9 +194,17 @@ func (p *process) lead(ctx context.Context, o Options, elections elections) erro
 	for _, e := range elections {
 		o.Fence.guard(e.term)
 	}
+	last := len(elections) - 1
+	dissolves := o.Sharding != nil && last >= 0
+	if dissolves {
+		elections[last].keep.Store(true) // until no replica works on a shard
+	}
 	work := func() {
-		if o.Sharding != nil && len(o.Leases) > 0 && !dissolve(ctx, o.Leases[0]) {
+		if dissolves && !dissolve(ctx, o.Leases[0]) {
 			return
+		}
+		if dissolves {
+			elections[last].keep.Store(false)
 		}
 		if o.Lead != nil {
 			o.Lead()

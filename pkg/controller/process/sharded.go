@@ -27,6 +27,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
 		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
+		read: &term{},
 	}
 	c.ready = sync.OnceFunc(func() {
 		electing.Go(func() {
@@ -41,7 +42,8 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	})
 	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
 	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
-	o.Fence.guard(c.presence.term)
+	c.read.reset(c.clock, readDeadline, readDeadline)
+	o.Fence.guard(c.presence.term, c.read)
 	present, leave := context.WithCancel(ctx)
 	defer leave()
 	var renewing sync.WaitGroup
@@ -69,10 +71,10 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	if err != nil {
 		return err
 	}
+	electing.Wait() // the Lease of the leader is released before the Lease of this replica is deleted
 	leave()
 	renewing.Wait()
 	c.leave(ctx)
-	electing.Wait()
 	return nil
 }
 

@@ -12,16 +12,21 @@ type Lease struct {
 	// stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an earlier
 	// layout.
 	Confirmed string
+	// Offered is the replica for which the former holder has given up a Lease that is free, or "".
+	Offered string
 }
 
 // View is what a replica sees: the replicas that run, the leader, the Leases of all shards, and the layout. There
 // are more Leases than shards after a change to fewer shards.
 type View struct {
+	// Replicas are those that share the shards. A replica that has not renewed its Lease recently has no share, but keeps what it holds
+	// as long as its Lease is valid.
 	Replicas []string
 	// Renewed are the replicas whose Leases were renewed while this process watched. Another replica may have ended before this process
 	// started.
 	Renewed []string
-	// Leader is the Lease of the leader, which writes the layout.
+	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader has had a Lease of a replica, which is no longer
+	// valid.
 	Leader Lease
 	Leases []Lease
 	Layout Layout
@@ -47,8 +52,9 @@ func (v View) Free() (shards []int) {
 	return shards
 }
 
-// Take returns the free shards that a replica tries to acquire: up to its share, which is the number of shards divided by
-// the number of replicas, rounded up. Replicas begin at different shards, so that they seldom try the same ones.
+// Take returns the free shards that a replica tries to acquire: those offered to it, and others up to its share, which is the number of
+// shards divided by the number of replicas, rounded up. It leaves those offered to another replica that runs. Replicas begin at different
+// shards, so that they seldom try the same ones.
 func (v View) Take(self string) (shards []int) {
 	replicas := slices.Clone(v.Replicas)
 	if !slices.Contains(replicas, self) {
@@ -56,10 +62,27 @@ func (v View) Take(self string) (shards []int) {
 	}
 	slices.Sort(replicas)
 	share := (v.Layout.Shards() + len(replicas) - 1) / len(replicas)
-	free := v.Free()
+	var free []int
+	for _, shard := range v.Free() {
+		switch to := v.offered(shard); {
+		case to == self:
+			shards = append(shards, shard)
+		case !slices.Contains(replicas, to):
+			free = append(free, shard)
+		}
+	}
 	begin, _ := slices.BinarySearch(free, slices.Index(replicas, self)*share)
 	free = append(free[begin:], free[:begin]...)
-	return free[:min(len(free), max(share-len(v.held(self)), 0))]
+	more := max(share-len(v.held(self))-len(shards), 0)
+	return append(shards, free[:min(len(free), more)]...)
+}
+
+// offered returns the replica to which a free shard is offered, or "".
+func (v View) offered(shard int) string {
+	if shard >= len(v.Leases) {
+		return ""
+	}
+	return v.Leases[shard].Offered
 }
 
 // Give returns the next shard that a replica gives up, and the replica that should take it. ok is false if it keeps all its shards. A

@@ -49,7 +49,7 @@ type simulation struct {
 // lease returns what a replica sees of a Lease.
 func (s *simulation) lease(holder string) Lease {
 	if r := s.leases[holder]; r != nil && s.now-r.renewed <= valid {
-		return Lease{holder, r.confirmed}
+		return Lease{Holder: holder, Confirmed: r.confirmed}
 	}
 	return Lease{}
 }

@@ -20,14 +20,15 @@ const (
 	Max = 256
 	// LeaseDuration is how long the Lease of a replica is valid without a renewal.
 	LeaseDuration = 15 * time.Second
-	// renewedWithin is how long a process that has just started counts a replica whose renewal it has not yet seen. A replica renews
-	// its Lease every 2 s.
+	// renewedWithin is how long a replica has a share of the shards without a renewal of its Lease. It renews its Lease every 2 s.
 	renewedWithin = 5 * time.Second
 	// OperatorLabel is the label of all Leases through which the replicas of an operator coordinate. Its value is the name
 	// of the operator.
 	OperatorLabel = controller.AnnotationDomain + "/replicas-of"
 	// ConfirmedAnnotation on the Lease of a replica has the ID of the layout that the replica has confirmed.
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
+	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the holder has given it up.
+	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
 
 // LeaseName returns the name of the Lease of a shard. It is not renewed: it is valid as long as the Lease of its holder.
@@ -55,8 +56,9 @@ type Observer struct {
 	operator string
 	clock    clock.PassiveClock
 
-	mu   sync.Mutex
-	seen map[string]sighting // by the name of the Lease
+	mu      sync.Mutex
+	seen    map[string]sighting // by the name of the Lease
+	holders map[int]string      // by shard, according to the last View
 }
 
 // sighting is when a process has first seen a version of a Lease.
@@ -94,30 +96,48 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	for i := range leases {
 		lease := &leases[i]
 		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-		if holder == "" {
-			continue
-		}
 		shard, ok := shardOf(o.operator, lease.Name)
 		switch {
+		case ok && holder == "":
+			v.set(shard, Lease{Offered: lease.Annotations[OfferedAnnotation]})
 		case ok:
-			for len(v.Leases) <= shard {
-				v.Leases = append(v.Leases, Lease{})
-			}
-			v.Leases[shard] = look.of(holder)
+			v.set(shard, look.of(holder))
+		case holder == "":
 		case lease.Name == o.operator && look.valid(lease.Name):
-			v.Leader = Lease{holder, look.of(holder).Confirmed}
+			v.Leader = look.leader(holder)
 		case lease.Name == ReplicaLeaseName(o.operator, holder) && look.valid(lease.Name):
-			seen := look.seen[lease.Name]
-			if seen.renewed || asked.Sub(seen.at) <= renewedWithin {
+			if seen := look.seen[lease.Name]; asked.Sub(seen.at) <= renewedWithin {
 				v.Replicas = append(v.Replicas, holder)
-			}
-			if seen.renewed {
-				v.Renewed = append(v.Renewed, holder)
+				if seen.renewed {
+					v.Renewed = append(v.Renewed, holder)
+				}
 			}
 		}
 	}
-	o.seen = look.seen
+	look.addDeleted(&v)
+	o.seen, o.holders = look.seen, v.holders()
 	return v
+}
+
+// set records what the Lease of a shard says.
+func (v *View) set(shard int, lease Lease) {
+	for lease != (Lease{}) && len(v.Leases) <= shard {
+		v.Leases = append(v.Leases, Lease{})
+	}
+	if shard < len(v.Leases) {
+		v.Leases[shard] = lease
+	}
+}
+
+// holders returns the holder of each shard that is held.
+func (v *View) holders() map[int]string {
+	holders := map[int]string{}
+	for shard, lease := range v.Leases {
+		if lease.Holder != "" {
+			holders[shard] = lease.Holder
+		}
+	}
+	return holders
 }
 
 // Gone returns the Leases of replicas that were not renewed for a multiple of LeaseDuration, according to the last View.
@@ -149,9 +169,29 @@ func (l look) of(holder string) Lease {
 		return Lease{}
 	}
 	if own := l.leases[name]; own != nil {
-		return Lease{holder, own.Annotations[ConfirmedAnnotation]}
+		return Lease{Holder: holder, Confirmed: own.Annotations[ConfirmedAnnotation]}
 	}
 	return Lease{Holder: holder}
+}
+
+// leader returns what the Lease of the leader says that has this holder.
+func (l look) leader(holder string) Lease {
+	lease := l.of(holder)
+	seen := l.seen[ReplicaLeaseName(l.operator, holder)]
+	if everExisted := seen.version != "" || seen.renewed; everExisted && (seen.version == "" || lease.Holder == "") {
+		return Lease{} // its Lease of a replica is deleted, or has expired before that of the leader
+	}
+	return Lease{Holder: holder, Confirmed: lease.Confirmed}
+}
+
+// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep them for LeaseDuration, because they may not know it
+// yet.
+func (l look) addDeleted(v *View) {
+	for shard, holder := range l.holders {
+		if name := LeaseName(l.operator, shard); l.leases[name] == nil && l.valid(name) {
+			v.set(shard, l.of(holder))
+		}
+	}
 }
 
 // valid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that somebody has deleted

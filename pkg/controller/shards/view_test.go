@@ -31,6 +31,13 @@ func replicaLease(replica, confirmed, version string) coordinationv1.Lease {
 	return lease
 }
 
+// offeredLease returns the Lease of a shard that was given up for a replica.
+func offeredLease(shard int, to string) coordinationv1.Lease {
+	lease := leaseOf(LeaseName(operator, shard), "", "1")
+	lease.Annotations = map[string]string{OfferedAnnotation: to}
+	return lease
+}
+
 func TestViewSaysWhoHoldsWhat(t *testing.T) {
 	for name, c := range map[string]struct {
 		leases []coordinationv1.Lease
@@ -41,11 +48,18 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 			[]coordinationv1.Lease{
 				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 2), "b", "3"), replicaLease("a", "1-x", "4"), replicaLease("b", "2-y", "5"),
 			},
-			View{Replicas: []string{"a", "b"}, Leader: Lease{"a", "1-x"}, Leases: []Lease{{"a", "1-x"}, {}, {"b", "2-y"}}},
+			View{
+				Replicas: []string{"a", "b"}, Leader: Lease{Holder: "a", Confirmed: "1-x"},
+				Leases: []Lease{{Holder: "a", Confirmed: "1-x"}, {}, {Holder: "b", Confirmed: "2-y"}},
+			},
 		},
 		"holders without Leases of their own have confirmed nothing": {
 			[]coordinationv1.Lease{leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "b", "2")},
 			View{Leader: Lease{Holder: "a"}, Leases: []Lease{{Holder: "b"}}},
+		},
+		"a Lease that is offered": {
+			[]coordinationv1.Lease{offeredLease(1, "b")},
+			View{Leases: []Lease{{}, {Offered: "b"}}},
 		},
 		"released Leases": {[]coordinationv1.Lease{leaseOf(operator, "", "1"), leaseOf(LeaseName(operator, 0), "", "1")}, View{}},
 		"other Leases with the label": {
@@ -104,6 +118,53 @@ func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 		clock.SetTime(clock.Now().Add(10 * time.Second))
 		v := o.View([]coordinationv1.Lease{shard}, Layout{}, clock.Now())
 		controllertest.Equal(t, "whether the holder has the shard", want, v.Holds("a", 0))
+	}
+}
+
+// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce shows that its holder has the time to notice that somebody has deleted the Lease.
+func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o, layout := NewObserver(operator, clock), Layout{Version: 1, Cuts: Balance(nil, 2)}
+	leases := []coordinationv1.Lease{replicaLease("a", "", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 1), "", "3")}
+	o.View(leases, layout, clock.Now())
+	for _, c := range []struct {
+		after time.Duration
+		free  []int
+	}{{0, []int{1}}, {LeaseDuration, []int{1}}, {time.Millisecond, []int{0, 1}}} {
+		clock.SetTime(clock.Now().Add(c.after))
+		leases[0].ResourceVersion += "0"
+		controllertest.Equal(t, "free shards", c.free, o.View(leases[:1], layout, clock.Now()).Free())
+	}
+}
+
+// TestLeaderThatIsGoneIsNoOperatorWithoutShards shows that a leader that is killed does not make the other replicas stand by although its
+// own Lease expires before the Lease of the leader.
+func TestLeaderThatIsGoneIsNoOperatorWithoutShards(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o := NewObserver(operator, clock)
+	leader := func(leases ...coordinationv1.Lease) Lease { return o.View(leases, Layout{}, clock.Now()).Leader }
+	controllertest.Equal(t, "a leader without shards", Lease{Holder: "a"}, leader(leaseOf(operator, "a", "1")))
+	controllertest.Equal(t, "a leader with shards", Lease{Holder: "b", Confirmed: "1-x"}, leader(leaseOf(operator, "b", "2"), replicaLease("b", "1-x", "3")))
+	clock.SetTime(clock.Now().Add(LeaseDuration + 1))
+	controllertest.Equal(t, "a leader whose own Lease has expired", Lease{}, leader(leaseOf(operator, "b", "4"), replicaLease("b", "1-x", "3")))
+	controllertest.Equal(t, "a leader whose own Lease is deleted", Lease{}, leader(leaseOf(operator, "b", "5")))
+}
+
+func TestOfferedShardIsTakenBeyondTheShare(t *testing.T) {
+	layout := Layout{Version: 1, Cuts: Balance(nil, 4)}
+	for name, c := range map[string]struct {
+		replicas []string
+		offered  string
+		want     []int
+	}{
+		"by the replica that it is offered to":            {[]string{"a", "b", "c", "d"}, "a", []int{3}},
+		"by nobody else":                                  {[]string{"a", "b"}, "b", []int{}},
+		"by any replica if the other has no share itself": {[]string{"a", "c"}, "b", []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := View{Replicas: c.replicas, Layout: layout, Leases: []Lease{{Holder: "a"}, {Holder: "b"}, {Holder: "b"}, {Offered: c.offered}}}
+			controllertest.Equal(t, "shards to take", c.want, append([]int{}, v.Take("a")...))
+		})
 	}
 }
 
