@@ -17,7 +17,7 @@ import (
 // atSubject is the kind At. The scheduled times of the Ats are in the past.
 var atSubject = subject{
 	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 3,
-	name:   atName,
+	name: atName, namespace: namespace,
 	create: func(ctx context.Context, l *lab, i int) error { return l.createAt(ctx, i, past) },
 }
 

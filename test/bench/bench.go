@@ -17,6 +17,7 @@ type options struct {
 	turns      int
 	made, rest []int // numbers of Apps to create, and at rest
 	ats        []int
+	shared     []int
 	idle       int
 	out, docs  string
 	controller string
@@ -37,14 +38,15 @@ func parse(args []string) (*options, error) {
 	ats := flags.String("ats", "1250,2500,5000,10000", "numbers of Ats that are due at one instant")
 	made := flags.String("made", "500,1000,2000,5000", "numbers of Apps that are created in a turn")
 	rest := flags.String("rest", "1000,2500,5000,20000", "numbers of Apps at rest")
+	shared := flags.String("shared", "5000,20000", "numbers of Apps that replicas share")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page; if it is empty, no page is written")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "binary of the operator")
-	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, profile or nothing; the others are read from results.json")
+	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, sharing, profile or nothing; the others are read from results.json")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	for text, into := range map[*string]*[]int{made: &o.made, rest: &o.rest, ats: &o.ats} {
+	for text, into := range map[*string]*[]int{made: &o.made, rest: &o.rest, ats: &o.ats, shared: &o.shared} {
 		var err error
 		if *into, err = numbers(*text); err != nil {
 			return nil, err
@@ -123,6 +125,7 @@ func (o *options) measure(ctx context.Context) error {
 		{"late", o.measureLateness},
 		{"foreign", o.measureForeign},
 		{"rest", o.measureRest},
+		{"sharing", o.measureSharing},
 		{"profile", o.profile},
 	} {
 		if o.only != m.name && (o.only != "" || m.name == "profile") {

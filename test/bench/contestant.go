@@ -116,23 +116,29 @@ func (r *running) stop() time.Duration {
 
 func (r *running) cpu() (time.Duration, error) { return cpuOf(r.command.Process.Pid) }
 
-// heap returns the live heap after a garbage collection, and the peak of the resident memory so far, in
-// bytes.
-func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/heap?gc=1&debug=1", nil)
+// get returns what a contestant serves.
+func (r *running) get(ctx context.Context, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
 	if err != nil {
-		return 0, 0, err
+		return "", err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, 0, fmt.Errorf("reading the heap of %s: %w", r.command.Path, err)
+		return "", fmt.Errorf("getting %s from %s: %w", path, r.command.Path, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+// heap returns the live heap after a garbage collection, and the peak of the resident memory so far, in
+// bytes.
+func (r *running) heap(ctx context.Context) (live, peak float64, err error) {
+	text, err := r.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, 0, err
 	}
-	if live, err = lineOf(string(text), "# HeapAlloc = "); err != nil {
+	if live, err = lineOf(text, "# HeapAlloc = "); err != nil {
 		return 0, 0, err
 	}
 	peak, err = r.memory("VmHWM:")

@@ -45,7 +45,7 @@ func (l *lab) litter(ctx context.Context) error {
 // load measures the heap of a contestant at rest, and the number of bytes that the contestant has received.
 func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (heap, received float64, err error) {
 	var bytes atomic.Int64
-	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(n int) { bytes.Add(int64(n)) })
+	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(_ *http.Request, n int) { bytes.Add(int64(n)) })
 	if err != nil {
 		return 0, 0, err
 	}

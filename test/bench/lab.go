@@ -62,12 +62,17 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 	if l.windlass, err = versioned.NewForConfig(l.config); err != nil {
 		return nil, err
 	}
-	return l, l.each(ctx, namespaces, func(ctx context.Context, i int) error {
-		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{}); err != nil {
+	return l, l.createNamespaces(ctx, namespaces, namespace)
+}
+
+// createNamespaces creates n namespaces with the given names.
+func (l *lab) createNamespaces(ctx context.Context, n int, name func(i int) string) error {
+	return l.each(ctx, n, func(ctx context.Context, i int) error {
+		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		// Without a ServiceAccount, the API server refuses Pods.
-		_, err := l.kube.CoreV1().ServiceAccounts(namespace(i)).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+		_, err := l.kube.CoreV1().ServiceAccounts(name(i)).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -105,24 +110,30 @@ type subject struct {
 	// writes is the number of writes that Windlass sends for an object, including Events.
 	writes int
 	name   func(i int) string
-	create func(ctx context.Context, l *lab, i int) error
+	// namespace returns the namespace of the object with number i. All these namespaces have names of the same length.
+	namespace func(i int) string
+	create    func(ctx context.Context, l *lab, i int) error
 }
 
-var appSubject = subject{
-	of: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: childTypes[0], writes: len(childTypes) + 2,
-	name: func(i int) string { return app(i).Name },
-	create: func(ctx context.Context, l *lab, i int) error {
-		a := app(i)
-		_, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Create(ctx, a, metav1.CreateOptions{})
-		return err
-	},
+// appsIn returns the kind App, with objects in the given namespaces.
+func appsIn(namespace func(i int) string) subject {
+	return subject{
+		of: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: childTypes[0], writes: len(childTypes) + 2,
+		name: func(i int) string { return app(i).Name }, namespace: namespace,
+		create: func(ctx context.Context, l *lab, i int) error {
+			_, err := l.windlass.WindlassV1alpha1().Apps(namespace(i)).Create(ctx, app(i), metav1.CreateOptions{})
+			return err
+		},
+	}
 }
+
+var appSubject = appsIn(namespace)
 
 // create creates the objects whose numbers are in [from, to).
 func (l *lab) create(ctx context.Context, s subject, from, to int) error {
 	return l.each(ctx, to-from, func(ctx context.Context, i int) error {
 		if err := s.create(ctx, l, from+i); err != nil {
-			return fmt.Errorf("creating %s %s/%s: %w", s.of.Resource, namespace(from+i), s.name(from+i), err)
+			return fmt.Errorf("creating %s %s/%s: %w", s.of.Resource, s.namespace(from+i), s.name(from+i), err)
 		}
 		return nil
 	})
@@ -132,7 +143,7 @@ func (l *lab) create(ctx context.Context, s subject, from, to int) error {
 func app(i int) *v1alpha1.App {
 	class := "nginx"
 	return &v1alpha1.App{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: fmt.Sprintf("app-%05d", i)},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("app-%05d", i)},
 		Spec: v1alpha1.AppSpec{
 			Image: "registry.example.com/shop:1", Port: 8080,
 			Env:     []corev1.EnvVar{{Name: "LEVEL", Value: "info"}},

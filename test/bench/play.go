@@ -74,7 +74,7 @@ var version = regexp.MustCompile(`"resourceVersion":"\d+"`)
 // of returns the same write for the object a. The name and the UID of a must be as long as on the tape, so that
 // the protobuf encoding stays valid.
 func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
-	change := strings.NewReplacer(t.subject.name(0), a.Name, namespace(0), a.Namespace, t.UID, string(a.UID))
+	change := strings.NewReplacer(t.subject.name(0), a.Name, t.subject.namespace(0), a.Namespace, t.UID, string(a.UID))
 	w.Path = change.Replace(w.Path)
 	w.Body = []byte(change.Replace(string(w.Body)))
 	if strings.HasSuffix(w.Path, "/status") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -86,4 +87,32 @@ func short(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g", v)
+}
+
+// plots writes plots of the costs over the number of Apps.
+func (r *results) plots(dir string) error {
+	var times, cpus, heaps []line
+	for _, name := range names {
+		times = append(times, line{name, points(took, r.Turns[name])})
+		cpus = append(cpus, line{name, points(cpu, r.Turns[name])})
+		heaps = append(heaps, line{name, points(func(s size) float64 { return heap(s) / mebibyte }, r.Sizes[name])})
+	}
+	times = append(times, line{floorName, points(took, r.Turns[floorName])})
+	cpus = append(cpus, line{floorName, points(cpu, r.Turns[floorName])})
+	for _, p := range []struct {
+		file, title, unit string
+		lines             []line
+	}{
+		{"time.svg", "From the first child to the last status", "seconds", times},
+		{"cpu.svg", "CPU time", "seconds", cpus},
+		{"heap.svg", "Heap at rest", "MiB", heaps},
+	} {
+		if len(p.lines[0].points) == 0 {
+			continue
+		}
+		if err := plot(filepath.Join(dir, p.file), p.title, p.unit, p.lines); err != nil {
+			return err
+		}
+	}
+	return nil
 }

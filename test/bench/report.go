@@ -19,25 +19,30 @@ var reportText string
 // floorName is the name of the contestant that only sends recorded requests.
 const floorName = "floor"
 
-// report writes benchmarks.md into the directory docs, and the plots into docs/benchmarks.
+//go:embed shards.md.tmpl
+var shardsText string
+
+// report writes benchmarks.md into the directory docs, and its plots and shards.md into docs/benchmarks. It leaves a page as it is if
+// its measurements were not taken.
 func (r *results) report(docs string) error {
-	page, err := template.New("report").Parse(reportText)
-	if err != nil {
+	parts := filepath.Join(docs, "benchmarks")
+	if err := os.MkdirAll(parts, 0o755); err != nil {
 		return err
 	}
-	plots := filepath.Join(docs, "benchmarks")
-	if err := os.MkdirAll(plots, 0o755); err != nil {
+	if len(r.Sharings) > 0 {
+		if err := writePage(filepath.Join(parts, "shards.md"), shardsText, map[string]any{
+			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Sharing": r.sharingTable(),
+		}); err != nil {
+			return err
+		}
+	}
+	if len(r.Turns) == 0 {
+		return nil
+	}
+	if err := r.plots(parts); err != nil {
 		return err
 	}
-	if err := r.plots(plots); err != nil {
-		return err
-	}
-	file, err := os.Create(filepath.Join(docs, "benchmarks.md"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return page.Execute(file, map[string]any{
+	return writePage(filepath.Join(docs, "benchmarks.md"), reportText, map[string]any{
 		"Machine": r.Machine, "Runs": r.runs(), "Stolen": r.mostStolen(), "Workers": workers, "Tape": r.Tape,
 		"ForeignObjects": foreignObjects,
 		"Throughput":     r.throughputTable(), "Requests": r.requestsTable(), "CPU": r.cpuTable(), "Memory": r.memoryTable(),
@@ -46,6 +51,20 @@ func (r *results) report(docs string) error {
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
 		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),
 	})
+}
+
+// writePage writes a page from a template and the values in it.
+func writePage(path, text string, values map[string]any) error {
+	page, err := template.New("page").Parse(text)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return page.Execute(file, values)
 }
 
 func took(t turn) float64       { return t.Took.Seconds() }
@@ -260,32 +279,4 @@ func (r *results) latenessTable() string {
 		rows = append(rows, []string{fmt.Sprint(l.Idle), of(50), of(99)})
 	}
 	return table(rows...)
-}
-
-// plots writes plots of the costs over the number of Apps.
-func (r *results) plots(dir string) error {
-	var times, cpus, heaps []line
-	for _, name := range names {
-		times = append(times, line{name, points(took, r.Turns[name])})
-		cpus = append(cpus, line{name, points(cpu, r.Turns[name])})
-		heaps = append(heaps, line{name, points(func(s size) float64 { return heap(s) / mebibyte }, r.Sizes[name])})
-	}
-	times = append(times, line{floorName, points(took, r.Turns[floorName])})
-	cpus = append(cpus, line{floorName, points(cpu, r.Turns[floorName])})
-	for _, p := range []struct {
-		file, title, unit string
-		lines             []line
-	}{
-		{"time.svg", "From the first child to the last status", "seconds", times},
-		{"cpu.svg", "CPU time", "seconds", cpus},
-		{"heap.svg", "Heap at rest", "MiB", heaps},
-	} {
-		if len(p.lines[0].points) == 0 {
-			continue
-		}
-		if err := plot(filepath.Join(dir, p.file), p.title, p.unit, p.lines); err != nil {
-			return err
-		}
-	}
-	return nil
 }

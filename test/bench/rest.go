@@ -29,7 +29,7 @@ type size struct {
 // contestant correct the field for which the floor has the wrong value: a digest of the configuration, keyed
 // by the UID of the App.
 func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, from, to int) error {
-	if err := l.create(ctx, appSubject, from, to); err != nil {
+	if err := l.create(ctx, t.subject, from, to); err != nil {
 		return err
 	}
 	if err := l.play(ctx, t, from, time.Time{}); err != nil {
@@ -108,9 +108,9 @@ type restart struct {
 // restarted changes an App, starts a contestant, and waits until the contestant has applied the change.
 func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, turn int, kubeconfig string) (restart, error) {
 	result := restart{Apps: apps}
-	a := app(apps / 2)
+	name, namespace := appSubject.name(apps/2), appSubject.namespace(apps/2)
 	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d-%s"}}`, turn, strings.ReplaceAll(c.name, " ", "-"))
-	if _, err := l.windlass.WindlassV1alpha1().Apps(a.Namespace).Patch(ctx, a.Name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+	if _, err := l.windlass.WindlassV1alpha1().Apps(namespace).Patch(ctx, name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
 		return result, err
 	}
 	deployments, err := l.watch(ctx, childTypes[1])
@@ -133,7 +133,7 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 			if !ok {
 				return result, fmt.Errorf("%s: the watch of Deployments ended", c.name)
 			}
-			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified && object.GetName() == a.Name {
+			if object, ok := e.Object.(metav1.Object); ok && e.Type == watch.Modified && object.GetName() == name {
 				result.Took = time.Since(r.began)
 			}
 		}
@@ -145,7 +145,7 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 	if err != nil {
 		return result, err
 	}
-	if result.Before, err = passesBefore(string(text), a.Name); err != nil {
+	if result.Before, err = passesBefore(string(text), name); err != nil {
 		return result, fmt.Errorf("reading the log %s: %w", r.log, err)
 	}
 	return result, nil

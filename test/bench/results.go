@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -27,6 +29,8 @@ type results struct {
 	// Crowds are the results of Windlass, and CrowdFloors the results of the floor for as many Ats.
 	Crowds, CrowdFloors []crowd
 	Lateness            []lateness
+	// Sharings has the results of replicas that share the Apps, and of a single one.
+	Sharings []sharing
 	// Passes has the costs of no-op reconciles of Windlass. Waits maps each engine to the number of
 	// reconciles that begin before the reconcile of a changed object, while periodic checks wait.
 	Passes map[string]cost
@@ -75,8 +79,12 @@ func writeJSON(file string, of any) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
+// readResults reads the results of earlier runs. If there are none, the results are empty.
 func readResults(file string) (*results, error) {
 	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newResults(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -64,8 +64,8 @@ type gateway struct {
 func (g *gateway) close() { _ = g.server.Close() }
 
 // openGateway starts a gateway. It calls listen for each request, and count with the number of bytes of each
-// read of a response.
-func openGateway(dir string, config *rest.Config, listen func(*http.Request, []byte), count func(int)) (*gateway, error) {
+// read of the response to a request.
+func openGateway(dir string, config *rest.Config, listen func(*http.Request, []byte), count func(*http.Request, int)) (*gateway, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func openGateway(dir string, config *rest.Config, listen func(*http.Request, []b
 		FlushInterval: -1,
 	}
 	proxy.ModifyResponse = func(r *http.Response) error {
-		r.Body = &counted{r.Body, count}
+		r.Body = &counted{r.Body, func(n int) { count(r.Request, n) }}
 		return nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,12 +118,12 @@ func (c *counted) Read(p []byte) (int, error) {
 func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (*tape, error) {
 	t, mu := &tape{subject: s}, sync.Mutex{}
 	g, err := openGateway(dir, l.config, func(r *http.Request, body []byte) {
-		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/bench-") {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/"+s.namespace(0)+"/") {
 			mu.Lock()
 			defer mu.Unlock()
 			t.Writes = append(t.Writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), body})
 		}
-	}, func(int) {})
+	}, func(*http.Request, int) {})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 	if _, err := l.see(ctx, s, dir, c, 1, g.kubeconfig); err != nil {
 		return nil, err
 	}
-	made, err := l.metadata.Resource(s.of).Namespace(namespace(0)).Get(ctx, s.name(0), metav1.GetOptions{})
+	made, err := l.metadata.Resource(s.of).Namespace(s.namespace(0)).Get(ctx, s.name(0), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// The replicas share 200 namespaces, of which ten have half of all Apps.
+const (
+	tenants, crowded = 200, 10
+	sharers, shards  = 4, 12
+	// burst is the share of the Apps that change at the same time: every fifth.
+	burst = 5
+)
+
+// tenant returns the namespace of the App with number i.
+func tenant(i int) string {
+	n := i / 2 % crowded * (tenants / crowded)
+	if i%2 == 1 {
+		n = i / 2 % (tenants - crowded)
+		n += n/(tenants/crowded-1) + 1 // passes over the crowded namespaces
+	}
+	return fmt.Sprintf("tenant-%03d", n)
+}
+
+// measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own, whose features
+// change.
+func (o *options) measureSharing(ctx context.Context) error {
+	o.results.Sharings = nil
+	dir, err := os.MkdirTemp("", "bench-sharing")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l, err := newLab(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.createNamespaces(ctx, tenants, func(i int) string { return fmt.Sprintf("tenant-%03d", i) }); err != nil {
+		return err
+	}
+	recorded, err := l.record(ctx, appsIn(tenant), o.out, o.who[0])
+	if err != nil {
+		return err
+	}
+	there := 1 // the App on the tape
+	for _, apps := range o.shared {
+		if err := l.populate(ctx, o.out, o.who[0], recorded, there, apps); err != nil {
+			return err
+		}
+		there = apps
+		for _, served := range []bool{false, true} {
+			if err := l.serveShards(served); err != nil {
+				return err
+			}
+			for _, replicas := range []int{1, sharers} {
+				s, err := l.share(ctx, dir, o.out, o.who[0], apps, replicas)
+				if err != nil {
+					return err
+				}
+				s.Served = served
+				o.results.Sharings = append(o.results.Sharings, s)
+				o.tell("%d Apps, %d replicas, API server with shards: %v: %+v", apps, replicas, served, s)
+			}
+		}
+	}
+	return nil
+}
+
+// serveShards restarts the API server with or without the feature ShardedListAndWatch.
+func (l *lab) serveShards(serve bool) error {
+	if err := l.Stop("kube-apiserver"); err != nil {
+		return err
+	}
+	return l.StartComponent("kube-apiserver", fmt.Sprintf("--feature-gates=ShardedListAndWatch=%v", serve))
+}
+
+// member is a replica, and the gateway through which it sends its requests.
+type member struct {
+	*running
+	*gateway
+	watched, sent atomic.Int64
+}
+
+// join starts a replica with its files in dir.
+func (l *lab) join(dir, out string, c contestant, flags ...string) (*member, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	m := &member{}
+	var err error
+	m.gateway, err = openGateway(dir, l.config, func(*http.Request, []byte) { m.sent.Add(1) }, func(r *http.Request, n int) {
+		if r.URL.Query().Get("watch") != "" {
+			m.watched.Add(int64(n))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.name += " " + filepath.Base(dir)
+	if m.running, err = c.start(out, m.kubeconfig, flags...); err != nil {
+		m.close()
+	}
+	return m, err
+}
+
+// leave ends a replica.
+func (m *member) leave() {
+	m.stop()
+	m.close()
+}
+
+// share measures replicas that carry out a burst of changes.
+func (l *lab) share(ctx context.Context, dir, out string, c contestant, apps, replicas int) (sharing, error) {
+	s := sharing{Apps: apps}
+	flags := []string{"--leader-elect", "--leader-election-namespace=" + namespace(0)}
+	if replicas > 1 {
+		flags = append(flags, fmt.Sprintf("--shards=%d", shards))
+	}
+	var members []*member
+	defer func() {
+		for _, m := range members {
+			m.leave()
+		}
+	}()
+	for i := range replicas {
+		m, err := l.join(filepath.Join(dir, fmt.Sprintf("replica-%d", i)), out, c, flags...)
+		if err != nil {
+			return s, err
+		}
+		members = append(members, m)
+	}
+	if replicas > 1 {
+		if err := shareEqually(ctx, members); err != nil {
+			return s, err
+		}
+	}
+	if err := allIdle(ctx, members); err != nil {
+		return s, err
+	}
+	return s, l.burst(ctx, &s, members)
+}
+
+// shareEqually waits until each replica works on its share of the shards.
+func shareEqually(ctx context.Context, members []*member) error {
+	return wait.PollUntilContextTimeout(ctx, time.Second, tooLong, true, func(ctx context.Context) (bool, error) {
+		for _, m := range members {
+			text, err := m.get(ctx, "/metrics")
+			if err != nil {
+				continue // the replica has just started
+			}
+			held, err := lineOf(text, "windlass_shards_held ")
+			if err != nil || held != shards/sharers {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+func allIdle(ctx context.Context, members []*member) error {
+	for _, m := range members {
+		if err := m.idle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// burst changes Apps, and measures what that costs the replicas.
+func (l *lab) burst(ctx context.Context, s *sharing, members []*member) error {
+	s.Replicas = make([]sharer, len(members))
+	if err := countAtRest(ctx, s, members); err != nil {
+		return err
+	}
+	before, err := l.requests(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Server, err = l.serverCPU(ctx); err != nil {
+		return err
+	}
+	for i, m := range members {
+		used, err := m.cpu()
+		if err != nil {
+			return err
+		}
+		s.Replicas[i].CPU, s.Replicas[i].Watched = -used, -float64(m.watched.Load())
+	}
+	if err := l.changeApps(ctx, s.Apps); err != nil {
+		return err
+	}
+	after, err := l.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := allIdle(ctx, members); err != nil {
+		return err
+	}
+	s.Requests = after.since(before)
+	used, err := l.serverCPU(ctx)
+	if err != nil {
+		return err
+	}
+	s.Server = used - s.Server
+	for i, m := range members {
+		r := &s.Replicas[i]
+		used, err := m.cpu()
+		if err != nil {
+			return err
+		}
+		r.CPU, r.Watched = r.CPU+used, r.Watched+float64(m.watched.Load())
+		if r.Heap, _, err = m.heap(ctx); err != nil {
+			return err
+		}
+		if r.Steady, err = m.memory("VmRSS:"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countAtRest counts the requests of replicas for a minute.
+func countAtRest(ctx context.Context, s *sharing, members []*member) error {
+	for i, m := range members {
+		s.Replicas[i].Rest = -float64(m.sent.Load())
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Minute):
+	}
+	for i, m := range members {
+		s.Replicas[i].Rest += float64(m.sent.Load())
+	}
+	return nil
+}
+
+// changeApps changes the image of some Apps.
+func (l *lab) changeApps(ctx context.Context, apps int) error {
+	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d"}}`, time.Now().UnixNano())
+	return l.each(ctx, apps/burst, func(ctx context.Context, i int) error {
+		_, err := l.windlass.WindlassV1alpha1().Apps(tenant(i*burst)).Patch(ctx, app(i*burst).Name, types.MergePatchType, change, metav1.PatchOptions{})
+		return err
+	})
+}
