@@ -23,7 +23,7 @@ FUZZTIME ?= 30s
 OBJECTS ?= 10000
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
-# The number of tests on the real API server that run at a time. Most of them wait for something.
+# The number of tests on the real API server that run at a time in each of two packages. Most of them wait for something.
 PARALLEL ?= 4
 # SEED selects the twentieth of the plans that `make test-faults` runs, and the objects of `make fuzz`. PLAN is the only
 # plan that `make faults` runs; empty means all plans.
@@ -124,7 +124,7 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -count=1 -p 1 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
+			-race -count=1 -p 2 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
