@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,9 @@ func TestChartPassesEveryValue(t *testing.T) {
 			t.Errorf("replicas is %v, want %d", got, replicas)
 		}
 	}
+	if got, _ := container(t, map[string]any{"shards": int64(12)}); !slices.Contains(got["args"].([]any), any("--shards=12")) {
+		t.Errorf("with 12 shards, the arguments are %v", got["args"])
+	}
 	all, err := render(t, map[string]any{"podLabels": map[string]any{"team": "a", "app.kubernetes.io/name": "b"}, "podAnnotations": map[string]any{"note": "c"}})
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +121,9 @@ func TestChartRejectsWrongValues(t *testing.T) {
 		"an unknown value":          {"replica": 3},
 		"an unknown value in image": {"image": map[string]any{"name": "x"}},
 		"a text for a number":       {"replicas": "two"},
+		"no shards":                 {"shards": int64(0)},
+		"too many shards":           {"shards": int64(257)},
+		"shards of a namespace":     {"shards": int64(12), "watchNamespace": "shop"},
 		"a digest that is none":     {"image": map[string]any{"digest": "latest"}},
 		"a namespace that is none":  {"watchNamespace": "a b"},
 		"a flag without a dash":     {"extraArgs": []any{"workers=3"}},
