@@ -18,8 +18,9 @@ import (
 const (
 	tenants, crowded = 200, 10
 	sharers, shards  = 4, 12
-	// burst is the share of the Apps that change at the same time: every fifth.
-	burst = 5
+	// burst is the share of the Apps that change at the same time: every seventh. It has no factor in common with the numbers of
+	// namespaces, so that Apps of all of them change.
+	burst = 7
 )
 
 // tenant returns the namespace of the App with number i.
