@@ -104,6 +104,9 @@ func (i *injector) handle(r *run, a *apiRequest, id string) response {
 	case twoLeaders:
 		i.expectSecondProcess(a.process)
 		return r.send(a)
+	case handedOver:
+		a.process.leave()
+		return r.send(a)
 	case early:
 		(&user{r}).deleteEarly()
 		r.wake() // the run may be waiting: a timer may have started the reconcile

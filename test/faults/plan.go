@@ -32,6 +32,7 @@ const (
 	leaseLost  = "lease-lost"  // the process is suspended while another process works, and then continues its reconcile
 	twoLeaders = "two-leaders" // another process works at the same time for five seconds
 	early      = "early"       // the user deletes the object before this request, not in the last step
+	handedOver = "handed-over" // the process begins to give up its shard before this request, and another process takes it
 )
 
 // refusals are the status codes of error responses. The API server does not execute the request, except with a 504,
@@ -80,6 +81,9 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 		}
 		if !s.onlyEventFaults {
 			add(id, requestFaults(id)...)
+		}
+		if s.sharded {
+			add(id, handedOver)
 		}
 		if s.earlyDeletion > 0 && !isSQL(id) && slices.Contains(points.requests[:points.beforeLastStep], id) {
 			add(id, early)

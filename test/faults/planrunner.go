@@ -43,7 +43,7 @@ type planRunner struct {
 // allScenarios returns the scenarios of all kinds.
 func allScenarios() []scenario {
 	var all []scenario
-	for _, scenariosOf := range []func() []scenario{atScenarios, appScenarios, databaseScenarios, externalDatabaseScenarios, platformScenarios} {
+	for _, scenariosOf := range []func() []scenario{atScenarios, shardedScenarios, appScenarios, databaseScenarios, externalDatabaseScenarios, platformScenarios} {
 		all = append(all, scenariosOf()...)
 	}
 	return all

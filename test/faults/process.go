@@ -16,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/cache/sharded"
+	"windlass.dev/windlass/pkg/controller/shards"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -32,6 +33,8 @@ type process struct {
 
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
+	retire     context.CancelFunc // ends the workers after the reconciles in flight
+	working    sync.WaitGroup     // the workers
 
 	mu      sync.Mutex
 	dead    bool
@@ -43,10 +46,43 @@ const workers = 2
 
 var errDead = errors.New("the process has died")
 
-// start starts a process. Its lists show the state at the version snapshot.
+// startFirst starts the first process, and the bystander if the operator has shards.
+func (r *run) startFirst() (err error) {
+	if _, err = r.start(newestVersion); err != nil || !r.scenario.sharded {
+		return err
+	}
+	r.bystander, err = r.startProcess(0, newestVersion, r.shard(false))
+	return err
+}
+
+// start starts a process for the namespace of the run. Its lists show the state at the version snapshot.
 func (r *run) start(snapshot uint64) (*process, error) {
 	r.processCount++
-	p := &process{run: r, number: r.processCount}
+	p, err := r.startProcess(r.processCount, snapshot, r.shard(true))
+	if err != nil {
+		return nil, err
+	}
+	r.processes = append(r.processes, p)
+	r.newestProcess.Store(p)
+	return p, nil
+}
+
+// shard returns the filter of the shard with the namespace of the run, or of the other one.
+func (r *run) shard(own bool) sharded.Filter {
+	if !r.scenario.sharded {
+		return sharded.Filter{}
+	}
+	layout := shards.Layout{Version: 1, Cuts: shards.Balance(nil, 2)}
+	shard := layout.ShardOf(r.namespace)
+	if !own {
+		shard = 1 - shard
+	}
+	return sharded.NewFilter(layout.Selector(shard))
+}
+
+// startProcess starts a process for a shard.
+func (r *run) startProcess(number int, snapshot uint64, shard sharded.Filter) (*process, error) {
+	p := &process{run: r, number: number}
 	p.snapshot.Store(snapshot)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(&logSink{run: r, process: p})))
 	p.cancel = cancel
@@ -54,7 +90,7 @@ func (r *run) start(snapshot uint64) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	caches := operator.NewCaches(clients, "", sharded.Filter{})
+	caches := operator.NewCaches(clients, "", shard)
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
 	if err != nil {
 		return nil, err
@@ -72,16 +108,26 @@ func (r *run) start(snapshot uint64) (*process, error) {
 		<-ctx.Done()
 		caches.Shutdown()
 	})
+	working, retire := context.WithCancel(ctx)
+	p.retire = retire
 	for _, c := range kinds.All {
-		p.goroutines.Go(func() {
-			if err := c.Run(ctx, workers); err != nil && ctx.Err() == nil {
+		p.working.Go(func() {
+			if err := c.Run(working, workers); err != nil && working.Err() == nil {
 				r.addViolation("controller %s ended: %v", c.Name(), err)
 			}
 		})
 	}
-	r.processes = append(r.processes, p)
-	r.newestProcess.Store(p)
 	return p, nil
+}
+
+// leave ends the process as a replica gives up a shard: when its reconciles in flight have ended. leave must be called in the
+// bubble.
+func (p *process) leave() {
+	p.retire()
+	p.goroutines.Go(func() {
+		p.working.Wait()
+		p.die()
+	})
 }
 
 // markDead makes all requests of the process fail. It may be called outside of the bubble.
@@ -113,6 +159,7 @@ func (p *process) stop() {
 	for _, s := range p.openStreams() {
 		_ = s.pipe.CloseWithError(errDead)
 	}
+	p.working.Wait()
 	p.goroutines.Wait()
 }
 

@@ -57,6 +57,9 @@ func (r *run) recordWrite(a *apiRequest) {
 
 // checkRequest checks the namespace and the preconditions of a request.
 func (r *run) checkRequest(a *apiRequest) {
+	if a.process == r.bystander {
+		r.addViolation("%s is about an object of another shard", a.id())
+	}
 	if !a.isAbout(r.namespace) {
 		r.addViolation("%s is for %s/%s, which is not part of this run", a.id(), a.namespace, a.name)
 	}

@@ -81,6 +81,9 @@ func (r *run) checkRest(u *user) {
 	if after := r.writes(); after != before {
 		r.addViolation("the operator sent %d writes at rest", after-before)
 	}
+	if r.plan.fault == handedOver && r.processCount == 1 {
+		r.addViolation("no other process has taken the shard")
+	}
 	u.checkForeignObjects()
 	if check := u.run.scenario.invariant; check != nil {
 		check(u)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type run struct {
 	activity  chan struct{}
 
 	processes     []*process
+	bystander     *process                // the process for the other shard, or nil
 	newestProcess atomic.Pointer[process] // the process that was started last
 	processCount  int
 	injector      injector
@@ -46,7 +48,7 @@ func (r *run) execute(now time.Time) {
 	u := &user{r}
 	defer r.stopAll()
 	u.createNamespace()
-	if _, err := r.start(newestVersion); err != nil {
+	if err := r.startFirst(); err != nil {
 		r.addViolation("starting a process: %v", err)
 		return
 	}
@@ -74,11 +76,19 @@ func (r *run) execute(now time.Time) {
 	r.checkRest(u)
 }
 
+// all returns the processes that run.
+func (r *run) all() []*process {
+	if r.bystander == nil {
+		return r.processes
+	}
+	return append(slices.Clone(r.processes), r.bystander)
+}
+
 func (r *run) stopAll() {
-	for _, p := range r.processes {
+	for _, p := range r.all() {
 		p.stop()
 	}
-	r.processes = nil
+	r.processes, r.bystander = nil, nil
 }
 
 // awaitRest returns when neither the operator nor the simulator has anything left to do. It also ends faults that
@@ -132,7 +142,7 @@ func (r *run) replaceDead() bool {
 func (r *run) deliverNext() bool {
 	var oldest event
 	var to *stream
-	for _, p := range r.processes {
+	for _, p := range r.all() {
 		if p.noEvents.Load() {
 			continue
 		}

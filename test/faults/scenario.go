@@ -16,6 +16,9 @@ import (
 type scenario struct {
 	name string
 	sql  bool // the scenario needs a PostgreSQL server outside of the cluster
+	// sharded is set if the operator has two shards, of which one has the namespace of the run. A process for the other
+	// shard, which has no objects, runs too.
+	sharded bool
 	// setUp are the steps before the first fault. Faults happen in steps. After each step the run waits until
 	// everything is at rest.
 	setUp, steps []step
@@ -64,7 +67,22 @@ func (s *scenario) maxWriteDelay(fault string) time.Duration {
 // isPermanent reports whether a fault is a response that a retry within seconds will not change.
 func isPermanent(fault string) bool { return fault == "403" || fault == "422" }
 
-func (s *scenario) isAt() bool { return strings.HasPrefix(s.name, "at-") }
+func (s *scenario) isAt() bool {
+	return strings.HasPrefix(strings.TrimPrefix(s.name, shardedPrefix), "at-")
+}
+
+// shardedPrefix begins the names of sharded scenarios.
+const shardedPrefix = "sharded-"
+
+// shardedScenarios returns the scenarios of an At, for an operator with shards. Most faults of a handover between
+// replicas could make an At run twice.
+func shardedScenarios() []scenario {
+	all := atScenarios()
+	for i := range all {
+		all[i].name, all[i].sharded = shardedPrefix+all[i].name, true
+	}
+	return all
+}
 
 // hasServers reports whether the StatefulSet of a Database has a Pod, with a simulated PostgreSQL server to which the
 // operator connects. Without servers, the operator does not connect to Databases.

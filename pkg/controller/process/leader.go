@@ -12,8 +12,8 @@ import (
 const (
 	// weighInterval is how often the leader checks whether the layout fits the namespaces.
 	weighInterval = 10 * time.Minute
-	// weighTimeout is how long the leader counts objects.
-	weighTimeout = time.Minute
+	// weighTimeout is how long the leader counts objects before it tries again.
+	weighTimeout = weighInterval
 	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
 	goneLeases = 40
 )
