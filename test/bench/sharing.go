@@ -158,7 +158,7 @@ func shareEqually(ctx context.Context, members []*member) error {
 		for _, m := range members {
 			text, err := m.get(ctx, "/metrics")
 			if err != nil {
-				continue // the replica has just started
+				return false, nil // the replica has just started
 			}
 			held, err := lineOf(text, "windlass_shards_held ")
 			if err != nil || held != shards/sharers {
