@@ -104,7 +104,7 @@ func TestChaos(t *testing.T) {
 }
 
 // round is about how long the disturbances of one round take.
-const round = 90 * time.Second
+const round = time.Minute
 
 // drift changes and deletes children of Apps during all rounds, or until stop is closed.
 func (s *sharded) drift(t *testing.T, stop <-chan struct{}) {

@@ -36,7 +36,7 @@ type Clients struct {
 func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, err error) {
 	config = cluster.WithTimeout(config)
 	builtin := cluster.WithProtobuf(config)
-	for _, client := range []*kubernetes.Interface{&c.Events, &c.Lease, &c.Serving} {
+	for _, client := range []*kubernetes.Interface{&c.Lease, &c.Serving} {
 		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
 			return c, fmt.Errorf("creating a client for built-in types: %w", err)
 		}
@@ -48,8 +48,11 @@ func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, er
 		config = rest.CopyConfig(config)
 		config.Wrap(fence)
 	}
-	if c.Kube, err = kubernetes.NewForConfig(cluster.WithProtobuf(config)); err != nil {
-		return c, fmt.Errorf("creating a client for built-in types: %w", err)
+	builtin = cluster.WithProtobuf(config)
+	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events} {
+		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
+			return c, fmt.Errorf("creating a client for built-in types: %w", err)
+		}
 	}
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for metadata: %w", err)
