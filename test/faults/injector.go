@@ -1,15 +1,10 @@
 package faults
 
 import (
-	"encoding/json"
 	"net"
-	"net/http"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // injector injects the fault of a plan, once.
@@ -280,23 +275,4 @@ func (i *injector) endAtRest(r *run) bool {
 	r.beginInterval()
 	r.log("!!", nil, "the fault is over", nil, nil)
 	return true
-}
-
-// refusalReasons maps a status code to the reason that the API server gives with it.
-var refusalReasons = map[int]metav1.StatusReason{
-	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
-	http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
-	http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
-}
-
-// refusal returns the API server's response for a fault in refusals.
-func refusal(fault string) response {
-	code, _ := strconv.Atoi(fault) // all refusals are numbers
-	body, _ := json.Marshal(failureStatus(code, refusalReasons[code]))
-	header := http.Header{}
-	if code == http.StatusTooManyRequests {
-		header.Set("Retry-After", "1")
-	}
-	return response{status: code, header: header, body: body}
 }
