@@ -32,7 +32,12 @@ var (
 	}, []string{"cause"})
 )
 
-func init() { legacyregistry.MustRegister(layoutShards, heldShards, handovers, unowned) }
+func init() {
+	legacyregistry.MustRegister(layoutShards, heldShards, handovers, unowned)
+	for _, cause := range []string{"new", "released", "expired"} {
+		handovers.WithLabelValues(cause) // 0 until the first handover, so that Prometheus sees it as an increase
+	}
+}
 
 // takeover is how this replica has acquired a shard.
 type takeover struct {
