@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// The replicas share 200 namespaces, of which ten have half of all Apps.
+// The replicas share the namespaces of the tenants. Half of all Apps are in the crowded namespaces.
 const (
 	tenants, crowded = 200, 10
 	sharers, shards  = 4, 12

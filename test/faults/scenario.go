@@ -16,8 +16,8 @@ import (
 type scenario struct {
 	name string
 	sql  bool // the scenario needs a PostgreSQL server outside of the cluster
-	// sharded is set if the operator has two shards, of which one has the namespace of the run. A process for the other
-	// shard, which has no objects, runs too.
+	// sharded is set if the operator has two shards. The namespace of the run is in one of them. A second process works on
+	// the other shard, which has no objects.
 	sharded bool
 	// setUp are the steps before the first fault. Faults happen in steps. After each step the run waits until
 	// everything is at rest.

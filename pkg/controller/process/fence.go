@@ -92,8 +92,8 @@ func (t *term) now() time.Time {
 	return t.clock.Now()
 }
 
-// since returns how long ago the last renewal was. The monotonic clock of Linux stands still while the machine is suspended, and the wall
-// clock may be set back: the one that has advanced further counts.
+// since returns the time since the last renewal, by the monotonic clock or the wall clock, whichever shows more time. The monotonic
+// clock of Linux stops while the machine is suspended. The wall clock can be set back.
 func (t *term) since() time.Duration {
 	now := t.clock.Now()
 	return max(now.Sub(t.renewed), now.Round(0).Sub(t.renewed.Round(0)))
