@@ -2,6 +2,7 @@ package shards
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"sort"
@@ -15,7 +16,7 @@ type space struct {
 }
 
 // Balance returns the cuts of n shards between the namespaces that exist, so that the heaviest shard is as light as
-// possible. weights has the number of objects in each namespace. Ranges of equal size do not
+// possible, and the others are about equal. weights has the number of objects in each namespace. Ranges of equal size do not
 // balance: the upper bits of the hash hardly depend on the last characters of a name, so namespaces with numbered names
 // are in very few ranges.
 func Balance(weights map[string]int, n int) []uint64 {
@@ -26,10 +27,9 @@ func Balance(weights map[string]int, n int) []uint64 {
 	}
 	// The lightest limit for which n shards are enough.
 	limit := sort.Search(total, func(limit int) bool {
-		_, ok := cutsWithin(spaces, n, limit)
-		return ok
+		return n >= shardsFor(spaces, limit)[0]
 	})
-	cuts, _ := cutsWithin(spaces, n, limit)
+	cuts := cutsWithin(spaces, total, n, limit)
 	for len(cuts) < n-1 {
 		cuts = halveWidest(cuts)
 	}
@@ -48,20 +48,42 @@ func sorted(weights map[string]int) (spaces []space) {
 	return spaces
 }
 
-// cutsWithin fills one shard after another up to the limit, and returns the cuts. ok is false if n shards are not enough.
-// A cut is in the middle between two namespaces, so that it divides new namespaces too.
-func cutsWithin(spaces []space, n, limit int) (cuts []uint64, ok bool) {
-	held := 0
-	for i, s := range spaces {
-		if s.weight > limit {
-			return nil, false
+// tooMany is a number of shards that no operator has.
+const tooMany = math.MaxInt32
+
+// shardsFor returns, for each space, how many shards with at most limit objects are enough for this space and all that follow:
+// at least tooMany if one of them exceeds the limit.
+func shardsFor(spaces []space, limit int) []int {
+	needed := make([]int, len(spaces)+1)
+	held, end := 0, len(spaces) // the shard that begins at i ends before end
+	for i := len(spaces) - 1; i >= 0; i-- {
+		held += spaces[i].weight
+		for held > limit && end > i {
+			end--
+			held -= spaces[end].weight
 		}
-		if held += s.weight; held > limit {
-			before := spaces[i-1].hash
-			cuts, held = append(cuts, before+(s.hash-before+1)/2), s.weight
+		if needed[i] = tooMany; end > i {
+			needed[i] = needed[end] + 1
 		}
 	}
-	return cuts, len(cuts) < n
+	return needed
+}
+
+// cutsWithin fills one shard after another with an equal part of what is left, as far as no shard has more than limit objects. A cut is in
+// the middle between two namespaces, so that it divides new namespaces too.
+func cutsWithin(spaces []space, total, n, limit int) (cuts []uint64) {
+	needed, left, held := shardsFor(spaces, limit), total, 0
+	for i, s := range spaces {
+		rest := n - len(cuts) - 1 // shards
+		full := held+s.weight > limit || (held+s.weight/2)*(rest+1) > left
+		if held > 0 && full && needed[i] <= rest {
+			before := spaces[i-1].hash
+			cuts = append(cuts, before+(s.hash-before+1)/2)
+			left, held = left-held, 0
+		}
+		held += s.weight
+	}
+	return cuts
 }
 
 // halveWidest adds a cut in the middle of the widest range.

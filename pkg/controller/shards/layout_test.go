@@ -65,6 +65,18 @@ func TestBalanceFollowsNamespacesThatExist(t *testing.T) {
 	}
 }
 
+func TestBalanceLeavesNoShardAlmostEmpty(t *testing.T) {
+	const objects, shards = 20000, 12
+	weights := tenants(200, objects)
+	l, held := Layout{Cuts: Balance(weights, shards)}, make([]int, shards)
+	for name, weight := range weights {
+		held[l.ShardOf(name)] += weight
+	}
+	if lightest := slices.Min(held); lightest < objects/shards/2 {
+		t.Errorf("shards of %d objects have %v", objects, held)
+	}
+}
+
 func TestBalanceIsBest(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
