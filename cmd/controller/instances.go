@@ -8,21 +8,23 @@ import (
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/process"
 )
 
-// instances creates instances of the operator, which share their clients.
+// instances creates instances of the operator, which share their clients and packers.
 type instances struct {
 	clients  *clients
+	packers  *packed.Packers
 	identity string // of this process, in Events
 	kinds    operator.Options
 }
 
 // of returns an instance for the objects of a shard.
 func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instance, error) {
-	caches := operator.NewCaches(i.clients.Clients, i.kinds.Namespace, shard)
+	caches := operator.NewCaches(i.clients.Clients, operator.CacheOptions{Namespace: i.kinds.Namespace, Shard: shard, Packers: i.packers})
 	events := controller.NewEvents(i.clients.Events.EventsV1(), operator.Scheme(), reportingController, i.identity, clock.RealClock{})
 	served, err := operator.Kinds(ctx, caches, events, i.kinds)
 	if err != nil {

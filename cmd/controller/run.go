@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/cmd/controller/operator"
+	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller/process"
 	"windlass.dev/windlass/pkg/webhook"
@@ -46,7 +47,7 @@ func run(ctx context.Context, o *options) error {
 	if kinds.ExternalDatabases.APIServers, err = operator.APIServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
-	instances := instances{c, identity, kinds}
+	instances := instances{clients: c, packers: &packed.Packers{}, identity: identity, kinds: kinds}
 	var whole process.Instance
 	if o.shards == 1 {
 		if whole, err = instances.of(ctx, sharded.Filter{}); err != nil {

@@ -124,7 +124,7 @@ func (p ofPacked) OnDelete(obj any) {
 
 func (p ofPacked) pack(obj any) any {
 	p.t.Helper()
-	o, err := packed.Transform(&budget.Budget{}, "windlass.dev")(obj)
+	o, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(obj)
 	if _, ok := o.(*packed.Object); !ok || err != nil {
 		p.t.Fatalf("it is a %T (%v)", o, err)
 	}

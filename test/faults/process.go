@@ -90,7 +90,7 @@ func (r *run) startProcess(number int, snapshot uint64, shard sharded.Filter) (*
 	if err != nil {
 		return nil, err
 	}
-	caches := operator.NewCaches(clients, "", shard)
+	caches := operator.NewCaches(clients, operator.CacheOptions{Shard: shard})
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/apipath"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -37,7 +36,7 @@ func operate(ctx context.Context, config *rest.Config) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	caches := operator.NewCaches(clients, "", sharded.Filter{})
+	caches := operator.NewCaches(clients, operator.CacheOptions{})
 	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, options())
 	if err != nil {
 		return nil, err

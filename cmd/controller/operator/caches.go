@@ -4,6 +4,7 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
@@ -16,23 +17,32 @@ type Caches struct {
 	limit *budget.Budget
 }
 
-// NewCaches returns caches of one namespace, or of all namespaces if namespace is empty. shard limits them to the objects
-// of a shard: to its namespaces, the objects in them, and the Platforms for them. The memory for each namespace is limited:
-// see package budget.
-func NewCaches(c Clients, namespace string, shard sharded.Filter) Caches {
+// CacheOptions say what Caches hold. The zero CacheOptions stand for the objects of all namespaces.
+type CacheOptions struct {
+	// Namespace is the namespace of all objects. Empty means all namespaces.
+	Namespace string
+	// Shard limits the caches to the objects of a shard: to its namespaces, the objects in them, and the Platforms for them.
+	Shard sharded.Filter
+	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
+	Packers *packed.Packers
+}
+
+// NewCaches returns caches. The memory for each namespace is limited: see package budget.
+func NewCaches(c Clients, o CacheOptions) Caches {
 	limit := &budget.Budget{}
 	return Caches{
 		limit: limit,
 		Cluster: kinds.Cluster{
 			Cluster: cluster.New(c.Kube, c.Metadata, cluster.Options{
-				Namespace: namespace,
+				Namespace: o.Namespace,
 				ManagedBy: controller.ManagedByWindlass,
 				Groups:    []string{v1alpha1.GroupName, cnatv1.GroupName},
 				Limit:     limit,
-				Shard:     shard,
+				Shard:     o.Shard,
+				Packers:   o.Packers,
 			}),
 			Windlass: c.Windlass,
-			Own:      newInformers(c.Watched, namespace, shard, limit),
+			Own:      newInformers(c.Watched, o.Namespace, o.Shard, limit),
 		},
 	}
 }

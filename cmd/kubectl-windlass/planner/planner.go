@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/plan"
 )
@@ -65,7 +64,7 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	}
 	clock := &plan.Clock{}
 	o.Clock, o.ExternalDatabases.Plan = clock, p.note
-	caches := operator.NewCaches(clients, o.Namespace, sharded.Filter{})
+	caches := operator.NewCaches(clients, operator.CacheOptions{Namespace: o.Namespace})
 	controllers, err := operator.Kinds(ctx, caches, controller.DiscardEvents{}, o)
 	if err != nil {
 		return nil, err

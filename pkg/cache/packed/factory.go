@@ -47,19 +47,24 @@ type Options struct {
 	Tweak internalinterfaces.TweakListOptionsFunc
 	// Shard limits the informers to the objects of a shard.
 	Shard sharded.Filter
-	// Limit and Groups are the arguments of Transform.
+	// Packers may be shared by several factories. Nil means that this factory has its own.
+	Packers *Packers
+	// Limit and Groups are the arguments of Packers.Transform.
 	Limit  *budget.Budget
 	Groups []string
 }
 
-// NewFactory returns informers that pack objects with Transform. Stores and listers return unpacked objects.
+// NewFactory returns informers that pack objects with o.Packers. Stores and listers return unpacked objects.
 //
 // The events of these informers have packed objects. Handlers can read the metadata of a packed object with
 // meta.Accessor.
 func NewFactory(client kubernetes.Interface, o Options) informers.SharedInformerFactory {
+	if o.Packers == nil {
+		o.Packers = &Packers{}
+	}
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak), informers.WithTransform(Transform(o.Limit, o.Groups...))),
+			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak), informers.WithTransform(o.Packers.Transform(o.Limit, o.Groups...))),
 		namespace: o.Namespace,
 		tweak:     o.Tweak,
 		shard:     o.Shard,

@@ -41,7 +41,7 @@ func TestTransformCachesIdentityOfForeignObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := foreign.DeepCopy()
 			object.OwnerReferences = owners
-			o := pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), object)
+			o := pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), object)
 			want := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "shop", Name: "1", UID: "1", ResourceVersion: "7", OwnerReferences: owners, DeletionTimestamp: foreign.DeletionTimestamp,
 			}}
@@ -56,7 +56,7 @@ func TestTransformCachesIdentityOfForeignObject(t *testing.T) {
 }
 
 func TestTransformDoesNotCacheObjectOverBudget(t *testing.T) {
-	transform, held := packed.Transform(&budget.Budget{}, "windlass.dev"), []any{}
+	transform, held := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), []any{}
 	for n := range 8 {
 		whole, err := transform(secret(n))
 		if _, ok := whole.(*corev1.Secret); !ok || err != nil {
@@ -89,7 +89,7 @@ func TestRefillCachesObjectOnceThereIsRoom(t *testing.T) {
 		"a ConfigMap": func(n int) packed.Whole { return noise(t, n) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			transform, held := packed.Transform(&budget.Budget{}, "windlass.dev"), []any{}
+			transform, held := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), []any{}
 			var o *packed.Object
 			exceeded := (*packed.ExceededError)(nil)
 			for n := 0; exceeded == nil; n++ {

@@ -142,7 +142,7 @@ func TestIndexerReturnsIdentityOfObjectOverLimit(t *testing.T) {
 	if err := indexer.AddIndexers(cache.Indexers{"image": imageOf}); err != nil {
 		t.Fatal(err)
 	}
-	o := pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), large)
+	o := pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), large)
 	if err := indexer.Add(o); err != nil {
 		t.Fatal(err)
 	}

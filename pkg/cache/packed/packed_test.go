@@ -97,7 +97,7 @@ func TestUnpackReturnsPackedObject(t *testing.T) {
 		&networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
 	} {
 		t.Run(fmt.Sprintf("%T", of), func(t *testing.T) {
-			transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+			transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 			var objects []*packed.Object
 			var want [][]byte
 			for range enough {
@@ -126,7 +126,7 @@ func TestPackedObjectHasIdentityAndOwners(t *testing.T) {
 	free.OwnerReferences = nil
 	for _, d := range []*appsv1.Deployment{controlled, free} {
 		want := &metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, OwnerReferences: d.OwnerReferences}
-		o := pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), d)
+		o := pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), d)
 		if diff := cmp.Diff(metav1.Object(want), o.GetObjectMeta()); diff != "" {
 			t.Errorf("it tells (-want +got):\n%s", diff)
 		}
@@ -141,7 +141,7 @@ func TestPackedObjectHasIdentityAndOwners(t *testing.T) {
 }
 
 func TestSimilarObjectsTakeLittleMemory(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
 		d := deployment(n)
@@ -155,7 +155,7 @@ func TestSimilarObjectsTakeLittleMemory(t *testing.T) {
 }
 
 func TestObjectsOfSeveralShapesTakeLittleMemory(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n), OwnerReferences: deployment(n).OwnerReferences}, Data: map[string]string{}}
@@ -172,7 +172,7 @@ func TestObjectsOfSeveralShapesTakeLittleMemory(t *testing.T) {
 }
 
 func TestLatestObjectsStayUnpacked(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	first := deployment(0)
 	o := pack(t, transform, first)
 	if unpack(t, o) != packed.Whole(first) {
@@ -186,15 +186,31 @@ func TestLatestObjectsStayUnpacked(t *testing.T) {
 	}
 }
 
+func TestShardsShareDictionaryAndLatestObjects(t *testing.T) {
+	var packers packed.Packers
+	shard, another := packers.Transform(&budget.Budget{}, "windlass.dev"), packers.Transform(&budget.Budget{}, "windlass.dev")
+	first := deployment(0)
+	o := pack(t, shard, first)
+	if size := pack(t, another, deployment(1)).Size(); size*5 > first.Size() {
+		t.Errorf("the first Deployment of another shard takes %d of %d bytes", size, first.Size())
+	}
+	for n := range enough {
+		pack(t, another, deployment(n+2))
+	}
+	if unpack(t, o) == packed.Whole(first) {
+		t.Error("each shard keeps its latest objects whole")
+	}
+}
+
 func TestTransformKeepsObjectThatCannotBePacked(t *testing.T) {
 	for _, object := range []any{
 		cache.DeletedFinalStateUnknown{Key: "a/b", Obj: deployment(1)},
 		&v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		pack(t, packed.Transform(&budget.Budget{}, "windlass.dev"), deployment(1)),
+		pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), deployment(1)),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}, Data: map[string][]byte{"password": []byte("canary")}},
 		unwritable{&corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}}},
 	} {
-		if got, err := packed.Transform(&budget.Budget{}, "windlass.dev")(object); err != nil || !reflect.DeepEqual(object, got) {
+		if got, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(object); err != nil || !reflect.DeepEqual(object, got) {
 			t.Errorf("of a %T it makes %v (%v)", object, got, err)
 		}
 	}
@@ -206,7 +222,7 @@ func (unwritable) SetManagedFields([]metav1.ManagedFieldsEntry) {}
 func (unwritable) Marshal() ([]byte, error)                     { return nil, errors.New("no") }
 
 func TestUnpackRunsConcurrentlyWithPack(t *testing.T) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	var objects []*packed.Object
 	for n := range enough {
 		objects = append(objects, pack(t, transform, deployment(n)))
@@ -228,7 +244,7 @@ func TestUnpackRunsConcurrentlyWithPack(t *testing.T) {
 }
 
 func BenchmarkPack(b *testing.B) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	d := deployment(1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -237,7 +253,7 @@ func BenchmarkPack(b *testing.B) {
 }
 
 func BenchmarkUnpack(b *testing.B) {
-	transform := packed.Transform(&budget.Budget{}, "windlass.dev")
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	o := pack(b, transform, deployment(0))
 	for n := range enough {
 		pack(b, transform, deployment(n))

@@ -34,6 +34,22 @@ const (
 	worth = 3
 )
 
+// Packers holds what the transforms of a process share: the dictionaries, and the latest objects. If each shard had its own, a process
+// would need several times the memory for the same. The zero Packers is ready to use. It is safe for concurrent use.
+type Packers struct {
+	byType sync.Map // packer by reflect.Type
+}
+
+// of returns the packer of the type of an object.
+func (p *Packers) of(obj any) *packer {
+	of := reflect.TypeOf(obj)
+	known, ok := p.byType.Load(of)
+	if !ok {
+		known, _ = p.byType.LoadOrStore(of, &packer{})
+	}
+	return known.(*packer)
+}
+
 // Transform returns a transform for informers that packs objects, without their managed fields. It does not
 // pack Secrets, because the dictionary would keep the data of deleted Secrets. It does not change objects
 // that do not implement Whole.
@@ -42,8 +58,7 @@ const (
 // (see Object.Unpack). groups are the API groups of the operator. Transform concludes that the operator
 // created an object if the API group of the object's controller is in groups or, for an object without a
 // controller, if the prefix of an annotation is.
-func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
-	var packers sync.Map // by type
+func (p *Packers) Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 	var transform cache.TransformFunc
 	transform = func(obj any) (any, error) {
 		whole, ok := obj.(Whole)
@@ -70,8 +85,7 @@ func Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 		if len(data) > budget.Owned {
 			return exceeded(whole, &ExceededError{size: len(data)}), nil
 		}
-		all, _ := packers.LoadOrStore(reflect.TypeOf(obj), &packer{})
-		o := all.(*packer).pack(whole, data)
+		o := p.of(obj).pack(whole, data)
 		if size := len(o.packed); size > budget.Small && !budget.Charge(limit, o, o.namespace, o.uid, size) {
 			return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
 		}

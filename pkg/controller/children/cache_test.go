@@ -16,7 +16,7 @@ import (
 )
 
 func TestCacheOfReturnsCachedChild(t *testing.T) {
-	child, transform := made(t), packed.Transform(&budget.Budget{}, "windlass.dev")
+	child, transform := made(t), new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	child.TypeMeta, child.ManagedFields = metav1.TypeMeta{}, nil  // caches drop these fields
 	child.OwnerReferences[0].APIVersion = "windlass.dev/v1alpha1" // children of this group are cached whole
 	packedChild, err := transform(child.DeepCopy())

@@ -34,7 +34,7 @@ func TestEnsureReadsChildOverBudgetOnceThereIsRoom(t *testing.T) {
 		}
 	}
 	live := made(t, large, image("iron:1"))
-	cached, err := packed.Transform(limit, "windlass.dev")(live.DeepCopy())
+	cached, err := new(packed.Packers).Transform(limit, "windlass.dev")(live.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}

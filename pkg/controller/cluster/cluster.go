@@ -55,6 +55,8 @@ type Options struct {
 	// Shard limits the caches to the objects of a shard. In All, a cluster-scoped object belongs to the namespace of its
 	// name, as a Namespace does.
 	Shard sharded.Filter
+	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
+	Packers *packed.Packers
 }
 
 // New returns the client and the caches for a cluster. Call Start, which fills the caches, after all
@@ -69,7 +71,7 @@ func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cl
 		Kube:      kube,
 		ManagedBy: o.ManagedBy,
 		Owned: packed.NewFactory(kube, packed.Options{
-			Namespace: o.Namespace, Tweak: selects("="), Shard: o.Shard,
+			Namespace: o.Namespace, Tweak: selects("="), Shard: o.Shard, Packers: o.Packers,
 			Limit: o.Limit, Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
 		}),
 		Others: metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, selects("!=")),

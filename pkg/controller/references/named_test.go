@@ -28,7 +28,7 @@ func TestNamedGetReadsOwnAndForeignObjects(t *testing.T) {
 	of := func(name, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid", ResourceVersion: version}
 	}
-	small, err := packed.Transform(&budget.Budget{}, "windlass.dev")(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
+	small, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
 	if err != nil {
 		t.Fatal(err)
 	}
