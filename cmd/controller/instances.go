@@ -40,12 +40,13 @@ func shardingOf(o *options, all instances) *process.Sharding {
 		return nil
 	}
 	var detected *bool
+	streams := &sharded.Streams{}
 	return &process.Sharding{
 		Shards: o.shards,
 		New: func(ctx context.Context, namespaces sharding.Selector) (process.Instance, error) {
 			shard := sharded.NewFilter(namespaces)
 			detected = detect(ctx, shard, all.clients, detected)
-			return all.of(ctx, shard)
+			return all.of(ctx, shard.Share(streams, detected == nil || *detected))
 		},
 		Weigh: func(ctx context.Context) (map[string]int, error) { return operator.Weigh(ctx, all.clients.Metadata) },
 	}

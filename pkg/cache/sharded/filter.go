@@ -6,13 +6,16 @@
 package sharded
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 )
 
 // Filter limits lists and watches to the objects of a shard. The zero Filter limits nothing.
@@ -20,6 +23,9 @@ type Filter struct {
 	selector sharding.Selector // nil for the zero Filter
 	// namespaceOf returns the namespace that an object belongs to. Nil means metadata.namespace.
 	namespaceOf func(runtime.Object) string
+	// streams are nil if each watch is one of its own.
+	streams *Streams
+	served  bool // by the API server
 }
 
 // NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches.
@@ -34,6 +40,13 @@ func NewFilter(selector sharding.Selector) Filter {
 // cannot select such objects, so that only the client leaves out other objects.
 func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 	f.namespaceOf = namespace
+	return f
+}
+
+// Share returns a Filter whose watches share streams with those of other shards, as far as the API server serves the objects of all shards.
+// served says whether it does not: see Detect.
+func (f Filter) Share(streams *Streams, served bool) Filter {
+	f.streams, f.served = streams, served
 	return f
 }
 
@@ -81,12 +94,38 @@ func (f Filter) list(list runtime.Object, err error) error {
 	return meta.SetList(list, held)
 }
 
-// watch leaves out the events about objects of other shards, unless err, the error of the request, is not nil.
-func (f Filter) watch(events watch.Interface, err error) (watch.Interface, error) {
-	if err != nil {
-		return nil, err
+// watch begins a watch of the objects of the shard. open begins a watch of the objects of all shards.
+func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
+	join := func(version string) (watch.Interface, error) {
+		after := metav1.ListOptions{
+			ResourceVersion: version, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
+			TimeoutSeconds: options.TimeoutSeconds, AllowWatchBookmarks: true,
+		}
+		return f.streams.of(objects).join(ctx, f, after, open)
 	}
-	return newWatch(events, f.event), nil
+	shares, initial := f.shares(), ptr.Deref(options.SendInitialEvents, false)
+	if shares && !initial && isVersion(options.ResourceVersion) {
+		return join(options.ResourceVersion)
+	}
+	events, err := open(ctx, f.options(options))
+	switch {
+	case err != nil:
+		return nil, err
+	case shares && initial:
+		return newWatch(events, f.event, join), nil
+	default:
+		return newWatch(events, f.event, nil), nil
+	}
+}
+
+// shares reports whether watches share streams.
+func (f Filter) shares() bool { return f.streams != nil && (!f.served || f.namespaceOf != nil) }
+
+// isVersion reports whether a resource version is a certain one, unlike "" and "0".
+func isVersion(version string) bool {
+	_, err := resourceversion.CompareResourceVersion(version, version)
+	return err == nil
 }
 
 // event returns the event that a watch of the shard has instead of an event of all objects. ok is false if it has none.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,18 +18,19 @@ import (
 // the options of each list and watch. Nil changes nothing.
 func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	resource := resourceOf(scheme, object)
-	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, func(options *metav1.ListOptions) {
-		if *options = f.options(*options); tweak != nil {
-			tweak(options)
-		}
-	})
+	all := cache.NewListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, fields.Everything())
+	if tweak == nil {
+		tweak = func(*metav1.ListOptions) {}
+	}
 	held := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := all.ListWithContext(ctx, options)
+			tweak(&options)
+			list, err := all.ListWithContext(ctx, f.options(options))
 			return list, f.list(list, err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return f.watch(all.WatchWithContext(ctx, options))
+			tweak(&options)
+			return f.watch(ctx, source{of: resource.String(), namespace: namespace}, options, all.WatchWithContext)
 		},
 	}
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,

@@ -25,7 +25,7 @@ type metadataClient struct {
 // Resource implements metadata.Interface.
 func (c metadataClient) Resource(resource schema.GroupVersionResource) metadata.Getter {
 	all := c.Interface.Resource(resource)
-	return metadataGetter{metadataResource{all, c.filter}, all}
+	return metadataGetter{metadataResource{all, c.filter, source{of: "metadata of " + resource.String()}}, all}
 }
 
 type metadataGetter struct {
@@ -35,12 +35,15 @@ type metadataGetter struct {
 
 // Namespace implements metadata.Getter.
 func (g metadataGetter) Namespace(name string) metadata.ResourceInterface {
-	return metadataResource{g.all.Namespace(name), g.filter}
+	objects := g.objects
+	objects.namespace = name
+	return metadataResource{g.all.Namespace(name), g.filter, objects}
 }
 
 type metadataResource struct {
 	metadata.ResourceInterface
-	filter Filter
+	filter  Filter
+	objects source
 }
 
 // List implements metadata.ResourceInterface.
@@ -51,5 +54,5 @@ func (r metadataResource) List(ctx context.Context, options metav1.ListOptions) 
 
 // Watch implements metadata.ResourceInterface.
 func (r metadataResource) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return r.filter.watch(r.ResourceInterface.Watch(ctx, r.filter.options(options)))
+	return r.filter.watch(ctx, r.objects, options, r.ResourceInterface.Watch)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 // client.
 type server struct {
 	list []runtime.Object // of one kind
-	// events are the events of the watch, in JSON.
+	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
 	// selectors are the shard selectors and paths of the requests.
 	selectors chan string
@@ -44,8 +45,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": s.list})
 	default:
-		for _, event := range s.events {
-			_ = json.NewEncoder(w).Encode(map[string]any{"type": event.Type, "object": event.Object})
+		for i, event := range s.events {
+			object := event.Object.DeepCopyObject()
+			object.(metav1.Object).SetResourceVersion(strconv.Itoa(i + 2))
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": event.Type, "object": object})
 		}
 		w.(http.Flusher).Flush()
 		s.sent <- struct{}{}

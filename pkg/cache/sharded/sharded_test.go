@@ -37,13 +37,13 @@ func typed(t *testing.T, config *rest.Config, filter sharded.Filter, of runtime.
 }
 
 // ofMetadata returns an informer of the metadata of ConfigMaps.
-func ofMetadata(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
+func ofMetadata(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
 	t.Helper()
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := sharded.NewFilter(selector()).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("")
+	all := filter.Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("")
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return all.List(ctx, o)
@@ -75,15 +75,15 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		server   server
-		informer func(*testing.T, *rest.Config) cache.SharedIndexInformer
+		informer func(*testing.T, *rest.Config, sharded.Filter) cache.SharedIndexInformer
 		request  string
 		seen     []string
 		rest     string
 	}{
 		"objects": {
 			server: namespaced(configMap), request: "/api/v1/configmaps" + selected, seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"}, rest: "default/it",
-			informer: func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
-				return typed(t, config, sharded.NewFilter(selector()), &corev1.ConfigMap{})
+			informer: func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
+				return typed(t, config, filter, &corev1.ConfigMap{})
 			},
 		},
 		"metadata": {
@@ -92,35 +92,47 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 		},
 		"cluster-scoped objects, which the API server cannot select": {
 			server: tenants, request: "/api/v1/namespaces ", seen: []string{"added two", "changed two", "added one", "deleted two"}, rest: "one",
-			informer: func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
-				return typed(t, config, sharded.NewFilter(selector()).Of(tenantOf), &corev1.Namespace{})
+			informer: func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
+				return typed(t, config, filter.Of(tenantOf), &corev1.Namespace{})
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			informer := c.informer(t, c.server.start(t))
-			seen := make(chan string, 100)
-			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-				AddFunc:    func(object any) { seen <- "added " + keyOf(object) },
-				UpdateFunc: func(_, object any) { seen <- "changed " + keyOf(object) },
-				DeleteFunc: func(object any) { seen <- "deleted " + keyOf(object) },
-			}); err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { informer.RunWithContext(ctx); close(ended) }()
-			var got []string
-			for range c.seen {
-				got = append(got, <-seen)
-			}
-			stop()
-			<-ended
-			controllertest.Equal(t, "events", c.seen, got)
-			controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
-			controllertest.Equal(t, "first request", c.request, <-c.server.selectors)
-		})
+		for kind, filter := range map[string]sharded.Filter{
+			"a watch for each shard": sharded.NewFilter(selector()),
+			"a shared stream":        sharded.NewFilter(selector()).Share(&sharded.Streams{}, false),
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				server := c.server
+				informer := c.informer(t, server.start(t), filter)
+				got := run(t, informer, len(c.seen))
+				controllertest.Equal(t, "events", c.seen, got)
+				controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
+				controllertest.Equal(t, "first request", c.request, <-server.selectors)
+			})
+		}
 	}
+}
+
+// run runs an informer until its handlers have got some events, and returns these.
+func run(t *testing.T, informer cache.SharedIndexInformer, events int) (got []string) {
+	t.Helper()
+	seen := make(chan string, 100)
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { seen <- "added " + keyOf(object) },
+		UpdateFunc: func(_, object any) { seen <- "changed " + keyOf(object) },
+		DeleteFunc: func(object any) { seen <- "deleted " + keyOf(object) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(ended) }()
+	for range events {
+		got = append(got, <-seen)
+	}
+	stop()
+	<-ended
+	return got
 }
 
 func keyOf(object any) string {
