@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	_ "embed"
 )
@@ -31,7 +32,7 @@ func (r *results) report(docs string) error {
 	}
 	if len(r.Sharings) > 0 {
 		if err := writePage(filepath.Join(parts, "shards.md"), shardsText, map[string]any{
-			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Sharing": r.sharingTable(),
+			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Pace": int(time.Second / pace), "Sharing": r.sharingTable(),
 		}); err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ const (
 	// burst is the share of the Apps that change at the same time: every seventh. It has no factor in common with the numbers of
 	// namespaces, so that Apps of all of them change.
 	burst = 7
+	// pace is the time between two changes. The machine is not busy with this pace, so that the CPU time of several replicas does not
+	// contain how they hinder each other on two cores.
+	pace = 20 * time.Millisecond
 )
 
 // tenant returns the namespace of the App with number i.
@@ -250,7 +253,10 @@ func countAtRest(ctx context.Context, s *sharing, members []*member) error {
 // changeApps changes the image of some Apps.
 func (l *lab) changeApps(ctx context.Context, apps int) error {
 	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d"}}`, time.Now().UnixNano())
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
 	return l.each(ctx, apps/burst, func(ctx context.Context, i int) error {
+		<-ticker.C
 		_, err := l.windlass.WindlassV1alpha1().Apps(tenant(i*burst)).Patch(ctx, app(i*burst).Name, types.MergePatchType, change, metav1.PatchOptions{})
 		return err
 	})
