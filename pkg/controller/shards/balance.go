@@ -2,10 +2,8 @@ package shards
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
-	"sort"
 )
 
 // space is a hash with the number of objects in its namespaces. Names with the same hash are easy to find, and cannot be
@@ -15,21 +13,16 @@ type space struct {
 	weight int
 }
 
-// Balance returns the cuts of n shards between the namespaces that exist, so that the heaviest shard is as light as
-// possible, and the others are about equal. weights has the number of objects in each namespace. Ranges of equal size do not
+// Balance returns the cuts of n shards between the namespaces that exist, so that the shards are as equal as possible: the sum of
+// the squares of their weights is as small as it can be. weights has the number of objects in each namespace. Ranges of equal size do not
 // balance: the upper bits of the hash hardly depend on the last characters of a name, so namespaces with numbered names
-// are in very few ranges.
-func Balance(weights map[string]int, n int) []uint64 {
+// are in very few ranges. A cut is in the middle between two namespaces, so that it divides new namespaces too.
+func Balance(weights map[string]int, n int) (cuts []uint64) {
 	spaces := sorted(weights)
-	total := 0
-	for _, s := range spaces {
-		total += s.weight
+	for _, begin := range divide(spaces, min(n, len(spaces))) {
+		before := spaces[begin-1].hash
+		cuts = append(cuts, before+(spaces[begin].hash-before+1)/2)
 	}
-	// The lightest limit for which n shards are enough.
-	limit := sort.Search(total, func(limit int) bool {
-		return n >= shardsFor(spaces, limit)[0]
-	})
-	cuts := cutsWithin(spaces, total, n, limit)
 	for len(cuts) < n-1 {
 		cuts = halveWidest(cuts)
 	}
@@ -46,44 +39,6 @@ func sorted(weights map[string]int) (spaces []space) {
 	}
 	slices.SortFunc(spaces, func(a, b space) int { return cmp.Compare(a.hash, b.hash) })
 	return spaces
-}
-
-// tooMany is a number of shards that no operator has.
-const tooMany = math.MaxInt32
-
-// shardsFor returns, for each space, how many shards with at most limit objects are enough for this space and all that follow:
-// at least tooMany if one of them exceeds the limit.
-func shardsFor(spaces []space, limit int) []int {
-	needed := make([]int, len(spaces)+1)
-	held, end := 0, len(spaces) // the shard that begins at i ends before end
-	for i := len(spaces) - 1; i >= 0; i-- {
-		held += spaces[i].weight
-		for held > limit && end > i {
-			end--
-			held -= spaces[end].weight
-		}
-		if needed[i] = tooMany; end > i {
-			needed[i] = needed[end] + 1
-		}
-	}
-	return needed
-}
-
-// cutsWithin fills one shard after another with an equal part of what is left, as far as no shard has more than limit objects. A cut is in
-// the middle between two namespaces, so that it divides new namespaces too.
-func cutsWithin(spaces []space, total, n, limit int) (cuts []uint64) {
-	needed, left, held := shardsFor(spaces, limit), total, 0
-	for i, s := range spaces {
-		rest := n - len(cuts) - 1 // shards
-		full := held+s.weight > limit || (held+s.weight/2)*(rest+1) > left
-		if held > 0 && full && needed[i] <= rest {
-			before := spaces[i-1].hash
-			cuts = append(cuts, before+(s.hash-before+1)/2)
-			left, held = left-held, 0
-		}
-		held += s.weight
-	}
-	return cuts
 }
 
 // halveWidest adds a cut in the middle of the widest range.
@@ -107,12 +62,15 @@ func halveWidest(cuts []uint64) []uint64 {
 }
 
 // Heaviest returns the weight of the heaviest shard.
-func (l Layout) Heaviest(weights map[string]int) int {
+func (l Layout) Heaviest(weights map[string]int) int { return slices.Max(l.weigh(weights)) }
+
+// weigh returns the weight of each shard.
+func (l Layout) weigh(weights map[string]int) []int {
 	shards := make([]int, len(l.Cuts)+1)
 	for name, weight := range weights {
 		shards[l.ShardOf(name)] += max(weight, 1)
 	}
-	return slices.Max(shards)
+	return shards
 }
 
 // A layout is replaced only if its heaviest shard has more than tolerance times the weight, and more than slack more objects, than
@@ -129,5 +87,6 @@ func (l Layout) Next(weights map[string]int, n int) (next Layout, changed bool) 
 	if l.Version > 0 && l.Shards() == n && float64(l.Heaviest(weights)) <= tolerance*float64(lightest)+slack {
 		return l, false
 	}
+	best.Weights = best.weigh(weights)
 	return best, true
 }

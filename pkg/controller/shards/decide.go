@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -53,8 +54,7 @@ func (v View) Free() (shards []int) {
 }
 
 // Take returns the free shards that a replica tries to acquire: those offered to it, and others up to its share, which is the number of
-// shards divided by the number of replicas, rounded up. It leaves those offered to another replica that runs. Replicas begin at different
-// shards, so that they seldom try the same ones.
+// shards divided by the number of replicas, rounded up. It leaves those offered to another replica that runs.
 func (v View) Take(self string) (shards []int) {
 	replicas := slices.Clone(v.Replicas)
 	if !slices.Contains(replicas, self) {
@@ -71,10 +71,42 @@ func (v View) Take(self string) (shards []int) {
 			free = append(free, shard)
 		}
 	}
-	begin, _ := slices.BinarySearch(free, slices.Index(replicas, self)*share)
-	free = append(free[begin:], free[:begin]...)
 	more := max(share-len(v.held(self))-len(shards), 0)
+	free = v.preferred(self, free, replicas, share)
 	return append(shards, free[:min(len(free), more)]...)
+}
+
+// preferred returns the free shards in the order in which a replica tries to acquire them. First are those with which all
+// replicas have about the same number of objects: each shard, the heaviest first, for the replica with the least weight. All replicas
+// find the same, so that they seldom try the same shards.
+func (v View) preferred(self string, free []int, replicas []string, share int) []int {
+	held, weights := map[string]int{}, map[string]int{}
+	for _, replica := range replicas {
+		shards := v.held(replica)
+		held[replica], weights[replica] = len(shards), v.weightOf(shards)
+	}
+	var own, others []int
+	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(v.Layout.weight(b), v.Layout.weight(a)) })
+	for _, shard := range free {
+		to := slices.MinFunc(replicas, func(a, b string) int {
+			return cmp.Or(cmp.Compare(held[a]/share, held[b]/share), cmp.Compare(weights[a], weights[b]), cmp.Compare(held[a], held[b]))
+		})
+		held[to]++
+		weights[to] += v.Layout.weight(shard)
+		if to == self {
+			own = append(own, shard)
+		} else {
+			others = append(others, shard)
+		}
+	}
+	return append(own, others...)
+}
+
+func (v View) weightOf(shards []int) (weight int) {
+	for _, shard := range shards {
+		weight += v.Layout.weight(shard)
+	}
+	return weight
 }
 
 // offered returns the replica to which a free shard is offered, or "".
@@ -87,7 +119,7 @@ func (v View) offered(shard int) string {
 
 // Give returns the next shard that a replica gives up, and the replica that should take it. ok is false if it keeps all its shards. A
 // replica gives up a shard that the layout no longer has, to nobody. It also gives up a shard if another replica, which certainly runs,
-// has at least two shards less.
+// has at least two shards less: the one that makes their numbers of objects most equal.
 func (v View) Give(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -101,7 +133,14 @@ func (v View) Give(self string) (shard int, to string, ok bool) {
 		return 0, "", false // the other replica takes the free shard first
 	}
 	to = slices.MinFunc(v.Renewed, func(a, b string) int { return len(v.held(a)) - len(v.held(b)) })
-	return last, to, len(v.held(to))+2 <= len(mine)
+	more := v.weightOf(mine) - v.weightOf(v.held(to))
+	difference := func(shard int) int {
+		after := more - 2*v.Layout.weight(shard)
+		return max(after, -after)
+	}
+	slices.Reverse(mine) // the last of those with the same weight
+	shard = slices.MinFunc(mine, func(a, b int) int { return difference(a) - difference(b) })
+	return shard, to, len(v.held(to))+2 <= len(mine)
 }
 
 // MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the leader has

@@ -24,6 +24,8 @@ type Layout struct {
 	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
 	// at 0, and the last shard ends at 2^64. Without cuts there are no shards: the leader works on all namespaces.
 	Cuts []uint64
+	// Weights has the number of objects in each shard when the layout was made. It is empty if that is not known, as after an upgrade.
+	Weights []int
 }
 
 // Shards returns the number of shards, which is 0 or at least 2.
@@ -61,6 +63,14 @@ func (l Layout) ShardOf(namespace string) int {
 		return shard + 1
 	}
 	return shard
+}
+
+// weight returns the number of objects in a shard when the layout was made, or 0 if that is not known.
+func (l Layout) weight(shard int) int {
+	if shard >= len(l.Weights) {
+		return 0
+	}
+	return l.Weights[shard]
 }
 
 // Selector returns the selector of the objects in a shard, for ListOptions.ShardSelector.

@@ -17,7 +17,8 @@ import (
 // Keys of the ConfigMap of a layout.
 const (
 	versionKey = "version"
-	cutsKey    = "cuts" // a line for each cut
+	cutsKey    = "cuts"    // a line for each cut
+	weightsKey = "objects" // a line for each shard
 )
 
 // MaxVersion is the largest version of a layout. The layout that follows it has the same version, and another ID.
@@ -73,13 +74,33 @@ func layoutIn(configMap *corev1.ConfigMap) (Layout, error) {
 	if len(cuts) >= Max {
 		return Layout{}, fmt.Errorf("%d cuts are too many", len(cuts))
 	}
-	return Parse(version, cuts)
+	layout, err := Parse(version, cuts)
+	layout.Weights = weightsIn(configMap, layout.Shards())
+	return layout, err
+}
+
+// weightsIn returns the weights of all shards, or nil if the ConfigMap does not have them.
+func weightsIn(configMap *corev1.ConfigMap, shards int) (weights []int) {
+	for _, line := range strings.Fields(configMap.Data[weightsKey]) {
+		weight, err := strconv.ParseInt(line, 10, 32)
+		if err != nil || weight < 0 {
+			return nil
+		}
+		weights = append(weights, int(weight))
+	}
+	if len(weights) != shards {
+		return nil
+	}
+	return weights
 }
 
 // Replace writes the next layout in place of a stored one. The precondition is that nobody has changed or created the
 // ConfigMap since.
 func (s Store) Replace(ctx context.Context, stored StoredLayout, next Layout) error {
 	data := map[string]string{versionKey: strconv.FormatInt(next.Version, 10), cutsKey: strings.Join(next.Text(), "\n")}
+	for _, weight := range next.Weights {
+		data[weightsKey] += strconv.Itoa(weight) + "\n"
+	}
 	var err error
 	if stored.in == nil {
 		_, err = s.ConfigMaps.Create(ctx, &corev1.ConfigMap{
