@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -87,18 +88,39 @@ func (c *Controller) WaitForSync(ctx context.Context) bool {
 // the reconciles in flight, and drops the keys in the queue: the next process begins by listing every
 // object. It returns an error if ctx ends before the caches have synced, if an informer has stopped, or
 // if the feature AtomicFIFO of client-go is disabled.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	defer c.queue.ShutDown()
+func (c *Controller) Run(ctx context.Context, workers int) error { return RunAll(ctx, workers, c) }
+
+// RunAll runs controllers as Run does, each with the given number of workers. Several controllers that watch the same informer share a
+// registration, which takes two goroutines and a buffer of 16 KiB.
+func RunAll(ctx context.Context, workers int, controllers ...*Controller) error {
+	defer shutDown(controllers)
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
-		return fmt.Errorf("controller %s: the feature %s of client-go is disabled, but reconciles need it to wait for their own writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", c.name, features.AtomicFIFO, features.AtomicFIFO)
+		return fmt.Errorf("the feature %s of client-go is disabled, but reconciles need it to wait for their own writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO, features.AtomicFIFO)
 	}
-	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
-	synced, unwatch, err := c.watch(func(_ cache.SharedInformer, h cache.ResourceEventHandler) cache.ResourceEventHandler { return h }, false)
-	defer unwatch()
+	registered, err := register(controllers, func(_ cache.SharedInformer, h cache.ResourceEventHandler) cache.ResourceEventHandler { return h })
+	defer registered.remove()
 	if err != nil {
 		return err
 	}
-	if !cache.WaitFor(ctx, "", synced...) {
+	var running sync.WaitGroup
+	ended := make([]error, len(controllers))
+	for i, c := range controllers {
+		running.Go(func() { ended[i] = c.run(ctx, workers, registered) })
+	}
+	running.Wait()
+	return errors.Join(ended...)
+}
+
+func shutDown(controllers []*Controller) {
+	for _, c := range controllers {
+		c.queue.ShutDown()
+	}
+}
+
+// run runs the workers when the caches have synced, and the handlers have received their initial lists.
+func (c *Controller) run(ctx context.Context, workers int, registered registrations) error {
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
+	if !cache.WaitFor(ctx, "", append(registered.synced(c, false), c.synced...)...) {
 		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
 	introduce(c.name, workers)
@@ -113,33 +135,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	running.Wait()
 	klog.FromContext(ctx).Info("Stopped workers")
 	return nil
-}
-
-// wrapper returns the handler that is registered with an informer in place of another handler.
-type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
-
-// watch starts all watches, with the handlers that wrap returns. It returns checkers that are done once the caches have
-// synced and the handlers have received an event for every object of the initial lists, and a function that ends the
-// watches. optional includes the optional watches in the checkers.
-func (c *Controller) watch(wrap wrapper, optional bool) (synced []cache.DoneChecker, unwatch func(), err error) {
-	synced = slices.Clone(c.synced)
-	var ends []func()
-	unwatch = func() {
-		for _, end := range ends {
-			end()
-		}
-	}
-	for _, w := range c.watches {
-		registration, err := w.informer.AddEventHandler(wrap(w.informer, w.handler))
-		if err != nil {
-			return nil, unwatch, fmt.Errorf("controller %s: adding an event handler: %w", c.name, err)
-		}
-		if !w.optional || optional {
-			synced = append(synced, registration.HasSyncedChecker())
-		}
-		ends = append(ends, func() { _ = w.informer.RemoveEventHandler(registration) })
-	}
-	return synced, unwatch, nil
 }
 
 func (c *Controller) runWorker(ctx context.Context) {

@@ -55,25 +55,6 @@ type handler struct {
 	tracker *Tracker
 }
 
-// bothHandlers passes each event to two handlers, in order. A second registration with the informer would take a second
-// goroutine, and memory for the initial list.
-type bothHandlers [2]cache.ResourceEventHandler
-
-func (h bothHandlers) OnAdd(obj any, isInInitialList bool) {
-	h[0].OnAdd(obj, isInInitialList)
-	h[1].OnAdd(obj, isInInitialList)
-}
-
-func (h bothHandlers) OnUpdate(oldObj, newObj any) {
-	h[0].OnUpdate(oldObj, newObj)
-	h[1].OnUpdate(oldObj, newObj)
-}
-
-func (h bothHandlers) OnDelete(obj any) {
-	h[0].OnDelete(obj)
-	h[1].OnDelete(obj)
-}
-
 // isUnseen reports whether the spec of an object has changed since the last reconcile.
 func isUnseen(obj any) bool {
 	object, ok := obj.(Object)

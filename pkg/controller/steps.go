@@ -31,8 +31,11 @@ type Stepper struct {
 // result. It returns checkers that are done once the handlers have received the initial lists of all watches, including
 // the optional watches.
 func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler) ([]cache.DoneChecker, error) {
-	synced, _, err := s.watch(wrap, true)
-	return synced, err
+	registered, err := register([]*Controller{s.Controller}, wrap)
+	if err != nil {
+		return nil, err
+	}
+	return append(registered.synced(s.Controller, true), s.synced...), nil
 }
 
 // Add queues a key in the urgent lane.

@@ -71,3 +71,59 @@ func TestRunReturnsErrorIfInformerHasStopped(t *testing.T) {
 		t.Error("Run did not fail")
 	}
 }
+
+// countedInformer counts the handlers that are registered with an informer.
+type countedInformer struct {
+	cache.SharedInformer
+	registered, removed int
+}
+
+func (i *countedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.registered++
+	return i.SharedInformer.AddEventHandler(handler)
+}
+
+func (i *countedInformer) RemoveEventHandler(registration cache.ResourceEventHandlerRegistration) error {
+	i.removed++
+	return i.SharedInformer.RemoveEventHandler(registration)
+}
+
+func TestControllersShareRegistration(t *testing.T) {
+	source := cachetesting.NewFakeControllerSource()
+	defer source.Shutdown()
+	source.Add(secret("old"))
+	informer := &countedInformer{SharedInformer: cache.NewSharedInformer(source, &corev1.Secret{}, 0)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go informer.RunWithContext(ctx)
+	const n = 3
+	var controllers []*controller.Controller
+	passes := make(chan string)
+	for range n {
+		queue := controller.NewQueue("", clock.RealClock{})
+		c := controller.New(uniqueName(), queue, func(_ context.Context, key controller.Key) (controller.Result, error) {
+			passes <- key.Name
+			return controller.Result{}, nil
+		})
+		c.Watch(informer, controller.Self(queue, controller.NewTracker()))
+		controllers = append(controllers, c)
+	}
+	running, _ := logTo(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- controller.RunAll(running, 1, controllers...) }()
+	for _, want := range []string{"old", "new"} {
+		for range n {
+			if name := <-passes; name != want {
+				t.Errorf("a reconcile is of %s, want %s", name, want)
+			}
+		}
+		source.Add(secret("new"))
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("RunAll ended with: %v", err)
+	}
+	if informer.registered != 1 || informer.removed != 1 {
+		t.Errorf("%d handlers were registered, and %d removed", informer.registered, informer.removed)
+	}
+}

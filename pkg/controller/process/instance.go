@@ -71,15 +71,9 @@ func record(ctx context.Context, events *controller.Events) (end func()) {
 
 // work runs the workers of controllers until ctx ends, and then waits for the reconciles in flight.
 func work(ctx context.Context, controllers []*controller.Controller, workers int) {
-	var running sync.WaitGroup
-	for _, c := range controllers {
-		running.Go(func() {
-			if err := c.Run(ctx, workers); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Controller ended", "controller", c.Name())
-			}
-		})
+	if err := controller.RunAll(ctx, workers, controllers...); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Controllers ended")
 	}
-	running.Wait()
 }
 
 // stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if they do not end in time.
