@@ -24,7 +24,7 @@ for name in "${mutants[@]}"; do
   scenarios="$(sed -n 's/^Scenarios: //p' "${patch}")"
   patch --quiet --fuzz=0 -d "${copy}" -p1 <"${patch}"
   if read -r package test < <(sed -n 's/^Test: //p' "${patch}"); then
-    if (cd "${copy}" && go vet "${package}" && ! go test -run "^${test}\$" "${package}" >"${copy}/log" 2>&1); then
+    if (cd "${copy}" && go vet "${package}" && ! go test -timeout 2m -run "^${test}\$" "${package}" >"${copy}/log" 2>&1); then
       echo "${name}: ${test}"
     else
       missed+=("${name}")

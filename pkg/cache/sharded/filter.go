@@ -13,9 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 )
 
 // Filter limits lists and watches to the objects of a shard. The zero Filter limits nothing.
@@ -96,36 +94,15 @@ func (f Filter) list(list runtime.Object, err error) error {
 
 // watch begins a watch of the objects of the shard. open begins a watch of the objects of all shards.
 func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
-	join := func(version string) (watch.Interface, error) {
-		after := metav1.ListOptions{
-			ResourceVersion: version, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector,
-			TimeoutSeconds: options.TimeoutSeconds, AllowWatchBookmarks: true,
-		}
-		return f.streams.of(objects).join(ctx, f, after, open)
-	}
-	shares, initial := f.shares(), ptr.Deref(options.SendInitialEvents, false)
-	if shares && !initial && isVersion(options.ResourceVersion) {
-		return join(options.ResourceVersion)
+	if f.streams != nil && (!f.served || f.namespaceOf != nil) {
+		objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
+		return f.streams.of(objects).watch(ctx, f, options, open)
 	}
 	events, err := open(ctx, f.options(options))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case shares && initial:
-		return newWatch(events, f.event, join), nil
-	default:
-		return newWatch(events, f.event, nil), nil
 	}
-}
-
-// shares reports whether watches share streams.
-func (f Filter) shares() bool { return f.streams != nil && (!f.served || f.namespaceOf != nil) }
-
-// isVersion reports whether a resource version is a certain one, unlike "" and "0".
-func isVersion(version string) bool {
-	_, err := resourceversion.CompareResourceVersion(version, version)
-	return err == nil
+	return newWatch(events, f.event), nil
 }
 
 // event returns the event that a watch of the shard has instead of an event of all objects. ok is false if it has none.
@@ -138,9 +115,14 @@ func (f Filter) event(event watch.Event) (of watch.Event, ok bool) {
 	if held || err != nil { // an informer reports an object without metadata
 		return event, true
 	}
-	if event.Type != watch.Modified || f.namespaceOf == nil {
+	if event.Type != watch.Modified || f.namespaceOf == nil || isNamespaced(event.Object) {
 		return event, false
 	}
 	event.Type = watch.Deleted
 	return event, true
+}
+
+func isNamespaced(object runtime.Object) bool {
+	accessor, err := meta.Accessor(object)
+	return err == nil && accessor.GetNamespace() != ""
 }

@@ -2,6 +2,7 @@ package sharded_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,17 +98,19 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 			},
 		},
 	} {
-		for kind, filter := range map[string]sharded.Filter{
-			"a watch for each shard": sharded.NewFilter(selector()),
-			"a shared stream":        sharded.NewFilter(selector()).Share(&sharded.Streams{}, false),
-		} {
+		stream := sharded.NewFilter(selector()).Share(&sharded.Streams{}, false)
+		for kind, filter := range map[string]sharded.Filter{"a watch for each shard": sharded.NewFilter(selector()), "a shared stream": stream} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				server := c.server
 				informer := c.informer(t, server.start(t), filter)
 				got := run(t, informer, len(c.seen))
 				controllertest.Equal(t, "events", c.seen, got)
 				controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
-				controllertest.Equal(t, "first request", c.request, <-server.selectors)
+				want := c.request
+				if path, _, _ := strings.Cut(want, " "); kind == "a shared stream" {
+					want = path + " " // a watch of all shards
+				}
+				controllertest.Equal(t, "first request", want, <-server.selectors)
 			})
 		}
 	}

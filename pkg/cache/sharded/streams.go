@@ -2,14 +2,12 @@ package sharded
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -42,73 +40,54 @@ func (s *Streams) of(objects source) *stream {
 	return s.all[objects]
 }
 
-// stream is a watch with subscribers, each of which has begun at a resource version of its own. The watch begins at the oldest one. A
-// subscriber does not get events that it has already got.
+// stream passes the events of a watch to its members. Each member first reads a watch of its own, and joins when it is not behind the
+// stream. The stream continues the watch of the first member.
 type stream struct {
-	mu          sync.Mutex
-	events      watch.Interface // nil without subscribers
-	cancel      context.CancelFunc
-	version     string // of the latest event
-	subscribers []*subscriber
+	mu      sync.Mutex
+	events  watch.Interface // nil without members
+	version string          // of the latest event
+	members []*member
 }
 
-// subscriber is a watch of the objects of a shard.
-type subscriber struct {
-	stream  *stream
-	filter  Filter
-	version string // of the latest event, including events of other shards
-	some    chan watch.Event
-	stopped chan struct{}
-	stop    sync.Once
-}
+// errOrder is the error of a watch that goes back.
+var errOrder = errors.New("the resource version of an event is older than that of the event before")
 
-// join returns a watch of the objects of a shard that begins after options.ResourceVersion.
-func (s *stream) join(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	missed := s.events == nil
-	if !missed {
-		order, err := resourceversion.CompareResourceVersion(s.version, options.ResourceVersion)
+// watch returns a watch of the objects of a shard.
+func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	w := newMember(s, filter, options)
+	if !s.admit(w, nil) {
+		events, err := begin(ctx, options, open)
 		if err != nil {
-			return nil, fmt.Errorf("joining a watch: %w", err)
-		}
-		missed = order > 0
-	}
-	if missed {
-		if err := s.begin(ctx, options, open); err != nil {
 			return nil, err
 		}
+		go w.catchUp(events)
 	}
-	w := &subscriber{stream: s, filter: filter, version: options.ResourceVersion, some: make(chan watch.Event), stopped: make(chan struct{})}
-	s.subscribers = append(s.subscribers, w)
 	return w, nil
 }
 
-// begin replaces the watch. The former one continues if that fails.
-func (s *stream) begin(ctx context.Context, options metav1.ListOptions, open opener) error {
-	whole, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the first subscriber
-	defer context.AfterFunc(ctx, cancel)()
-	events, err := open(whole, options)
-	if err != nil {
-		cancel()
-		return err
+// admit lets a member join unless it is behind the stream or has been stopped. own is the watch that it reads, which the stream continues or
+// stops. Nil means none.
+func (s *stream) admit(w *member, own watch.Interface) (joined bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !isVersion(w.version), w.isStopped(), s.events == nil && own == nil:
+		return false
+	case s.events == nil:
+		s.events, s.version = own, w.version
+		go s.run(own)
+	case isNewer(s.version, w.version):
+		return false
+	case own != nil:
+		own.Stop()
 	}
-	s.end()
-	s.events, s.cancel, s.version = events, cancel, options.ResourceVersion
-	go s.run(events)
-	return nil
+	s.members = append(s.members, w)
+	return true
 }
 
-// end ends the watch.
-func (s *stream) end() {
-	if s.events != nil {
-		s.events.Stop()
-		s.cancel()
-		s.events = nil
-	}
-}
-
+// run passes the events of a watch until it ends.
 func (s *stream) run(events watch.Interface) {
+	defer events.Stop()
 	for event := range events.ResultChan() {
 		if !s.pass(events, event) {
 			return
@@ -117,104 +96,72 @@ func (s *stream) run(events watch.Interface) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events == events {
-		s.end()
 		s.dismiss()
 	}
 }
 
-// dismiss ends the watches of all subscribers.
-func (s *stream) dismiss() {
-	for _, w := range s.subscribers {
-		close(w.some)
-	}
-	s.subscribers = nil
-}
-
-// pass sends an event to the subscribers that have not got it. It returns false if another watch has replaced the watch of the event.
+// pass sends an event to the members that have not got it. It returns false when the stream has ended: after an error, which ends the watches
+// of all members, or without members.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events != events {
 		return false
 	}
-	if event.Type != watch.Error {
-		version, err := s.after(event)
-		if err != nil {
-			event = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
-		} else {
-			s.version = version
-		}
+	version, err := versionOf(event)
+	if err == nil && isNewer(s.version, version) {
+		err = errOrder
 	}
-	var getters []*subscriber
+	if err != nil {
+		event = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
+	}
+	s.send(event, version)
+	if event.Type == watch.Error {
+		s.dismiss()
+		return false
+	}
+	s.version = version
+	return true
+}
+
+// send sends an event with a version. It waits for each member, which therefore must receive its events or be stopped.
+func (s *stream) send(event watch.Event, version string) {
+	var receivers []*member
 	var sent []watch.Event
-	for _, w := range s.subscribers {
-		one, ok := w.next(event, s.version)
+	for _, w := range s.members {
+		one, ok := w.next(event, version)
 		if !ok {
 			continue
 		}
 		if len(sent) > 0 {
 			one.Object = one.Object.DeepCopyObject() // an informer may change its object
 		}
-		getters, sent = append(getters, w), append(sent, one)
+		receivers, sent = append(receivers, w), append(sent, one)
 	}
-	for i, w := range getters {
+	for i, w := range receivers {
 		w.send(sent[i])
 	}
-	return true
 }
 
-// after returns the resource version of an event, which must be comparable with earlier ones.
-func (s *stream) after(event watch.Event) (version string, err error) {
-	object, err := meta.Accessor(event.Object)
-	if err != nil {
-		return "", fmt.Errorf("reading an event: %w", err)
+// dismiss ends the watches of all members.
+func (s *stream) dismiss() {
+	for _, w := range s.members {
+		close(w.some)
 	}
-	if _, err = resourceversion.CompareResourceVersion(s.version, object.GetResourceVersion()); err != nil {
-		return "", fmt.Errorf("reading an event: %w", err)
-	}
-	return object.GetResourceVersion(), nil
+	s.members, s.events = nil, nil
 }
 
-// next returns what the subscriber gets of an event with a version. ok is false if it gets nothing.
-func (w *subscriber) next(event watch.Event, version string) (of watch.Event, ok bool) {
-	if event.Type == watch.Error {
-		return event, true
-	}
-	order, err := resourceversion.CompareResourceVersion(version, w.version)
-	if err != nil || order < 0 || order == 0 && event.Type != watch.Bookmark {
-		return event, false
-	}
-	w.version = version
-	return w.filter.event(event)
-}
-
-func (w *subscriber) send(event watch.Event) {
-	select {
-	case w.some <- event:
-	case <-w.stopped:
-	}
-}
-
-// ResultChan implements watch.Interface.
-func (w *subscriber) ResultChan() <-chan watch.Event { return w.some }
-
-// Stop implements watch.Interface. It does not wait until the stream, which may just begin a watch, knows.
-func (w *subscriber) Stop() {
-	w.stop.Do(func() {
-		close(w.stopped)
-		go w.stream.leave(w)
-	})
-}
-
-func (s *stream) leave(w *subscriber) {
+// leave ends the watch of a member.
+func (s *stream) leave(w *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.subscribers, w)
+	i := slices.Index(s.members, w)
 	if i < 0 {
-		return // the stream has ended
+		return // it has not joined, or the stream has ended
 	}
 	close(w.some)
-	if s.subscribers = slices.Delete(s.subscribers, i, i+1); len(s.subscribers) == 0 {
-		s.end()
+	if s.members = slices.Delete(s.members, i, i+1); len(s.members) == 0 {
+		s.events.Stop()
+		s.events = nil
 	}
 }

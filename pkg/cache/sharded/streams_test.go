@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -17,14 +18,14 @@ import (
 type upstream struct {
 	err    error
 	begun  []string // the versions after which watches began
-	events *watch.FakeWatcher
+	events *watch.RaceFreeFakeWatcher
 }
 
 func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if u.err != nil {
 		return nil, u.err
 	}
-	u.begun, u.events = append(u.begun, options.ResourceVersion), watch.NewFake()
+	u.begun, u.events = append(u.begun, options.ResourceVersion), watch.NewRaceFreeFake()
 	return u.events, nil
 }
 
@@ -40,6 +41,14 @@ func (u *upstream) send(version int, namespaces ...string) {
 
 func object(namespace string, version int) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it", ResourceVersion: fmt.Sprint(version)}}
+}
+
+// expect fails the test unless watches have begun after these versions.
+func (u *upstream) expect(t *testing.T, versions ...string) {
+	t.Helper()
+	if !slices.Equal(u.begun, versions) {
+		t.Errorf("watches began after the versions %q, want %q", u.begun, versions)
+	}
 }
 
 // reader receives the events of a watch.
@@ -90,31 +99,39 @@ func half(low bool) Filter {
 const low, high = "a", "default"
 
 func TestShardsShareStream(t *testing.T) {
-	at := func(version string) metav1.ListOptions { return metav1.ListOptions{ResourceVersion: version} }
 	for name, run := range map[string]func(t *testing.T, s *stream, u *upstream, join func(low bool, version string) *reader){
 		"each shard gets its events, and all bookmarks": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one, another := join(true, "5"), join(false, "5")
 			u.send(6, low, high)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7")
 			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
-			expectBegun(t, u, "5")
+			u.expect(t, "5")
 		},
-		"a shard that begins at an earlier version gets what it has missed, and another shard gets nothing twice": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is behind catches up with a watch of its own, and then joins": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			u.send(6, low, high, low)
+			one.expect(t, "one", "MODIFIED a 6", "MODIFIED a 8", "BOOKMARK  8")
+			shared := u.events
 			another := join(false, "6")
-			one.got = nil
-			u.send(7, high, low, low)
-			one.expect(t, "one", "MODIFIED a 9", "BOOKMARK  9")
-			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  9")
-			expectBegun(t, u, "5", "6")
+			own := u.events
+			if u.send(7, high); own.IsStopped() {
+				t.Error("the shard joined before it had caught up")
+			}
+			if u.send(8, low); !own.IsStopped() {
+				t.Error("the shard did not join")
+			}
+			u.events = shared
+			u.send(9, high, low)
+			one.expect(t, "one", "MODIFIED a 10", "BOOKMARK  10")
+			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7", "MODIFIED default 9", "BOOKMARK  10")
+			u.expect(t, "5", "6")
 		},
-		"a shard that begins at a later version does not get earlier events": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is ahead does not get earlier events": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			join(true, "5")
 			another := join(false, "7")
 			u.send(6, high, high, high)
 			another.expect(t, "another", "MODIFIED default 8", "BOOKMARK  8")
-			expectBegun(t, u, "5")
+			u.expect(t, "5")
 		},
 		"shards watch again when the API server ends the watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one, another := join(true, "5"), join(false, "5")
@@ -126,18 +143,50 @@ func TestShardsShareStream(t *testing.T) {
 			one = join(true, "6")
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 7", "BOOKMARK  7")
-			expectBegun(t, u, "5", "6")
+			u.expect(t, "5", "6")
 		},
-		"an error ends the watches of all shards": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"an error ends the watches of all shards": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one, another := join(true, "5"), join(false, "5")
-			u.events.Error(&metav1.Status{Reason: metav1.StatusReasonExpired})
+			u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
 			one.expect(t, "one", "ERROR")
 			another.expect(t, "another", "ERROR")
+			if !one.ended || !another.ended || !u.events.IsStopped() || s.events != nil {
+				t.Error("a watch, or the stream, has not ended")
+			}
+		},
+		"an error of a shard that catches up is no error of others": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "5")
+			u.send(6, low)
+			shared := u.events
+			another := join(false, "5")
+			u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
+			u.events.Stop()
+			another.expect(t, "another", "ERROR")
+			u.events = shared
+			u.send(7, low)
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
+			if !another.ended {
+				t.Error("the watch of the shard has not ended")
+			}
 		},
 		"an event without a version is an error": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			u.events.Modify(&metav1.PartialObjectMetadata{})
 			one.expect(t, "one", "ERROR")
+		},
+		"an event that is older than the one before is an error": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "5")
+			u.send(9, low)
+			u.events.Modify(object(low, 8))
+			one.expect(t, "one", "MODIFIED a 9", "BOOKMARK  9", "ERROR")
+		},
+		"a shard without a version has a watch of its own": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "0")
+			u.send(6, low)
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6")
+			if s.events != nil {
+				t.Error("it joined the stream")
+			}
 		},
 		"the watch ends with the last shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one, another := join(true, "5"), join(false, "5")
@@ -152,13 +201,13 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("the last watch, or the stream, has not ended")
 			}
 		},
-		"a shard that does not receive does not stop others from leaving": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that does not receive can leave, and does not keep others": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
-			slow, err := s.join(t.Context(), half(false), at("5"), u.open)
+			slow, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
 				t.Fatal(err)
 			}
-			go u.events.Modify(object(high, 6))
+			u.events.Modify(object(high, 6))
 			synctest.Wait()
 			one.Stop()
 			slow.Stop()
@@ -166,39 +215,62 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("the stream has not ended")
 			}
 		},
-		"a shard whose watch cannot begin leaves the watches of others alone": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a watch that cannot begin leaves the watches of others alone": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			u.send(6, low)
 			u.err = errors.New("no")
-			if _, err := s.join(t.Context(), half(false), at("5"), u.open); err == nil {
+			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil {
 				t.Error("the watch began")
-			}
-			if _, err := s.join(t.Context(), half(false), at(""), u.open); err == nil {
-				t.Error("a watch without a version began")
 			}
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
+		},
+		"a shard that stops while its watch begins leaves nothing behind": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := s.watch(ctx, half(false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				cancel()
+				return u.open(ctx, options)
+			})
+			if err == nil || !u.events.IsStopped() || s.events != nil {
+				t.Errorf("the watch began: %v", err)
+			}
+		},
+		"the stream outlives the first shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var whole context.Context
+			w, err := s.watch(ctx, half(true), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				whole = ctx
+				return u.open(ctx, options)
+			})
+			one := read(t, w, err)
+			synctest.Wait()
+			another := join(false, "5")
+			cancel()
+			one.Stop()
+			synctest.Wait()
+			if u.send(6, high); whole.Err() != nil {
+				t.Error("the watch has ended with the first shard")
+			}
+			another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6")
+			another.Stop()
+			if synctest.Wait(); whole.Err() == nil {
+				t.Error("the watch has not ended with the last shard")
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, u := &stream{}, &upstream{}
 				join := func(low bool, version string) *reader {
-					w, err := s.join(t.Context(), half(low), at(version), u.open)
+					w, err := s.watch(t.Context(), half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
 					r := read(t, w, err)
 					t.Cleanup(r.Stop)
+					synctest.Wait()
 					return r
 				}
 				run(t, s, u, join)
 			})
 		})
-	}
-}
-
-func expectBegun(t *testing.T, u *upstream, versions ...string) {
-	t.Helper()
-	if fmt.Sprint(u.begun) != fmt.Sprint(versions) {
-		t.Errorf("watches began after the versions %q, want %q", u.begun, versions)
 	}
 }
 
@@ -209,17 +281,17 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 		ofLabel := func(object runtime.Object) string { return object.(*metav1.PartialObjectMetadata).Labels["of"] }
 		got := make(chan watch.Event, 2)
 		for _, is := range []bool{true, false} {
-			w, err := s.join(t.Context(), half(is).Of(ofLabel), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+			w, err := s.watch(t.Context(), half(is).Of(ofLabel), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer w.Stop()
 			go func() { got <- <-w.ResultChan() }()
+			synctest.Wait()
 		}
 		moved := object("", 6)
 		moved.Labels = map[string]string{"of": high}
 		u.events.Modify(moved)
-		synctest.Wait()
 		one, another := <-got, <-got
 		if one.Type == another.Type || one.Object == another.Object {
 			t.Errorf("the shards got %v and %v", one, another)
@@ -227,28 +299,72 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	})
 }
 
-func TestStreamFollowsInitialEvents(t *testing.T) {
+func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, streams, yes := &upstream{}, &Streams{}, true
-		for _, c := range []struct {
-			served bool
-			begun  []string
-		}{{true, []string{""}}, {false, []string{"", "7"}}} {
-			u.begun = nil
-			w, err := half(true).Share(streams, c.served).watch(t.Context(), source{}, metav1.ListOptions{SendInitialEvents: &yes}, u.open)
-			r := read(t, w, err)
-			u.send(6, low, high)
-			end := object("", 7)
-			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			u.events.Action(watch.Bookmark, end)
-			synctest.Wait()
-			u.send(8, low)
-			r.expect(t, "it", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  8")
-			expectBegun(t, u, c.begun...)
-			r.Stop()
-			if synctest.Wait(); !r.ended || !u.events.IsStopped() {
-				t.Error("a watch has not ended")
-			}
+		s, u, yes := &stream{}, &upstream{}, true
+		join := func(low bool) *reader {
+			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
+			return read(t, w, err)
+		}
+		end := object("", 7)
+		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		one := join(true)
+		u.send(6, low, high)
+		if s.events != nil {
+			t.Error("the shard joined before the end of the initial events")
+		}
+		u.events.Action(watch.Bookmark, end)
+		synctest.Wait()
+		shared := u.events
+		another := join(false)
+		own := u.events
+		own.Add(object(high, 6))
+		own.Action(watch.Bookmark, end)
+		if synctest.Wait(); !own.IsStopped() {
+			t.Error("the shard did not join")
+		}
+		u.events = shared
+		u.send(8, low, high)
+		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
+		another.expect(t, "another", "ADDED default 6", "BOOKMARK  7", "MODIFIED default 9", "BOOKMARK  9")
+		one.Stop()
+		another.Stop()
+		if synctest.Wait(); !one.ended || !another.ended || !shared.IsStopped() {
+			t.Error("a watch has not ended")
 		}
 	})
+}
+
+func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
+	clusterScoped := func(runtime.Object) string { return low }
+	for name, c := range map[string]struct {
+		filter Filter
+		shares bool
+	}{
+		"the API server serves shards":                   {half(true).Share(&Streams{}, true), false},
+		"the API server does not":                        {half(true).Share(&Streams{}, false), true},
+		"the API server serves shards, but not the type": {half(true).Share(&Streams{}, true).Of(clusterScoped), true},
+		"a process with one shard":                       {half(true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := &upstream{}
+				var selectors []string
+				for range 2 {
+					w, err := c.filter.watch(t.Context(), source{}, metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+						selectors = append(selectors, options.ShardSelector)
+						return u.open(ctx, options)
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer w.Stop()
+					synctest.Wait()
+				}
+				if shares := len(selectors) == 1; shares != c.shares || c.shares != (selectors[0] == "") && c.filter.namespaceOf == nil {
+					t.Errorf("the requests have the selectors %q", selectors)
+				}
+			})
+		})
+	}
 }

@@ -1,0 +1,168 @@
+package sharded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+)
+
+// member is a watch of the objects of a shard.
+type member struct {
+	stream  *stream
+	filter  Filter
+	version string // of the latest event, including those of other shards; empty until the initial events have ended
+	some    chan watch.Event
+	stopped chan struct{}
+	stop    sync.Once
+}
+
+func newMember(s *stream, filter Filter, options metav1.ListOptions) *member {
+	w := &member{stream: s, filter: filter, some: make(chan watch.Event), stopped: make(chan struct{})}
+	if !ptr.Deref(options.SendInitialEvents, false) {
+		w.version = options.ResourceVersion
+	}
+	return w
+}
+
+// ResultChan implements watch.Interface.
+func (w *member) ResultChan() <-chan watch.Event { return w.some }
+
+// Stop implements watch.Interface. It does not wait for other members.
+func (w *member) Stop() {
+	w.stop.Do(func() {
+		close(w.stopped)
+		go w.stream.leave(w)
+	})
+}
+
+func (w *member) isStopped() bool {
+	select {
+	case <-w.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// catchUp reads a watch of its own until the member joins the stream, or until the watch ends.
+func (w *member) catchUp(own watch.Interface) {
+	for !w.stream.admit(w, own) {
+		select {
+		case event, open := <-own.ResultChan():
+			if !open || w.isStopped() {
+				w.end(own)
+				return
+			}
+			w.receive(event)
+		case <-w.stopped:
+			w.end(own)
+			return
+		}
+	}
+}
+
+func (w *member) end(own watch.Interface) {
+	own.Stop()
+	close(w.some)
+}
+
+// receive handles an event of its own watch.
+func (w *member) receive(event watch.Event) {
+	if version, err := versionOf(event); err == nil && (isVersion(w.version) || endsInitialEvents(event)) {
+		w.version = version
+	}
+	if some, ok := w.filter.event(event); ok {
+		w.send(some)
+	}
+}
+
+// next returns what the member gets of an event of the stream. ok is false if it gets nothing.
+func (w *member) next(event watch.Event, version string) (some watch.Event, ok bool) {
+	if event.Type == watch.Error {
+		return event, true
+	}
+	if isNewer(w.version, version) || w.version == version && event.Type != watch.Bookmark {
+		return event, false
+	}
+	w.version = version
+	return w.filter.event(event)
+}
+
+func (w *member) send(event watch.Event) {
+	select {
+	case w.some <- event:
+	case <-w.stopped:
+	}
+}
+
+// lasting is a watch that outlives the context in which it began, because a stream may continue it. The caller must stop it.
+type lasting struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// begin begins a watch. It returns an error if ctx ends before the watch has begun.
+func begin(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	lasts := context.AfterFunc(ctx, cancel)
+	events, err := open(whole, options)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	own := &lasting{events, cancel}
+	if !lasts() {
+		own.Stop()
+		return nil, ctx.Err()
+	}
+	return own, nil
+}
+
+// Stop implements watch.Interface.
+func (l *lasting) Stop() {
+	l.Interface.Stop()
+	l.cancel()
+}
+
+// versionOf returns the resource version of an event. An error has none.
+func versionOf(event watch.Event) (string, error) {
+	if event.Type == watch.Error {
+		return "", nil
+	}
+	object, err := meta.Accessor(event.Object)
+	if err != nil {
+		return "", fmt.Errorf("reading an event: %w", err)
+	}
+	version := object.GetResourceVersion()
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+		return "", fmt.Errorf("reading an event: %w", err)
+	}
+	return version, nil
+}
+
+// isVersion reports whether a resource version is a certain one, unlike "" and "0".
+func isVersion(version string) bool {
+	_, err := resourceversion.CompareResourceVersion(version, version)
+	return err == nil
+}
+
+// isNewer reports whether a resource version is newer than another one.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
+}
+
+// endsInitialEvents reports whether an event is the bookmark after the initial events of a watch.
+func endsInitialEvents(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+}
