@@ -120,11 +120,11 @@ func shutDown(controllers []*Controller) {
 // run runs the workers when the caches have synced, and the handlers have received their initial lists.
 func (c *Controller) run(ctx context.Context, workers int, registered registrations) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
+	introduce(c.name, workers)
+	defer c.retire(workers)
 	if !cache.WaitFor(ctx, "", append(registered.synced(c, false), c.synced...)...) {
 		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
-	introduce(c.name, workers)
-	defer c.retire(workers)
 	klog.FromContext(ctx).Info("Started workers", "workers", workers)
 	var running sync.WaitGroup
 	for range workers {

@@ -102,6 +102,9 @@ func (c *coordinator) step(ctx context.Context) error {
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
+	if s.layout.ID() == c.layout.ID() {
+		c.layout.Weights = s.layout.Weights
+	}
 	view := c.observer.View(s.leases, c.layout, s.asked)
 	if s.foreign || view.Leader.Holder != "" && view.Leader.Confirmed == "" {
 		klog.FromContext(ctx).Info("Standing by while an operator without shards, or another installation, leads", "holder", view.Leader.Holder)

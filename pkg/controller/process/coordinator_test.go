@@ -136,6 +136,32 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 	})
 }
 
+// TestNumbersOfObjectsFollow changes the numbers of objects in the layout. The leader writes them again with the same layout, so that no work stops.
+func TestNumbersOfObjectsFollow(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		m := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
+		want, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker, changed := l.owner["tenant-000"], want.DeepCopy()
+		changed.Data["objects"] = "1\n2147483647\n-1\n"
+		if _, err := configMaps.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.passes(weighInterval + time.Minute)
+		live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "data", want.Data, live.Data)
+		controllertest.Equal(t, "whether the work goes on", true, worker == l.owner["tenant-000"])
+		m.ends()
+	})
+}
+
 func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		configMaps, theirs := l.client.CoreV1().ConfigMaps("windlass-system"), map[string]string{"version": "7"}

@@ -83,6 +83,9 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	former := c.listed[name]
+	if holderOf(former) == c.identity {
+		return // it has just acquired a shard that it had offered
+	}
 	if acquired := c.acquire(ctx, shard, former); acquired != nil {
 		c.taken[shard] = takeoverFrom(former, c.listed[shards.ReplicaLeaseName(c.operator, holderOf(former))])
 		c.listed[name] = acquired

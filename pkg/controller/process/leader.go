@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -24,7 +25,7 @@ type weights struct {
 	err     error
 }
 
-// lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
+// lead keeps the numbers of objects in the stored layout up to date. It replaces the layout if it does not fit the namespaces or the number of shards, is older than the newest layout
 // that a replica has confirmed, or does not exist. It writes the layout that the replicas use once more if somebody has deleted it.
 // It also deletes the Leases of replicas that are gone.
 func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
@@ -46,7 +47,13 @@ func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 		return nil
 	}
 	next, changed := s.layout.Next(w.objects, c.Shards)
-	if fits && (!changed || w.err != nil) {
+	switch {
+	case fits && w.err != nil:
+		return nil
+	case fits && !changed:
+		if !slices.Equal(next.Weights, s.layout.Weights) {
+			c.replace(writing, s.layout, next) // the same layout, so that nothing stops
+		}
 		return nil
 	}
 	next.Version = min(max(s.layout.Version, newest)+1, shards.MaxVersion)

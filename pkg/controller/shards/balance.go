@@ -80,11 +80,13 @@ const (
 	slack     = 100
 )
 
-// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good enough.
+// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good enough, and then only the
+// weights differ.
 func (l Layout) Next(weights map[string]int, n int) (next Layout, changed bool) {
 	best := Layout{Cuts: Balance(weights, n)}
 	lightest := best.Heaviest(weights)
 	if l.Version > 0 && l.Shards() == n && float64(l.Heaviest(weights)) <= tolerance*float64(lightest)+slack {
+		l.Weights = l.weigh(weights)
 		return l, false
 	}
 	best.Weights = best.weigh(weights)

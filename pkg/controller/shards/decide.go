@@ -99,6 +99,7 @@ func (v View) preferred(self string, free []int, replicas []string, share int) [
 			others = append(others, shard)
 		}
 	}
+	slices.Reverse(others) // the lightest first: it changes least if this replica is faster than the one with less
 	return append(own, others...)
 }
 
@@ -132,7 +133,10 @@ func (v View) Give(self string) (shard int, to string, ok bool) {
 	if len(v.Free()) > 0 || len(v.Renewed) == 0 {
 		return 0, "", false // the other replica takes the free shard first
 	}
-	to = slices.MinFunc(v.Renewed, func(a, b string) int { return len(v.held(a)) - len(v.held(b)) })
+	to = slices.MinFunc(v.Renewed, func(a, b string) int {
+		one, another := v.held(a), v.held(b)
+		return cmp.Or(len(one)-len(another), v.weightOf(one)-v.weightOf(another))
+	})
 	more := v.weightOf(mine) - v.weightOf(v.held(to))
 	difference := func(shard int) int {
 		after := more - 2*v.Layout.weight(shard)
