@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -50,7 +49,7 @@ func (s sharing) sum(of func(sharer) float64) (sum float64) {
 
 // sharingTable compares replicas that share the Apps with a single one.
 func (r *results) sharingTable() string {
-	rows := [][]string{{"Apps", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio", "CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest"}}
+	rows := [][]string{{"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio", "CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest"}}
 	single := map[string]sharing{}
 	key := func(s sharing) string { return fmt.Sprint(s.Apps, s.Served) }
 	for _, s := range r.Sharings {
@@ -59,16 +58,14 @@ func (r *results) sharingTable() string {
 		}
 	}
 	for _, s := range r.Sharings {
-		one, which := single[key(s)], "1"
+		one, which, feature := single[key(s)], "1", "off"
 		if n := len(s.Replicas); n > 1 {
-			which = fmt.Sprintf("%d, %d shards, feature on", n, shards)
-			if !s.Served {
-				which = strings.Replace(which, "on", "off", 1)
-			}
-		} else if s.Served {
-			continue // the feature does not matter without shards
+			which = fmt.Sprintf("%d, %d shards", n, shards)
 		}
-		row := []string{fmt.Sprint(s.Apps), which}
+		if s.Served {
+			feature = "on"
+		}
+		row := []string{fmt.Sprint(s.Apps), feature, which}
 		for _, f := range []struct {
 			value, by float64
 			format    string

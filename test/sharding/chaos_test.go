@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,32 +107,47 @@ func TestChaos(t *testing.T) {
 // round is about how long the disturbances of one round take.
 const round = time.Minute
 
+// drifters write at the same time, because the API server and the replicas are busy.
+const drifters = 4
+
 // drift changes and deletes children of Apps during all rounds, or until stop is closed.
 func (s *sharded) drift(t *testing.T, stop <-chan struct{}) {
-	random, ctx := rand.New(rand.NewPCG(3, 4)), context.Background()
 	next := time.NewTicker(time.Duration(*rounds) * round / time.Duration(*drifts))
 	defer next.Stop()
-	for i := range *drifts {
-		select {
-		case <-stop:
-			t.Logf("%d of %d writes to children were made", i, *drifts)
-			return
-		case <-next.C:
-		}
-		tenant, err := s.tenants[random.IntN(len(s.tenants))], error(nil)
-		switch i % 3 {
-		case 0:
-			_, err = s.Kube.AppsV1().Deployments(tenant).Patch(ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":9}}`), metav1.PatchOptions{})
-		case 1:
-			err = s.Kube.CoreV1().Services(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
-		case 2:
-			err = s.Kube.AppsV1().Deployments(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
-		}
-		if world.IgnoreNotFound(err) != nil {
-			t.Errorf("changing a child: %v", err)
-			return
-		}
+	var begun, made atomic.Int64
+	var writers sync.WaitGroup
+	for range drifters {
+		writers.Go(func() {
+			for i := begun.Add(1); i <= int64(*drifts); i = begun.Add(1) {
+				select {
+				case <-stop:
+					return
+				case <-next.C:
+				}
+				if err := s.spoil(context.Background(), i); world.IgnoreNotFound(err) != nil {
+					t.Errorf("changing a child: %v", err)
+					return
+				}
+				made.Add(1)
+			}
+		})
 	}
+	writers.Wait()
+	t.Logf("%d of %d writes to children were made", made.Load(), *drifts)
+}
+
+// spoil changes or deletes a child of an App.
+func (s *sharded) spoil(ctx context.Context, number int64) (err error) {
+	tenant := s.tenants[rand.New(rand.NewPCG(3, uint64(number))).IntN(len(s.tenants))]
+	switch number % 3 {
+	case 0:
+		_, err = s.Kube.AppsV1().Deployments(tenant).Patch(ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":9}}`), metav1.PatchOptions{})
+	case 1:
+		err = s.Kube.CoreV1().Services(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
+	default:
+		err = s.Kube.AppsV1().Deployments(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
+	}
+	return err
 }
 
 // createAts creates Ats that become due one after another during all rounds.

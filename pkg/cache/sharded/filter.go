@@ -42,7 +42,7 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 }
 
 // Share returns a Filter whose watches share streams with those of other shards, as far as the API server serves the objects of all shards.
-// served says whether it does not: see Detect.
+// served reports whether the API server limits watches to the shard: see Detect.
 func (f Filter) Share(streams *Streams, served bool) Filter {
 	f.streams, f.served = streams, served
 	return f

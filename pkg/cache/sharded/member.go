@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +13,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// sendPatience is how long a stream waits for a member that does not receive. It then stops the member, because all others wait too. An
+// informer receives an event at once, except while it stores its list.
+const sendPatience = time.Minute
+
 // member is a watch of the objects of a shard.
 type member struct {
-	stream  *stream
-	filter  Filter
-	version string // of the latest event, including those of other shards; empty until the initial events have ended
-	some    chan watch.Event
+	stream *stream
+	filter Filter
+	// version is that of the latest event of its own watch, including those of other shards, or that after which the watch began. It is
+	// empty until the initial events have ended, and after an error, so that the member does not join.
+	version string
+	some    chan watch.Event // of the shard
 	stopped chan struct{}
 	stop    sync.Once
 }
@@ -50,32 +57,34 @@ func (w *member) isStopped() bool {
 	}
 }
 
-// catchUp reads a watch of its own until the member joins the stream, or until the watch ends.
+// catchUp reads a watch of its own until the member joins the stream, or until the watch ends. It reads at least one event, because the API
+// server reports only then that the version is too old.
 func (w *member) catchUp(own watch.Interface) {
-	for !w.stream.admit(w, own) {
+	for {
 		select {
 		case event, open := <-own.ResultChan():
-			if !open || w.isStopped() {
-				w.end(own)
-				return
+			if open {
+				w.receive(event)
+			} else {
+				w.Stop()
 			}
-			w.receive(event)
 		case <-w.stopped:
-			w.end(own)
+		}
+		if w.stream.admit(w, own) {
+			return
+		}
+		if w.isStopped() {
+			own.Stop()
+			close(w.some)
 			return
 		}
 	}
 }
 
-func (w *member) end(own watch.Interface) {
-	own.Stop()
-	close(w.some)
-}
-
 // receive handles an event of its own watch.
 func (w *member) receive(event watch.Event) {
-	if version, err := versionOf(event); err == nil && (isVersion(w.version) || endsInitialEvents(event)) {
-		w.version = version
+	if isVersion(w.version) || endsInitialEvents(event) {
+		w.version, _ = versionOf(event) // empty for an error
 	}
 	if some, ok := w.filter.event(event); ok {
 		w.send(some)
@@ -84,20 +93,24 @@ func (w *member) receive(event watch.Event) {
 
 // next returns what the member gets of an event of the stream. ok is false if it gets nothing.
 func (w *member) next(event watch.Event, version string) (some watch.Event, ok bool) {
-	if event.Type == watch.Error {
-		return event, true
-	}
-	if isNewer(w.version, version) || w.version == version && event.Type != watch.Bookmark {
+	switch {
+	case w.isStopped(), isNewer(w.version, version), w.version == version && event.Type != watch.Bookmark:
 		return event, false
+	case event.Type == watch.Error:
+		return event, true
+	default:
+		return w.filter.event(event)
 	}
-	w.version = version
-	return w.filter.event(event)
 }
 
 func (w *member) send(event watch.Event) {
+	patience := time.NewTimer(sendPatience)
+	defer patience.Stop()
 	select {
 	case w.some <- event:
 	case <-w.stopped:
+	case <-patience.C:
+		w.Stop()
 	}
 }
 
@@ -109,15 +122,16 @@ type lasting struct {
 
 // begin begins a watch. It returns an error if ctx ends before the watch has begun.
 func begin(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	lasts := context.AfterFunc(ctx, cancel)
-	events, err := open(whole, options)
+	lastingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, cancel)
+	events, err := open(lastingCtx, options)
+	ended := !detach()
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	own := &lasting{events, cancel}
-	if !lasts() {
+	if ended {
 		own.Stop()
 		return nil, ctx.Err()
 	}

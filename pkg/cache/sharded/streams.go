@@ -40,8 +40,8 @@ func (s *Streams) of(objects source) *stream {
 	return s.all[objects]
 }
 
-// stream passes the events of a watch to its members. Each member first reads a watch of its own, and joins when it is not behind the
-// stream. The stream continues the watch of the first member.
+// stream passes the events of a watch to its members. A member is behind if its version is older than that of the stream. It then reads a
+// watch of its own, and joins once it is no longer behind. The stream continues the watch of its first member.
 type stream struct {
 	mu      sync.Mutex
 	events  watch.Interface // nil without members
@@ -65,8 +65,8 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 	return w, nil
 }
 
-// admit lets a member join unless it is behind the stream or has been stopped. own is the watch that it reads, which the stream continues or
-// stops. Nil means none.
+// admit lets a member join unless it is behind the stream or has been stopped. own is the member's own watch, or nil. If the member joins,
+// own becomes the watch of the stream, or is stopped.
 func (s *stream) admit(w *member, own watch.Interface) (joined bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *stream) admit(w *member, own watch.Interface) (joined bool) {
 	case isNewer(s.version, w.version):
 		return false
 	case own != nil:
-		own.Stop()
+		go own.Stop() // it may wait for the network
 	}
 	s.members = append(s.members, w)
 	return true
@@ -124,7 +124,7 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	return true
 }
 
-// send sends an event with a version. It waits for each member, which therefore must receive its events or be stopped.
+// send sends an event with a version. It waits for each member for a while. The caller holds mu, so that new watches wait too.
 func (s *stream) send(event watch.Event, version string) {
 	var receivers []*member
 	var sent []watch.Event
@@ -161,7 +161,7 @@ func (s *stream) leave(w *member) {
 	}
 	close(w.some)
 	if s.members = slices.Delete(s.members, i, i+1); len(s.members) == 0 {
-		s.events.Stop()
+		go s.events.Stop()
 		s.events = nil
 	}
 }

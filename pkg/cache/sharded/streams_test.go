@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,14 @@ func (u *upstream) send(version int, namespaces ...string) {
 
 func object(namespace string, version int) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it", ResourceVersion: fmt.Sprint(version)}}
+}
+
+// confirm sends a bookmark with the version after which the watch began.
+func (u *upstream) confirm(version string) {
+	confirmed := object("", 0)
+	confirmed.ResourceVersion = version
+	u.events.Action(watch.Bookmark, confirmed)
+	synctest.Wait()
 }
 
 // expect fails the test unless watches have begun after these versions.
@@ -201,7 +210,29 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("the last watch, or the stream, has not ended")
 			}
 		},
-		"a shard that does not receive can leave, and does not keep others": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that never receives does not stop others for ever": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "5")
+			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
+				t.Fatal(err)
+			}
+			u.events.Modify(object(high, 6))
+			u.events.Modify(object(low, 7))
+			<-time.After(2 * sendPatience)
+			one.expect(t, "one", "MODIFIED a 7")
+		},
+		"the API server says that the version is too old, and other shards have begun": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
+			w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+			one, old := read(t, w, err), u.events
+			w, err = s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "6"}, u.open)
+			another := read(t, w, err)
+			old.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
+			old.Stop()
+			u.send(7, high)
+			one.expect(t, "one", "ERROR")
+			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
+			another.Stop()
+		},
+		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			slow, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
@@ -243,7 +274,7 @@ func TestShardsShareStream(t *testing.T) {
 				return u.open(ctx, options)
 			})
 			one := read(t, w, err)
-			synctest.Wait()
+			u.confirm("5")
 			another := join(false, "5")
 			cancel()
 			one.Stop()
@@ -262,10 +293,14 @@ func TestShardsShareStream(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, u := &stream{}, &upstream{}
 				join := func(low bool, version string) *reader {
+					begun := len(u.begun)
 					w, err := s.watch(t.Context(), half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
 					r := read(t, w, err)
 					t.Cleanup(r.Stop)
-					synctest.Wait()
+					if len(u.begun) > begun {
+						u.confirm(version)
+						r.got = nil
+					}
 					return r
 				}
 				run(t, s, u, join)
@@ -286,8 +321,12 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop()
+			if is {
+				u.confirm("5")
+				<-w.ResultChan()
+				synctest.Wait()
+			}
 			go func() { got <- <-w.ResultChan() }()
-			synctest.Wait()
 		}
 		moved := object("", 6)
 		moved.Labels = map[string]string{"of": high}
@@ -359,6 +398,8 @@ func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer w.Stop()
+					u.confirm("5")
+					<-w.ResultChan()
 					synctest.Wait()
 				}
 				if shares := len(selectors) == 1; shares != c.shares || c.shares != (selectors[0] == "") && c.filter.namespaceOf == nil {
