@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -292,4 +294,24 @@ func TestControllersOfOneKindAddUp(t *testing.T) {
 	ended.retire(10)
 	ended.objects.OnAdd(y.object("late"), false)
 	served("after one has ended", "1", "10")
+}
+
+// never is a cache that never syncs.
+type never struct{}
+
+func (never) Name() string          { return "never" }
+func (never) Done() <-chan struct{} { return nil }
+
+func TestControllerThatEndsBeforeItsCachesHaveSyncedCountsNothing(t *testing.T) {
+	y := newTally(t, nil)
+	c := &Controller{name: y.kind, queue: NewQueue("", clock.RealClock{}), objects: y.objectMetrics, synced: []cache.DoneChecker{never{}}}
+	c.objects.OnAdd(y.object("web"), true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Run(ctx, 1); err == nil {
+		t.Error("Run did not fail")
+	}
+	if got := y.served("windlass_objects")[`phase="",reason="",state="progressing"`]; got != "0" {
+		t.Errorf("%s objects are left", got)
+	}
 }
