@@ -22,7 +22,7 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	selector := sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x8000000000000000"})
 	want := map[string]string{
 		"secrets": selector.String(), "deployments": selector.String(), "configmaps": selector.String(),
-		"ats": selector.String(), "apps": selector.String(), "platforms": "", "namespaces": "",
+		"pods": selector.String(), "ats": selector.String(), "apps": selector.String(), "platforms": "", "namespaces": "",
 	}
 	var mu sync.Mutex
 	got, all := map[string]string{}, make(chan struct{})
@@ -47,6 +47,7 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	caches.Deployments()
 	caches.Others.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
 	caches.Own.Cnat().V1().Ats().Informer()
 	caches.Own.Windlass().V1alpha1().Apps().Informer()
 	caches.Own.Windlass().V1alpha1().Platforms().Informer()

@@ -115,14 +115,9 @@ func (f Filter) event(event watch.Event) (of watch.Event, ok bool) {
 	if held || err != nil { // an informer reports an object without metadata
 		return event, true
 	}
-	if event.Type != watch.Modified || f.namespaceOf == nil || isNamespaced(event.Object) {
+	if event.Type != watch.Modified || f.namespaceOf == nil {
 		return event, false
 	}
 	event.Type = watch.Deleted
 	return event, true
-}
-
-func isNamespaced(object runtime.Object) bool {
-	accessor, err := meta.Accessor(object)
-	return err == nil && accessor.GetNamespace() != ""
 }

@@ -3,13 +3,19 @@ package sharded
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 )
 
-// Metadata returns a client that lists and watches only the objects of the shard. It sends all other requests as client does.
+// namespaces is the resource of Namespaces, each of which belongs to the shard of its own objects.
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// Metadata returns a client that lists and watches only the objects of the shard, and the Namespaces of the shard. It sends all other
+// requests as client does.
 func (f Filter) Metadata(client metadata.Interface) metadata.Interface {
 	if f.Empty() {
 		return client
@@ -24,8 +30,19 @@ type metadataClient struct {
 
 // Resource implements metadata.Interface.
 func (c metadataClient) Resource(resource schema.GroupVersionResource) metadata.Getter {
-	all := c.Interface.Resource(resource)
-	return metadataGetter{metadataResource{all, c.filter, source{of: "metadata of " + resource.String()}}, all}
+	all, filter := c.Interface.Resource(resource), c.filter
+	if resource.GroupResource() == namespaces {
+		filter = filter.Of(nameOf)
+	}
+	return metadataGetter{metadataResource{all, filter, source{of: "metadata of " + resource.String()}}, all}
+}
+
+func nameOf(object runtime.Object) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetName()
 }
 
 type metadataGetter struct {

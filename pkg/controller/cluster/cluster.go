@@ -2,12 +2,9 @@
 package cluster
 
 import (
-	"cmp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -52,8 +49,7 @@ type Options struct {
 	Groups []string
 	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget
-	// Shard limits the caches to the objects of a shard. In All, a cluster-scoped object belongs to the namespace of its
-	// name, as a Namespace does.
+	// Shard limits the caches to the objects of a shard.
 	Shard sharded.Filter
 	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
 	Packers *packed.Packers
@@ -75,18 +71,9 @@ func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cl
 			Limit: o.Limit, Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
 		}),
 		Others: metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, selects("!=")),
-		All:    metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Of(namespaceOf).Metadata(ofMetadata), 0, o.Namespace, nil),
+		All:    metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, nil),
 		limit:  o.Limit,
 	}
-}
-
-// namespaceOf returns the namespace of an object, or the name of a cluster-scoped object.
-func namespaceOf(obj runtime.Object) string {
-	metadata, err := meta.Accessor(obj)
-	if err != nil {
-		return ""
-	}
-	return cmp.Or(metadata.GetNamespace(), metadata.GetName())
 }
 
 // Transform returns a transform for the informers of the operator's own kinds. It limits the memory that
