@@ -6,46 +6,56 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// registrations are the handlers of some controllers, with one registration for each informer.
-type registrations map[cache.SharedInformer]cache.ResourceEventHandlerRegistration
+// registrations are the handlers of some controllers, with one registration for each informer. The key is the store of the informer,
+// because the generated methods return the same informer in another wrapper with each call.
+type registrations map[cache.Store]registration
+
+type registration struct {
+	informer cache.SharedInformer
+	handlers handlers
+	handle   cache.ResourceEventHandlerRegistration // nil until the handlers are registered
+}
 
 // wrapper returns the handler that is registered with an informer in place of another handler.
 type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
 
 // register registers the handlers of controllers that wrap returns. The caller must call remove, also after an error.
 func register(controllers []*Controller, wrap wrapper) (registrations, error) {
-	all := map[cache.SharedInformer]handlers{}
+	all := registrations{}
 	for _, c := range controllers {
 		for _, w := range c.watches {
-			all[w.informer] = append(all[w.informer], wrap(w.informer, w.handler))
+			r := all[w.informer.GetStore()]
+			r.informer, r.handlers = w.informer, append(r.handlers, wrap(w.informer, w.handler))
+			all[w.informer.GetStore()] = r
 		}
 	}
-	registered := registrations{}
-	for informer, handlers := range all {
-		registration, err := informer.AddEventHandler(handlers)
-		if err != nil {
-			return registered, fmt.Errorf("adding an event handler: %w", err)
+	for store, r := range all {
+		var err error
+		if r.handle, err = r.informer.AddEventHandler(r.handlers); err != nil {
+			return all, fmt.Errorf("adding an event handler: %w", err)
 		}
-		registered[informer] = registration
+		all[store] = r
 	}
-	return registered, nil
+	return all, nil
 }
 
 // synced returns checkers that are done once the handlers of a controller have received an event for every object of the initial lists.
 // optional includes the optional watches.
-func (r registrations) synced(c *Controller, optional bool) (synced []cache.DoneChecker) {
+func (all registrations) synced(c *Controller, optional bool) (synced []cache.DoneChecker) {
 	for _, w := range c.watches {
 		if !w.optional || optional {
-			synced = append(synced, r[w.informer].HasSyncedChecker())
+			synced = append(synced, all[w.informer.GetStore()].handle.HasSyncedChecker())
 		}
 	}
 	return synced
 }
 
 // remove removes the handlers from the informers.
-func (r registrations) remove() {
-	for informer, registration := range r {
-		_ = informer.RemoveEventHandler(registration) // no error of an informer that has a registration
+func (all registrations) remove() {
+	for _, r := range all {
+		if r.handle != nil {
+			_ = r.informer.RemoveEventHandler(r.handle) // no error of an informer that has a registration
+		}
 	}
 }
 

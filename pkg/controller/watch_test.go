@@ -92,10 +92,11 @@ func TestControllersShareRegistration(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
 	defer source.Shutdown()
 	source.Add(secret("old"))
-	informer := &countedInformer{SharedInformer: cache.NewSharedInformer(source, &corev1.Secret{}, 0)}
+	shared := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
+	var informers []*countedInformer // wrappers of one informer, as the generated methods return them
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go informer.RunWithContext(ctx)
+	go shared.RunWithContext(ctx)
 	const n = 3
 	var controllers []*controller.Controller
 	passes := make(chan string)
@@ -105,8 +106,9 @@ func TestControllersShareRegistration(t *testing.T) {
 			passes <- key.Name
 			return controller.Result{}, nil
 		})
+		informer := &countedInformer{SharedInformer: shared}
 		c.Watch(informer, controller.Self(queue, controller.NewTracker()))
-		controllers = append(controllers, c)
+		controllers, informers = append(controllers, c), append(informers, informer)
 	}
 	running, _ := logTo(ctx)
 	ended := make(chan error, 1)
@@ -123,7 +125,11 @@ func TestControllersShareRegistration(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("RunAll ended with: %v", err)
 	}
-	if informer.registered != 1 || informer.removed != 1 {
-		t.Errorf("%d handlers were registered, and %d removed", informer.registered, informer.removed)
+	registered, removed := 0, 0
+	for _, informer := range informers {
+		registered, removed = registered+informer.registered, removed+informer.removed
+	}
+	if registered != 1 || removed != 1 {
+		t.Errorf("%d handlers were registered, and %d removed", registered, removed)
 	}
 }
