@@ -18,11 +18,11 @@ import (
 const (
 	tenants, crowded = 200, 10
 	sharers, shards  = 4, 12
-	// burst is the share of the Apps that change at the same time: every seventh. It has no factor in common with the numbers of
+	// burst says which Apps change: every seventh. The number has no factor in common with the numbers of
 	// namespaces, so that Apps of all of them change.
 	burst = 7
-	// pace is the time between two changes. The machine is not busy with this pace, so that the CPU time of several replicas does not
-	// contain how they hinder each other on two cores.
+	// pace is the time between two changes. It leaves time at rest on two cores. Several replicas on a busy machine hinder each other, which
+	// would increase their CPU time.
 	pace = 20 * time.Millisecond
 )
 

@@ -21,9 +21,9 @@ type Filter struct {
 	selector sharding.Selector // nil for the zero Filter
 	// namespaceOf returns the namespace that an object belongs to. Nil means metadata.namespace.
 	namespaceOf func(runtime.Object) string
-	// streams are nil if each watch is one of its own.
+	// streams is nil if the Filter shares no watches.
 	streams *Streams
-	served  bool // by the API server
+	served  bool // whether the API server limits watches to the shard
 }
 
 // NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches.
@@ -41,8 +41,8 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 	return f
 }
 
-// Share returns a Filter whose watches share streams with those of other shards, as far as the API server serves the objects of all shards.
-// served reports whether the API server limits watches to the shard: see Detect.
+// Share returns a Filter that shares watches with the other Filters that have the same streams. served says whether the API server limits
+// watches to the shard: see Detect. If it does, the Filter shares only the watches of cluster-scoped types.
 func (f Filter) Share(streams *Streams, served bool) Filter {
 	f.streams, f.served = streams, served
 	return f

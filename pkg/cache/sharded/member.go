@@ -13,16 +13,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// sendPatience is how long a stream waits for a member that does not receive. It then stops the member, because all others wait too. An
-// informer receives an event at once, except while it stores its list.
+// sendPatience is how long a stream waits for a member that does not receive an event. The other members wait too, so the stream then stops
+// this member. An informer receives each event at once, except while it stores its list.
 const sendPatience = time.Minute
 
 // member is a watch of the objects of a shard.
 type member struct {
 	stream *stream
 	filter Filter
-	// version is that of the latest event of its own watch, including those of other shards, or that after which the watch began. It is
-	// empty until the initial events have ended, and after an error, so that the member does not join.
+	// version is the resource version of the latest event that the member has read from its own watch. Before the first event, it is the
+	// version at which the watch began. A member joins only with a valid version. It has none while it reads the initial events, or after
+	// an error.
 	version string
 	some    chan watch.Event // of the shard
 	stopped chan struct{}
@@ -57,8 +58,8 @@ func (w *member) isStopped() bool {
 	}
 }
 
-// catchUp reads a watch of its own until the member joins the stream, or until the watch ends. It reads at least one event, because the API
-// server reports only then that the version is too old.
+// catchUp reads the member's own watch until the member joins the stream, or until the watch ends. It reads at least one event: if the version
+// is too old, the API server says so in the first event.
 func (w *member) catchUp(own watch.Interface) {
 	for {
 		select {
@@ -114,7 +115,7 @@ func (w *member) send(event watch.Event) {
 	}
 }
 
-// lasting is a watch that outlives the context in which it began, because a stream may continue it. The caller must stop it.
+// lasting is a watch that does not end with the context in which it began. A stream may continue it. The caller must stop it.
 type lasting struct {
 	watch.Interface
 	cancel context.CancelFunc

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// namespaces is the resource of Namespaces, each of which belongs to the shard of its own objects.
+// namespaces is the resource of Namespaces. A Namespace is in the same shard as the objects in it.
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 // Metadata returns a client that lists and watches only the objects of the shard, and the Namespaces of the shard. It sends all other

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Streams are watches of the objects of all shards, which the shards of a process share, so that the process receives and decodes each
-// event once. They are for the objects that the API server does not limit to a shard. The zero Streams are ready to use. They are safe for
-// concurrent use.
+// Streams are watches that the shards of a process share. Each stream receives the events of all shards, so that the process decodes each event
+// once. Streams are for objects that the API server does not limit to a shard. The zero Streams are ready to use, and are safe for concurrent
+// use.
 type Streams struct {
 	mu  sync.Mutex
 	all map[source]*stream
@@ -49,7 +49,7 @@ type stream struct {
 	members []*member
 }
 
-// errOrder is the error of a watch that goes back.
+// errOrder is the error of a watch whose resource versions decrease.
 var errOrder = errors.New("the resource version of an event is older than that of the event before")
 
 // watch returns a watch of the objects of a shard.
@@ -65,8 +65,8 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 	return w, nil
 }
 
-// admit lets a member join unless it is behind the stream or has been stopped. own is the member's own watch, or nil. If the member joins,
-// own becomes the watch of the stream, or is stopped.
+// admit lets a member join unless it is behind the stream or has been stopped. own is the member's own watch, or nil. If the member joins, own
+// becomes the watch of the stream, or is stopped. Without own, a member can join only a stream that has a watch.
 func (s *stream) admit(w *member, own watch.Interface) (joined bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *stream) run(events watch.Interface) {
 	}
 }
 
-// pass sends an event to the members that have not got it. It returns false when the stream has ended: after an error, which ends the watches
-// of all members, or without members.
+// pass sends an event to the members that have not got it. An error ends the watches of all members. pass returns false if the stream has
+// ended.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	return true
 }
 
-// send sends an event with a version. It waits for each member for a while. The caller holds mu, so that new watches wait too.
+// send sends an event with a version. It waits for each member up to sendPatience. The caller holds mu, so that new watches wait too.
 func (s *stream) send(event watch.Event, version string) {
 	var receivers []*member
 	var sent []watch.Event

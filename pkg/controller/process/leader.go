@@ -25,9 +25,9 @@ type weights struct {
 	err     error
 }
 
-// lead keeps the numbers of objects in the stored layout up to date. It replaces the layout if it does not fit the namespaces or the number of shards, is older than the newest layout
-// that a replica has confirmed, or does not exist. It writes the layout that the replicas use once more if somebody has deleted it.
-// It also deletes the Leases of replicas that are gone.
+// lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
+// that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the layout up to date. It writes the layout
+// that the replicas use once more if somebody has deleted it. It also deletes the Leases of replicas that are gone.
 func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()

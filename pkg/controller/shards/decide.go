@@ -99,7 +99,7 @@ func (v View) preferred(self string, free []int, replicas []string, share int) [
 			others = append(others, shard)
 		}
 	}
-	slices.Reverse(others) // the lightest first: it changes least if this replica is faster than the one with less
+	slices.Reverse(others) // The lightest first: if this replica takes it from the other one, their weights differ least.
 	return append(own, others...)
 }
 
@@ -120,7 +120,7 @@ func (v View) offered(shard int) string {
 
 // Give returns the next shard that a replica gives up, and the replica that should take it. ok is false if it keeps all its shards. A
 // replica gives up a shard that the layout no longer has, to nobody. It also gives up a shard if another replica, which certainly runs,
-// has at least two shards less: the one that makes their numbers of objects most equal.
+// has at least two shards less. It chooses the shard with which both replicas then have about as many objects.
 func (v View) Give(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {

@@ -24,7 +24,8 @@ type Layout struct {
 	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
 	// at 0, and the last shard ends at 2^64. Without cuts there are no shards: the leader works on all namespaces.
 	Cuts []uint64
-	// Weights has the number of objects in each shard when the layout was made. It is empty if that is not known, as after an upgrade.
+	// Weights has the number of objects in each shard, as the leader counted them last. It is empty if they are not known, for example
+	// after an upgrade.
 	Weights []int
 }
 
@@ -65,7 +66,7 @@ func (l Layout) ShardOf(namespace string) int {
 	return shard
 }
 
-// weight returns the number of objects in a shard when the layout was made, or 0 if that is not known.
+// weight returns the number of objects in a shard, or 0 if it is not known.
 func (l Layout) weight(shard int) int {
 	if shard >= len(l.Weights) {
 		return 0
