@@ -92,7 +92,8 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	defer unwatch()
 	var state atomic.Int32
 	e.term.reset(e.clock, e.duration, e.deadline)
-	held := &lock{term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
+	lease := &leaseWatch{leases: e.Client.CoordinationV1().Leases(e.Namespace), name: e.Name, identity: e.Identity, period: e.period, clock: e.clock}
+	held := &lock{watch: lease, duration: e.duration, term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
 		Labels:     e.labels,
 		Client:     e.Client.CoordinationV1(),
@@ -119,7 +120,6 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 		return false, fmt.Errorf("preparing the leader election with Lease %s/%s: %w", e.Namespace, e.Name, err)
 	}
 	e.watchdog.SetLeaderElection(elector)
-	lease := &leaseWatch{e.Client.CoordinationV1().Leases(e.Namespace), e.Name, e.Identity, e.period, e.clock}
 	// The watch starts before the elector reads the Lease, so that it misses no release.
 	go lease.run(watching, lease.open(watching), func() {
 		if state.CompareAndSwap(standing, over) {

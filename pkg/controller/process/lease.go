@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,14 +15,30 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseWatch watches a Lease to notice at once when the Lease becomes free. Without a working watch the
-// election only takes longer.
+// leaseWatch watches a Lease to notice at once when the Lease becomes free, and so that a candidate need not read the Lease while another
+// process renews it. Without a working watch, the candidate reads it, and the election only takes longer.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
 	name     string        // of the Lease
 	identity string        // of this process
 	period   time.Duration // between two watches
 	clock    clock.Clock
+	renewal  atomic.Pointer[renewal] // the last renewal by another process, or nil
+}
+
+// renewal is a Lease that its holder has renewed.
+type renewal struct {
+	lease *coordinationv1.Lease
+	at    time.Time // when this process saw it
+}
+
+// renewed returns the Lease if another process was seen to renew it within a time, and nil otherwise.
+func (w *leaseWatch) renewed(within time.Duration) *coordinationv1.Lease {
+	last := w.renewal.Load()
+	if last == nil || w.clock.Since(last.at) >= within {
+		return nil
+	}
+	return last.lease
 }
 
 // open starts a watch. After an error it returns a watch that ends at once.
@@ -54,6 +71,7 @@ func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func(
 // free for an Added event, because the elector itself acquires a Lease that is free at the start of the watch.
 func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free func()) {
 	defer events.Stop()
+	defer w.renewal.Store(nil)
 	var lease *coordinationv1.Lease
 	var expired <-chan time.Time
 	for {
@@ -74,8 +92,11 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 			if lease = seen; ok {
 				holder = holderOf(lease)
 			}
+			w.renewal.Store(nil)
 			if event.Type == watch.Deleted || event.Type == watch.Modified && holder == "" {
 				free()
+			} else if holder != "" && holder != w.identity {
+				w.renewal.Store(&renewal{lease, w.clock.Now()})
 			}
 			expired = nil
 			if holder != "" && holder != w.identity && !otherInstallation(holder, w.identity) {

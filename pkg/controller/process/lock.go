@@ -2,8 +2,10 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -13,8 +15,10 @@ import (
 // and given it back.
 type lock struct {
 	resourcelock.Interface
-	term *term
-	lost func() // ends the election
+	watch    *leaseWatch
+	duration time.Duration // how long a Lease is valid without a renewal
+	term     *term
+	lost     func() // ends the election
 	// former is the holder that this process found before it acquired the Lease, or "".
 	former string
 }
@@ -23,7 +27,15 @@ type lock struct {
 //
 // A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired the Lease
 // of its installation before, so that replica no longer works, or no longer leads.
+//
+// Get sends no request while another process renews the Lease.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if lease := l.watch.renewed(l.duration); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
+		l.former = holderOf(lease)
+		record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+		raw, err := json.Marshal(record)
+		return record, raw, err
+	}
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == l.Identity() {
 		return record, raw, err
@@ -33,10 +45,16 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, fmt.Errorf("the Lease is held by %q now: %w", record.HolderIdentity, errLeaseLost)
 	}
 	l.former = record.HolderIdentity
-	if installation := installationOf(l.former); installation != "" && installation == installationOf(l.Identity()) {
+	if l.countsAsFree(l.former) {
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil
+}
+
+// countsAsFree reports whether a Lease counts as free although it has a holder.
+func (l *lock) countsAsFree(holder string) bool {
+	installation := installationOf(holder)
+	return installation != "" && installation == installationOf(l.Identity())
 }
 
 // Create implements resourcelock.Interface.
