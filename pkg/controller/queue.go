@@ -40,6 +40,18 @@ const (
 	quickLimit   = time.Second
 )
 
+// gaugeInterval is how often a Queue updates its metrics that grow with time: workqueue_unfinished_work_seconds and
+// workqueue_longest_running_processor_seconds. By default, client-go updates them every 500 ms, which keeps an idle process from resting.
+const gaugeInterval = 10 * time.Second
+
+// gaugeClock is the clock of a queue of keys, which needs tickers only for gaugeInterval.
+type gaugeClock struct{ clock.WithTicker }
+
+// NewTicker implements clock.WithTicker.
+func (c gaugeClock) NewTicker(interval time.Duration) clock.Ticker {
+	return c.WithTicker.NewTicker(max(interval, gaugeInterval))
+}
+
 // Queue is a rate-limited workqueue with two lanes. A key is queued at most once, and is processed by
 // one worker at a time. A key that was added as urgent stays urgent until a worker takes it. In each
 // lane, namespaces take turns, and a namespace with the fewest workers goes first.
@@ -63,7 +75,7 @@ func NewQueue(name string, clk clock.WithTicker) *Queue {
 		}),
 		quick: workqueue.NewTypedItemExponentialFailureRateLimiter[Key](quickBase, quickLimit),
 	}
-	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: clk, Queue: q.lanes})
+	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: gaugeClock{clk}, Queue: q.lanes})
 	q.timers = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{
 		Clock: clk,
 		Queue: urgentKeys{q.keys, q.lanes},
