@@ -28,8 +28,9 @@ type Sharding struct {
 }
 
 const (
-	// stepInterval is the time between two steps of a coordinator if no Lease changes.
-	stepInterval = 3 * time.Second
+	// stepInterval is the time between two steps of a coordinator that waits for other replicas, if no Lease changes. restInterval is the time
+	// if it waits for nothing and no Lease expires.
+	stepInterval, restInterval = 3 * time.Second, 6 * time.Second
 	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires the Lease of the
 	// cluster waits longer than that.
 	readDeadline = renewDeadline + reconcilesTimeout
@@ -57,6 +58,7 @@ type coordinator struct {
 	// layout is the layout that this replica works with, or is about to. confirmed says that the API server has stored that.
 	layout    shards.Layout
 	confirmed bool
+	settled   bool // whether this replica waits for nothing
 	weighed   time.Time
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
 	wake      func()                           // lets the next step follow at once
@@ -76,23 +78,30 @@ type coordinator struct {
 // run coordinates until ctx ends, and then gives back the shards. It returns an error if this replica has lost a shard, or if
 // reconciles do not end in time. changes has a value when the Leases may have changed.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
-	ticker := c.clock.NewTicker(stepInterval)
-	defer ticker.Stop()
 	for {
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
 		case <-changes:
-		case <-ticker.C():
+		case <-c.clock.After(c.interval()):
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
+// interval returns the time until the next step if no Lease changes.
+func (c *coordinator) interval() time.Duration {
+	if !c.settled {
+		return stepInterval
+	}
+	return min(restInterval, c.observer.UntilExpiry())
+}
+
 // step brings this replica closer to the shards that it should work on. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
+	c.settled = false
 	s, err := c.state(ctx)
 	if err != nil {
 		return c.unread(ctx, err)
@@ -123,6 +132,7 @@ func (c *coordinator) step(ctx context.Context) error {
 		if err := c.begin(ctx, view); err != nil {
 			return err
 		}
+		c.settled = view.Settled(c.identity, len(c.running)) && len(c.offers) == 0
 	}
 	if c.leads.Load() {
 		return c.lead(ctx, s, max(c.layout.Version, view.Newest()))

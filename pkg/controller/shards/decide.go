@@ -177,6 +177,12 @@ func (v View) Holds(replica string, shard int) bool {
 	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
 }
 
+// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it holds, nobody
+// has to take a shard, and it knows of each replica whether it runs.
+func (v View) Settled(self string, works int) bool {
+	return works == len(v.held(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
+}
+
 // Idle reports whether nobody holds a shard.
 func (v View) Idle() bool {
 	return !slices.ContainsFunc(v.Leases, func(l Lease) bool { return l.Holder != "" })

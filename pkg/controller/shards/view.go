@@ -119,6 +119,20 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	return v
 }
 
+// UntilExpiry returns the time until the first Lease expires that counts for the Views, unless its holder renews it. It is at most
+// LeaseDuration.
+func (o *Observer) UntilExpiry() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := LeaseDuration
+	for _, seen := range o.seen {
+		if left := LeaseDuration - o.clock.Since(seen.at); left >= 0 {
+			first = min(first, left+1)
+		}
+	}
+	return first
+}
+
 // set records what the Lease of a shard says.
 func (v *View) set(shard int, lease Lease) {
 	for lease != (Lease{}) && len(v.Leases) <= shard {

@@ -1,0 +1,134 @@
+package process
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+func TestReplicasAtRestSendFewRequests(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		replicas := []*member{l.start("a", 4), l.start("b", 4)}
+		l.settles("at first", map[string]int{"a": 20, "b": 20})
+		l.passes(time.Minute)
+		leader := holderOf(lease(t, l.client))
+		for _, m := range replicas {
+			m.client.ClearActions()
+		}
+		l.passes(time.Minute)
+		for _, m := range replicas {
+			want := map[string]int{
+				"list leases": 10, "get configmaps": 10,
+				"get leases":    10, // of the cluster
+				"update leases": 30, // of the replica
+			}
+			if m.name == leader {
+				want["update leases"] = 90 // of the leader and the cluster too
+			}
+			got := map[string]int{}
+			for _, action := range m.client.Actions() {
+				got[action.GetVerb()+" "+action.GetResource().Resource]++
+			}
+			for request, most := range want {
+				if got[request] > most+1 { // the minute may have begun just before a request
+					t.Errorf("%s sent %d requests %q in a minute, and %d were expected", m.name, got[request], request, most)
+				}
+				delete(got, request)
+			}
+			controllertest.Equal(t, "other requests of "+m.name, map[string]int{}, got)
+		}
+	})
+}
+
+// TestShardsAreTakenAsSoonAsTheirHolderIsGone stops the requests of a replica at several times between its renewals.
+func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second, 2500 * time.Millisecond, 4 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			inLedger(t, func(t *testing.T, l *ledger) {
+				l.start("a", 4)
+				l.eventually("the first replica to lead", func() bool { return l.cuts() == 3 && holderOf(lease(t, l.client)) == "a" })
+				b := l.start("b", 4)
+				l.settles("at first", map[string]int{"a": 20, "b": 20})
+				l.passes(time.Minute + after)
+				b.cut.Store(true)
+				cut := time.Now()
+				l.settles("when one is gone", map[string]int{"a": 40})
+				if took := time.Since(cut); took > leaseDuration+100*time.Millisecond { // eventually looks every 100 ms
+					t.Errorf("the shards were taken after %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestCandidateReadsNoLeaseThatIsRenewed(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder, identity string
+		ago              time.Duration
+		requests         int
+	}{
+		"renewed by another process":                           {"other", "self", leaseDuration - 1, 0},
+		"not renewed in time":                                  {"other", "self", leaseDuration, 1},
+		"renewed by another installation":                      {"theirs/other", "ours/self", 0, 0},
+		"renewed by another process of this installation, too": {"ours/other", "ours/self", 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, now := fake.NewClientset(), time.Now()
+			clock := clocktesting.NewFakePassiveClock(now)
+			other, _ := lockOf(client, clock, c.holder)
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: c.holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now), LeaderTransitions: 3}
+			controllertest.ErrorContains(t, "", other.Create(t.Context(), record))
+			self, _ := lockOf(client, clock, c.identity)
+			want, raw, err := self.Interface.Get(t.Context())
+			controllertest.ErrorContains(t, "", err)
+			self.watch.clock = clocktesting.NewFakeClock(now.Add(c.ago))
+			self.watch.renewal.Store(&renewal{lease(t, client), now})
+			client.ClearActions()
+			got, gotRaw, err := self.Get(t.Context())
+			controllertest.ErrorContains(t, "", err)
+			if self.countsAsFree(c.holder) {
+				want.HolderIdentity = ""
+			}
+			controllertest.Equal(t, "record", want, got)
+			controllertest.Equal(t, "text", string(raw), string(gotRaw))
+			controllertest.Equal(t, "former holder", c.holder, self.former)
+			controllertest.Equal(t, "requests", c.requests, len(client.Actions()))
+		})
+	}
+}
+
+// tickers is a clock that records how often its tickers tick.
+type tickers struct {
+	clock.RealClock
+	mu        sync.Mutex
+	intervals []time.Duration
+}
+
+// NewTicker implements clock.WithTicker.
+func (c *tickers) NewTicker(interval time.Duration) clock.Ticker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.intervals = append(c.intervals, interval)
+	return c.RealClock.NewTicker(interval)
+}
+
+// TestQueueAtRestWakesSeldom is in this package because it has the metrics of queues, for which client-go has a ticker.
+func TestQueueAtRestWakesSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &tickers{}
+		queue := controller.NewQueue("rest", clock)
+		synctest.Wait()
+		controllertest.Equal(t, "intervals", []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, clock.intervals)
+		queue.ShutDown()
+	})
+}
