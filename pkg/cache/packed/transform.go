@@ -27,7 +27,7 @@ type Whole interface {
 const (
 	// latest is the number of objects of a type that are also kept unpacked, because the reconcile that follows
 	// an event usually reads the object of the event.
-	latest = 64
+	latest = 16
 	// largest is the size in bytes up to which an object is kept unpacked, or added to a dictionary.
 	largest = 16 << 10
 	// worth is the compression ratio below which an object may be added to a dictionary.
