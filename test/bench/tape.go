@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -55,13 +56,16 @@ func readTape(file string, s subject) (*tape, error) {
 	return t, nil
 }
 
-// gateway is a proxy of the API server that records requests. Clients connect to it without TLS.
+// gateway is a proxy of the API server that records requests. Clients connect to it with TLS and HTTP/2, as to the API server.
 type gateway struct {
 	kubeconfig string
-	server     *http.Server
+	server     *httptest.Server
 }
 
-func (g *gateway) close() { _ = g.server.Close() }
+func (g *gateway) close() {
+	g.server.CloseClientConnections() // watches do not end by themselves
+	g.server.Close()
+}
 
 // openGateway starts a gateway. It calls listen for each request, and count with the number of bytes of each
 // read of the response to a request.
@@ -83,19 +87,17 @@ func openGateway(dir string, config *rest.Config, listen func(*http.Request, []b
 		r.Body = &counted{r.Body, func(n int) { count(r.Request, n) }}
 		return nil
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"), server: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"), server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // it fails if the client hangs up
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		listen(r, body)
 		proxy.ServeHTTP(w, r)
-	})}}
-	go func() { _ = g.server.Serve(listener) }() // close ends it
+	}))}
+	g.server.EnableHTTP2 = true
+	g.server.StartTLS()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw})
 	return g, clientcmd.WriteToFile(api.Config{
-		Clusters:       map[string]*api.Cluster{"bench": {Server: "http://" + listener.Addr().String()}},
+		Clusters:       map[string]*api.Cluster{"bench": {Server: g.server.URL, CertificateAuthorityData: authority}},
 		AuthInfos:      map[string]*api.AuthInfo{"bench": {}},
 		Contexts:       map[string]*api.Context{"bench": {Cluster: "bench", AuthInfo: "bench", Namespace: "default"}},
 		CurrentContext: "bench",
