@@ -56,14 +56,20 @@ func (c gaugeClock) NewTicker(interval time.Duration) clock.Ticker {
 // one worker at a time. A key that was added as urgent stays urgent until a worker takes it. In each
 // lane, namespaces take turns, and a namespace with the fewest workers goes first.
 //
-// A Queue consists of typed queues of client-go: one queue of keys, in the order that lanes decides,
-// and two delaying queues in front of it, one for each lane.
+// A Queue consists of typed queues of client-go: a queue of keys, in the order that lanes decides, and a
+// delaying queue in front of it.
 type Queue struct {
-	keys    workqueue.TypedInterface[Key]
-	lanes   *lanes
-	retries workqueue.TypedRateLimitingInterface[Key] // adds keys to the background lane
-	timers  workqueue.TypedDelayingInterface[Key]     // adds keys to the urgent lane
-	quick   workqueue.TypedRateLimiter[Key]
+	keys   workqueue.TypedInterface[Key]
+	lanes  *lanes
+	timers workqueue.TypedDelayingInterface[timer]
+	// retries and quick are the backoffs of AddWithBackoff and AddQuickly.
+	retries, quick workqueue.TypedRateLimiter[Key]
+}
+
+// timer is a key that is added to a lane later.
+type timer struct {
+	key  Key
+	lane Lane
 }
 
 // NewQueue returns an empty queue. name is the label name of its metrics workqueue_*, and the label controller of
@@ -73,22 +79,11 @@ func NewQueue(name string, clk clock.WithTicker) *Queue {
 		lanes: newLanes(clk, func(lane Lane, waited time.Duration) {
 			queueWait.WithLabelValues(name, lane.String()).Observe(waited.Seconds())
 		}),
-		quick: workqueue.NewTypedItemExponentialFailureRateLimiter[Key](quickBase, quickLimit),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[Key](backoffBase, backoffLimit),
+		quick:   workqueue.NewTypedItemExponentialFailureRateLimiter[Key](quickBase, quickLimit),
 	}
 	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: gaugeClock{clk}, Queue: q.lanes})
-	q.timers = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{
-		Clock: clk,
-		Queue: urgentKeys{q.keys, q.lanes},
-	})
-	q.retries = workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[Key](backoffBase, backoffLimit),
-		workqueue.TypedRateLimitingQueueConfig[Key]{
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{
-				Name:  name,
-				Clock: clk,
-				Queue: q.keys,
-			}),
-		})
+	q.timers = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[timer]{Name: name, Clock: clk, Queue: due{q}})
 	return q
 }
 
@@ -103,23 +98,19 @@ func (q *Queue) Add(key Key, lane Lane) {
 // AddAfter adds key to lane after d. If it is called several times for a key and a lane, the earliest
 // time counts.
 func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
-	if lane == Urgent {
-		q.timers.AddAfter(key, d)
-		return
-	}
-	q.retries.AddAfter(key, d)
+	q.timers.AddAfter(timer{key, lane}, d)
 }
 
 // AddWithBackoff adds key to the background lane after 1 s. Each further call before Forget doubles the
 // delay, up to 5 minutes.
 func (q *Queue) AddWithBackoff(key Key) {
-	q.retries.AddRateLimited(key)
+	q.AddAfter(key, q.retries.When(key), Background)
 }
 
 // AddQuickly adds key to the urgent lane after 5 ms. Each further call before Forget doubles the delay,
 // up to 1 s. It is for reconciles that failed because a cached object was outdated.
 func (q *Queue) AddQuickly(key Key) {
-	q.timers.AddAfter(key, q.quick.When(key))
+	q.AddAfter(key, q.quick.When(key), Urgent)
 }
 
 // Forget resets the backoff of key.
@@ -143,18 +134,14 @@ func (q *Queue) Len() int { return q.keys.Len() }
 
 // ShutDown makes the queue ignore new keys and stops the timers. Get returns the keys that are left,
 // and then reports shutdown.
-func (q *Queue) ShutDown() {
-	q.timers.ShutDown()
-	q.retries.ShutDown()
-}
+func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
-// urgentKeys is the queue of keys, with an Add that adds to the urgent lane.
-type urgentKeys struct {
-	workqueue.TypedInterface[Key]
-	lanes *lanes
-}
+// due is the queue of keys as the delaying queue in front of it sees it, which only adds to it and shuts it down.
+type due struct{ *Queue }
 
-func (u urgentKeys) Add(key Key) {
-	u.lanes.markUrgent(key)
-	u.TypedInterface.Add(key)
-}
+func (d due) Add(t timer)                   { d.Queue.Add(t.key, t.lane) }
+func (d due) Get() (t timer, shutdown bool) { t.key, shutdown = d.keys.Get(); return t, shutdown }
+func (d due) Done(t timer)                  { d.Queue.Done(t.key) }
+func (d due) ShutDown()                     { d.keys.ShutDown() }
+func (d due) ShutDownWithDrain()            { d.keys.ShutDownWithDrain() }
+func (d due) ShuttingDown() bool            { return d.keys.ShuttingDown() }

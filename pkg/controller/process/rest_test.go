@@ -128,7 +128,7 @@ func TestQueueAtRestWakesSeldom(t *testing.T) {
 		clock := &tickers{}
 		queue := controller.NewQueue("rest", clock)
 		synctest.Wait()
-		controllertest.Equal(t, "intervals", []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, clock.intervals)
+		controllertest.Equal(t, "intervals", []time.Duration{10 * time.Second, 10 * time.Second}, clock.intervals)
 		queue.ShutDown()
 	})
 }
