@@ -34,6 +34,9 @@ const (
 	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires the Lease of the
 	// cluster waits longer than that.
 	readDeadline = renewDeadline + reconcilesTimeout
+	// readPatience is how long a replica that has a share of the shards may be unable to read the state. That is renewDeadline, and the
+	// additional rest before the first attempt.
+	readPatience = renewDeadline + restInterval - stepInterval
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
 	startPatience = time.Minute
@@ -107,7 +110,9 @@ func (c *coordinator) step(ctx context.Context) error {
 		return c.unread(ctx, err)
 	}
 	c.lastRead, c.listed = s.asked, byName(s.leases)
-	c.read.renew(s.asked)
+	if !s.foreign { // otherwise another installation waits for the end of all writes
+		c.read.renew(s.asked)
+	}
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
@@ -141,10 +146,10 @@ func (c *coordinator) step(ctx context.Context) error {
 }
 
 // unread returns err if this replica keeps the others from working on shards that it does not work on itself: it has a share of them,
-// but has not read the state for renewDeadline. unread logs err otherwise.
+// but has not read the state for readPatience. unread logs err otherwise.
 func (c *coordinator) unread(ctx context.Context, err error) error {
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
-	if c.presence.term.begun() && !waits && c.clock.Since(c.lastRead) > renewDeadline {
+	if c.presence.term.begun() && !waits && c.clock.Since(c.lastRead) > readPatience {
 		return fmt.Errorf("coordinating with the other replicas: %w", err)
 	}
 	if !c.presence.term.begun() {

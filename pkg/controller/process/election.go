@@ -21,6 +21,9 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+// missedRenewals is how many renewals in a row a candidate must miss before it reads the Lease.
+const missedRenewals = 3
+
 var (
 	errLeaseLost = errors.New("the Lease was not renewed in time, so another process may lead now")
 	// errAbandoned ends an election while reconciles may still be in flight: the Lease is not released,
@@ -93,7 +96,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	var state atomic.Int32
 	e.term.reset(e.clock, e.duration, e.deadline)
 	lease := &leaseWatch{leases: e.Client.CoordinationV1().Leases(e.Namespace), name: e.Name, identity: e.Identity, period: e.period, clock: e.clock}
-	held := &lock{watch: lease, duration: e.duration, term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
+	held := &lock{watch: lease, trust: missedRenewals * e.period, term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
 		Labels:     e.labels,
 		Client:     e.Client.CoordinationV1(),

@@ -15,21 +15,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseWatch watches a Lease to notice at once when the Lease becomes free, and so that a candidate need not read the Lease while another
-// process renews it. Without a working watch, the candidate reads it, and the election only takes longer.
+// leaseWatch watches a Lease to notice at once when the Lease becomes free. A candidate does not read the Lease while the watch shows that
+// another process renews it. Without a working watch the election only takes longer.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
 	name     string        // of the Lease
 	identity string        // of this process
 	period   time.Duration // between two watches
 	clock    clock.Clock
-	renewal  atomic.Pointer[renewal] // the last renewal by another process, or nil
+	renewal  atomic.Pointer[renewal] // the latest event, if it is a renewal by another process, or nil
 }
 
-// renewal is a Lease that its holder has renewed.
+// renewal is an event in which the holder of a Lease has renewed it.
 type renewal struct {
 	lease *coordinationv1.Lease
-	at    time.Time // when this process saw it
+	at    time.Time // when this process received the event
 }
 
 // renewed returns the Lease if another process was seen to renew it within a time, and nil otherwise.
@@ -88,14 +88,15 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 			if ok && seen.Name != w.name {
 				continue // from a fake clientset, which ignores field selectors
 			}
-			holder := ""
+			holder, before := "", lease
 			if lease = seen; ok {
 				holder = holderOf(lease)
 			}
-			w.renewal.Store(nil)
 			if event.Type == watch.Deleted || event.Type == watch.Modified && holder == "" {
 				free()
-			} else if holder != "" && holder != w.identity {
+			}
+			w.renewal.Store(nil)
+			if event.Type == watch.Modified && holder != "" && holder != w.identity && isRenewed(before, lease) {
 				w.renewal.Store(&renewal{lease, w.clock.Now()})
 			}
 			expired = nil
@@ -104,6 +105,12 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 			}
 		}
 	}
+}
+
+// isRenewed reports whether the holder of a Lease has renewed it since an earlier version. An Added event at the start of a watch, or a change
+// of the metadata by somebody else, is no sign that the holder still runs.
+func isRenewed(before, lease *coordinationv1.Lease) bool {
+	return before != nil && !before.Spec.RenewTime.Equal(lease.Spec.RenewTime)
 }
 
 // giveBack releases the Lease if this process holds it. It takes at most limit, and works even though

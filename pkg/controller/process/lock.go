@@ -15,10 +15,11 @@ import (
 // and given it back.
 type lock struct {
 	resourcelock.Interface
-	watch    *leaseWatch
-	duration time.Duration // how long a Lease is valid without a renewal
-	term     *term
-	lost     func() // ends the election
+	watch *leaseWatch
+	// trust is how long Get relies on an event of the watch.
+	trust time.Duration
+	term  *term
+	lost  func() // ends the election
 	// former is the holder that this process found before it acquired the Lease, or "".
 	former string
 }
@@ -28,9 +29,9 @@ type lock struct {
 // A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired the Lease
 // of its installation before, so that replica no longer works, or no longer leads.
 //
-// Get sends no request while another process renews the Lease.
+// Get sends no request while the watch shows that another process renews the Lease, unless the Lease counts as free.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if lease := l.watch.renewed(l.duration); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
+	if lease := l.watch.renewed(l.trust); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
 		l.former = holderOf(lease)
 		record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 		raw, err := json.Marshal(record)

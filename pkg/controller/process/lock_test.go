@@ -18,7 +18,7 @@ import (
 // lockOf returns the lock of a holder, with times of a real Lease.
 func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
 	lost = new(bool)
-	l = &lock{watch: &leaseWatch{}, duration: leaseDuration, term: &term{}, lost: func() { *lost = true }, Interface: &resourcelock.LeaseLock{
+	l = &lock{watch: &leaseWatch{}, trust: missedRenewals * retryPeriod, term: &term{}, lost: func() { *lost = true }, Interface: &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName}, Client: client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}}

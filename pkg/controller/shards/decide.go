@@ -177,8 +177,8 @@ func (v View) Holds(replica string, shard int) bool {
 	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
 }
 
-// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it holds, nobody
-// has to take a shard, and it knows of each replica whether it runs.
+// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it holds, all shards
+// have a holder, and it has seen each replica renew its Lease.
 func (v View) Settled(self string, works int) bool {
 	return works == len(v.held(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
 }

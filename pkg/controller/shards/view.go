@@ -59,6 +59,7 @@ type Observer struct {
 	mu      sync.Mutex
 	seen    map[string]sighting // by the name of the Lease
 	holders map[int]string      // by shard, according to the last View
+	asked   time.Time           // the time of the last View
 }
 
 // sighting is when a process has first seen a version of a Lease.
@@ -115,22 +116,22 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 		}
 	}
 	look.addDeleted(&v)
-	o.seen, o.holders = look.seen, v.holders()
+	o.seen, o.holders, o.asked = look.seen, v.holders(), asked
 	return v
 }
 
-// UntilExpiry returns the time until the first Lease expires that counts for the Views, unless its holder renews it. It is at most
-// LeaseDuration.
+// UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its holder renews it. It
+// returns the shortest of these times, and at most LeaseDuration.
 func (o *Observer) UntilExpiry() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first := LeaseDuration
+	shortest := LeaseDuration
 	for _, seen := range o.seen {
-		if left := LeaseDuration - o.clock.Since(seen.at); left >= 0 {
-			first = min(first, left+1)
+		if o.asked.Sub(seen.at) <= LeaseDuration {
+			shortest = min(shortest, max(0, LeaseDuration-o.clock.Since(seen.at))+1)
 		}
 	}
-	return first
+	return shortest
 }
 
 // set records what the Lease of a shard says.

@@ -109,6 +109,33 @@ func TestShardIsFreeWhenItsHolderIsGone(t *testing.T) {
 	}
 }
 
+func TestUntilExpiry(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o := NewObserver(operator, clock)
+	look := func(version string, answer time.Duration) {
+		asked := clock.Now()
+		clock.SetTime(asked.Add(answer))
+		o.View([]coordinationv1.Lease{replicaLease("a", "", version), replicaLease("b", "", "1")}, Layout{}, asked)
+	}
+	look("1", 0)
+	controllertest.Equal(t, "of new Leases", LeaseDuration, o.UntilExpiry())
+	for _, c := range []struct {
+		when          string
+		after, answer time.Duration
+		version       string
+		want          time.Duration
+	}{
+		{"when one is renewed", 10 * time.Second, 0, "2", 5*time.Second + 1},
+		{"when the other has expired during a request", 5 * time.Second, time.Second, "2", 1},
+		{"when the other has expired before", 1, 0, "2", 9*time.Second - 1 + 1},
+		{"when all have expired", LeaseDuration, 0, "2", LeaseDuration},
+	} {
+		clock.SetTime(clock.Now().Add(c.after))
+		look(c.version, c.answer)
+		controllertest.Equal(t, c.when, c.want, o.UntilExpiry())
+	}
+}
+
 // TestHolderWhoseLeaseIsDeletedKeepsItsShards shows that it has the time to notice that somebody has deleted its Lease.
 func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
