@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -172,13 +174,15 @@ func shareEqually(ctx context.Context, members []*member) error {
 	})
 }
 
+// allIdle waits until all members are idle at the same time, so that it takes as long for several as for one.
 func allIdle(ctx context.Context, members []*member) error {
-	for _, m := range members {
-		if err := m.idle(ctx); err != nil {
-			return err
-		}
+	errs := make([]error, len(members))
+	var waits sync.WaitGroup
+	for i, m := range members {
+		waits.Go(func() { errs[i] = m.idle(ctx) })
 	}
-	return nil
+	waits.Wait()
+	return errors.Join(errs...)
 }
 
 // burst changes Apps, and measures what that costs the replicas.
