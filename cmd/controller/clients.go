@@ -11,6 +11,7 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller/process"
+	"windlass.dev/windlass/pkg/roots"
 )
 
 // accountNamespace is the path of the file with the namespace of the Pod.
@@ -63,5 +64,8 @@ func loadConfig(kubeconfig string) (config *rest.Config, namespace string, inClu
 	if namespace, _, err = loader.Namespace(); err != nil {
 		return nil, "", false, fmt.Errorf("reading the namespace from kubeconfig %s: %w", kubeconfig, err)
 	}
-	return config, namespace, false, nil
+	if len(config.CAData) == 0 && config.CAFile == "" {
+		err = roots.Provide()
+	}
+	return config, namespace, false, err
 }

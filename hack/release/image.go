@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// The image has one file, which user runs. The root certificates are in the binary (cmd/controller): a file with them
+// The image has one file, which user runs. The root certificates are in the binary (pkg/roots): a file with them
 // would lack the constraints of single certificates, and take precedence.
 const (
 	binaryPath = "controller"

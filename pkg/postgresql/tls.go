@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+
+	"windlass.dev/windlass/pkg/roots"
 )
 
 // TLSMode is a value of libpq's sslmode. The values allow and prefer are not supported, because they permit
@@ -36,6 +38,10 @@ func (s Settings) tls() (*tls.Config, error) {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(s.CA) {
 			return nil, errors.New("ca contains no certificate in PEM form")
+		}
+	} else if s.verified() {
+		if err := roots.Provide(); err != nil {
+			return nil, err
 		}
 	}
 	switch s.Mode {
