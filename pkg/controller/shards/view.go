@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -78,7 +79,7 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 func (o *Observer) Saw(lease *coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if before, known := o.seen[lease.Name]; before.version != lease.ResourceVersion {
+	if before, known := o.seen[lease.Name]; isNewer(lease.ResourceVersion, before.version) {
 		o.seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now(), known}
 	}
 }
@@ -118,6 +119,13 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	look.addDeleted(&v)
 	o.seen, o.holders, o.asked = look.seen, v.holders(), asked
 	return v
+}
+
+// isNewer reports whether a version of a Lease is newer than another one. Versions that cannot be compared, such as that of a Lease that
+// does not exist, are newer if they differ.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0 || err != nil && version != than
 }
 
 // UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its holder renews it. It
@@ -217,7 +225,7 @@ func (l look) valid(name string) bool {
 		version = lease.ResourceVersion
 	}
 	before, known := l.Observer.seen[name]
-	if known && before.version == version {
+	if known && !isNewer(version, before.version) { // Saw may have received a renewal after the request for the Leases
 		l.seen[name] = before
 	} else if _, looked := l.seen[name]; !looked {
 		l.seen[name] = sighting{version, l.clock.Now(), known}

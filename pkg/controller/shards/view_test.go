@@ -136,6 +136,33 @@ func TestUntilExpiry(t *testing.T) {
 	}
 }
 
+// TestRenewalIsSeenOnce lets a watch be ahead of a list, or behind it. Neither makes a Lease valid for longer.
+func TestRenewalIsSeenOnce(t *testing.T) {
+	for name, versions := range map[string]struct{ watched, listed string }{
+		"the watch is ahead": {"2", "1"}, "the watch is behind": {"1", "2"}, "both are at the same version": {"2", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			o := NewObserver(operator, clock)
+			look := func(version string) []string {
+				return o.View([]coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", version)}, Layout{}, clock.Now()).Renewed
+			}
+			look("1")
+			clock.SetTime(clock.Now().Add(2 * time.Second))
+			if versions.watched == "2" {
+				o.Saw(ptr.To(replicaLease("a", "", versions.watched)))
+				look(versions.listed)
+			} else {
+				look(versions.listed)
+				o.Saw(ptr.To(replicaLease("a", "", versions.watched)))
+			}
+			clock.SetTime(clock.Now().Add(6 * time.Second))
+			controllertest.Equal(t, "replicas that were renewed within 5 s", []string(nil), look("2"))
+			controllertest.Equal(t, "until the Lease expires", 9*time.Second+1, o.UntilExpiry())
+		})
+	}
+}
+
 // TestHolderWhoseLeaseIsDeletedKeepsItsShards shows that it has the time to notice that somebody has deleted its Lease.
 func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
