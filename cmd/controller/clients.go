@@ -33,6 +33,11 @@ func newClients(o *options, fence *process.Fence) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
+	if tls := config.TLSClientConfig; len(tls.CAData) == 0 && tls.CAFile == "" && !tls.Insecure {
+		if err := roots.Provide(); err != nil {
+			return nil, err
+		}
+	}
 	config.UserAgent = "windlass-controller/" + version.Get().GitVersion
 	config.QPS, config.Burst = o.qps, o.burst
 	c := &clients{config: config, namespace: namespace, inCluster: inCluster}
@@ -64,8 +69,5 @@ func loadConfig(kubeconfig string) (config *rest.Config, namespace string, inClu
 	if namespace, _, err = loader.Namespace(); err != nil {
 		return nil, "", false, fmt.Errorf("reading the namespace from kubeconfig %s: %w", kubeconfig, err)
 	}
-	if len(config.CAData) == 0 && config.CAFile == "" {
-		err = roots.Provide()
-	}
-	return config, namespace, false, err
+	return config, namespace, false, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/controller/process"
 )
 
 func TestAPIServerIsVerifiedWithoutSystemRoots(t *testing.T) {
@@ -13,7 +14,7 @@ func TestAPIServerIsVerifiedWithoutSystemRoots(t *testing.T) {
 		kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 		text := `{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c"}}], "clusters": [{"name": "c", "cluster": {"server": "https://api.example.com"}}]}`
 		controllertest.ErrorContains(t, "", os.WriteFile(kubeconfig, []byte(text), 0o600))
-		_, _, _, err := loadConfig(kubeconfig)
+		_, err := newClients(&options{kubeconfig: kubeconfig}, &process.Fence{})
 		controllertest.ErrorContains(t, "", err)
 		controllertest.Equal(t, "has roots", true, controllertest.HasRoots())
 	})

@@ -136,7 +136,7 @@ func (q *Queue) Len() int { return q.keys.Len() }
 // and then reports shutdown.
 func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
-// due is the queue of keys as the delaying queue in front of it sees it, which only adds to it and shuts it down.
+// due adapts the queue of keys to the delaying queue, which calls only Add, ShutDown and ShuttingDown.
 type due struct{ *Queue }
 
 func (d due) Add(t timer)                   { d.Queue.Add(t.key, t.lane) }
