@@ -56,11 +56,12 @@ type coordinator struct {
 	working context.Context
 	started func(*instance) // is called when an instance starts
 	leads   atomic.Bool     // whether this replica leads
-	ready   func()          // is called once this replica has confirmed a layout, so that it may lead
+	ready   func()          // is called once this replica has confirmed a layout or yields, so that it may stand for election
 
 	// layout is the layout that this replica works with, or is about to. confirmed says that the API server has stored that.
 	layout    shards.Layout
 	confirmed bool
+	yields    bool // whether the confirmation was withdrawn for another installation
 	settled   bool // whether this replica waits for nothing
 	weighed   time.Time
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
@@ -110,8 +111,12 @@ func (c *coordinator) step(ctx context.Context) error {
 		return c.unread(ctx, err)
 	}
 	c.lastRead, c.listed = s.asked, byName(s.leases)
-	if !s.foreign { // otherwise another installation waits for the end of all writes
-		c.read.renew(s.asked)
+	if s.foreign {
+		return c.yield(ctx)
+	}
+	c.read.renew(s.asked)
+	if c.yields && !c.leads.Load() && holderOf(c.listed[c.operator]) == c.identity {
+		return nil // its election waits until the other installation has ended
 	}
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
 		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
@@ -120,8 +125,8 @@ func (c *coordinator) step(ctx context.Context) error {
 		c.layout.Weights = s.layout.Weights
 	}
 	view := c.observer.View(s.leases, c.layout, s.asked)
-	if s.foreign || view.Leader.Holder != "" && view.Leader.Confirmed == "" {
-		klog.FromContext(ctx).Info("Standing by while an operator without shards, or another installation, leads", "holder", view.Leader.Holder)
+	if view.Leader.Holder != "" && view.Leader.Confirmed == "" {
+		klog.FromContext(ctx).Info("Standing by while a leader works on no shards, or waits for another installation", "holder", view.Leader.Holder)
 		return c.giveAll(ctx)
 	}
 	for shard := range c.running {
@@ -184,7 +189,7 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 		klog.FromContext(ctx).Error(err, "Cannot confirm the layout of the shards", "layout", c.layout.Version)
 		return nil
 	}
-	c.confirmed = true
+	c.confirmed, c.yields = true, false
 	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
 	layoutShards.Set(float64(c.layout.Shards()))
 	c.ready()

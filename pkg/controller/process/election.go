@@ -21,7 +21,7 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// missedRenewals is how many renewals in a row a candidate must miss before it reads the Lease.
+// missedRenewals is how many renewals of the holder may fail to arrive before a candidate reads the Lease.
 const missedRenewals = 3
 
 var (

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
@@ -50,6 +52,25 @@ func (c *coordinator) giveAll(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
 		c.release(ctx, c.listed[name], "")
 	}
+	return nil
+}
+
+// yield gives up all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of the layout. Nobody
+// works on a shard without the confirmation of the leader, which confirms the layout again when election.begin has waited until the other
+// installation has ended.
+func (c *coordinator) yield(ctx context.Context) error {
+	klog.FromContext(ctx).Info("Standing by while another installation works")
+	if err := c.giveAll(ctx); err != nil {
+		return err
+	}
+	if !c.yields {
+		if err := c.presence.confirm(ctx, ""); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot withdraw the confirmation of the layout")
+			return nil
+		}
+		c.yields, c.confirmed = true, false
+	}
+	c.ready()
 	return nil
 }
 

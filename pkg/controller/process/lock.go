@@ -29,7 +29,7 @@ type lock struct {
 // A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired the Lease
 // of its installation before, so that replica no longer works, or no longer leads.
 //
-// Get sends no request while the watch shows that another process renews the Lease, unless the Lease counts as free.
+// Get answers from the watch while the watch shows that another process renews the Lease. It always reads a Lease that counts as free.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if lease := l.watch.renewed(l.trust); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
 		l.former = holderOf(lease)

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -97,6 +101,38 @@ func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 		}
 		<-began
 	}
+}
+
+// TestOtherInstallationWaitsWithItsLayout shows that it waits although it has worked on shards before. The first installation may no longer
+// renew the Lease of the cluster. One of its replicas does not know that at once.
+func TestOtherInstallationWaitsWithItsLayout(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		var refused atomic.Bool
+		of := func(namespace string) func(*member, *Options) {
+			return func(m *member, o *Options) {
+				o.Leases = leasesOf(m, namespace)
+				m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					refuse := refused.Load() && namespace == "one" && action.GetNamespace() == metav1.NamespaceSystem
+					return refuse, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+				})
+			}
+		}
+		before := l.start("before", 4, of("two"))
+		l.settles("with the second installation alone", map[string]int{"before": 40})
+		before.ends()
+		a, b := l.start("a", 4, of("one")), l.start("b", 4, of("one"))
+		l.settles("with the first installation", map[string]int{"a": 20, "b": 20})
+		c := l.start("c", 4, of("two"))
+		l.passes(time.Minute)
+		if holderOf(leaseIn(t, l.client, "one")) == "b" {
+			a, b = b, a
+		}
+		refused.Store(true)
+		a.fails()
+		l.settles("when the first installation has lost the Lease of the cluster", map[string]int{"c": 40})
+		b.ends()
+		c.ends()
+	})
 }
 
 // roundTripper implements http.RoundTripper.
