@@ -174,7 +174,7 @@ func shareEqually(ctx context.Context, members []*member) error {
 	})
 }
 
-// allIdle waits until all members are idle at the same time, so that it takes as long for several as for one.
+// allIdle waits for all members concurrently, so that it takes as long for several as for one.
 func allIdle(ctx context.Context, members []*member) error {
 	errs := make([]error, len(members))
 	var waits sync.WaitGroup
