@@ -91,6 +91,7 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 		}
 		if declined || !slices.Contains(free, shard) {
 			delete(c.offers, shard)
+			c.wake() // this replica may give up the next shard
 		}
 	}
 	for _, shard := range view.Take(c.identity) {

@@ -53,6 +53,31 @@ func TestReplicasAtRestSendFewRequests(t *testing.T) {
 	})
 }
 
+// TestShardsAreGivenWithoutPause lets a replica give up six of twelve shards, one after another.
+func TestShardsAreGivenWithoutPause(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		l.start("a", 12)
+		l.settles("with one replica", map[string]int{"a": 40})
+		l.passes(time.Minute)
+		l.start("b", 12)
+		began := time.Now()
+		l.eventually("the second replica to have its share", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			owned := 0
+			for _, w := range l.owner {
+				if w.works() && w.name == "b" {
+					owned++
+				}
+			}
+			return owned >= 18
+		})
+		if took := time.Since(began); took > 2*stepInterval { // one until b has renewed its Lease, and one for the step after that
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestShardsAreTakenAsSoonAsTheirHolderIsGone stops the requests of a replica at several times between its renewals.
 func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 2500 * time.Millisecond, 4 * time.Second} {
