@@ -54,8 +54,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 
 // countsAsFree reports whether a Lease counts as free although it has a holder.
 func (l *lock) countsAsFree(holder string) bool {
-	installation := installationOf(holder)
-	return installation != "" && installation == installationOf(l.Identity())
+	return installationOf(holder) != "" && !otherInstallation(holder, l.Identity())
 }
 
 // Create implements resourcelock.Interface.

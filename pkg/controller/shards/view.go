@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -65,9 +64,16 @@ type Observer struct {
 
 // sighting is when a process has first seen a version of a Lease.
 type sighting struct {
-	version string // "" if the Lease does not exist
-	at      time.Time
-	renewed bool // this process has seen another version before
+	version  string // "" if the Lease does not exist
+	previous string // the version before
+	at       time.Time
+	renewed  bool // this process has seen another version before
+}
+
+// has reports whether a version of the Lease is no renewal after the sighting. It may be the previous version, because a watch and a list
+// show the same renewal at different times. Any other version is a renewal, even if it is lower, as after a restore of etcd.
+func (s sighting) has(version string) bool {
+	return version == s.version || version != "" && version == s.previous
 }
 
 // NewObserver returns an Observer of the Leases of an operator.
@@ -79,8 +85,8 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 func (o *Observer) Saw(lease *coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if before, known := o.seen[lease.Name]; isNewer(lease.ResourceVersion, before.version) {
-		o.seen[lease.Name] = sighting{lease.ResourceVersion, o.clock.Now(), known}
+	if before, known := o.seen[lease.Name]; !before.has(lease.ResourceVersion) {
+		o.seen[lease.Name] = sighting{lease.ResourceVersion, before.version, o.clock.Now(), known}
 	}
 }
 
@@ -119,13 +125,6 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	look.addDeleted(&v)
 	o.seen, o.holders, o.asked = look.seen, v.holders(), asked
 	return v
-}
-
-// isNewer reports whether a version of a Lease is newer than another one. Versions that cannot be compared, such as that of a Lease that
-// does not exist, are newer if they differ.
-func isNewer(version, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order > 0 || err != nil && version != than
 }
 
 // UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its holder renews it. It
@@ -225,10 +224,10 @@ func (l look) valid(name string) bool {
 		version = lease.ResourceVersion
 	}
 	before, known := l.Observer.seen[name]
-	if known && !isNewer(version, before.version) { // Saw may have received a renewal after the request for the Leases
+	if known && before.has(version) {
 		l.seen[name] = before
 	} else if _, looked := l.seen[name]; !looked {
-		l.seen[name] = sighting{version, l.clock.Now(), known}
+		l.seen[name] = sighting{version, before.version, l.clock.Now(), known}
 	}
 	return l.asked.Sub(l.seen[name].at) <= LeaseDuration
 }

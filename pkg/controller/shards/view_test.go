@@ -163,6 +163,26 @@ func TestRenewalIsSeenOnce(t *testing.T) {
 	}
 }
 
+func TestRenewalsAreSeenAfterRestoreOfEtcd(t *testing.T) {
+	for name, see := range map[string]func(o *Observer, lease coordinationv1.Lease){
+		"in a watch": func(o *Observer, lease coordinationv1.Lease) { o.Saw(&lease) },
+		"in a list":  func(*Observer, coordinationv1.Lease) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			o := NewObserver(operator, clock)
+			for _, version := range []string{"1000", "3", "4"} {
+				lease := replicaLease("a", "", version)
+				see(o, lease)
+				view := o.View([]coordinationv1.Lease{lease}, Layout{}, clock.Now())
+				controllertest.Equal(t, "replicas with version "+version, []string{"a"}, view.Replicas)
+				controllertest.Equal(t, "until the Lease expires", LeaseDuration, o.UntilExpiry())
+				clock.SetTime(clock.Now().Add(10 * time.Second))
+			}
+		})
+	}
+}
+
 // TestHolderWhoseLeaseIsDeletedKeepsItsShards shows that it has the time to notice that somebody has deleted its Lease.
 func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
