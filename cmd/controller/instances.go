@@ -63,7 +63,7 @@ func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool)
 	case served:
 		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
 	default:
-		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. This process receives all objects, and discards those of other shards")
+		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. This process asks it to leave out other namespaces, and discards the objects of other shards that it receives nevertheless")
 	}
 	return &served
 }

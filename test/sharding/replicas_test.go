@@ -6,6 +6,7 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
@@ -146,6 +148,32 @@ func (s *sharded) checkTerms(t *testing.T) {
 	t.Logf("%d writes, %d shards with terms", len(sent), len(terms(sent)))
 }
 
+// checkSelectors fails the test unless, for each namespaced type, at least one watch has left out the namespaces of other replicas. It also fails
+// if the API server has refused a selector.
+func (s *sharded) checkSelectors(t *testing.T) {
+	t.Helper()
+	watches, err := s.Requests(func(r cluster.Request) bool {
+		return r.User.Username == place.ControllerUser && r.Verb == "watch" && r.ObjectRef.Namespace == ""
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leavesOut := map[string]bool{"namespaces": true, "platforms": true, "customresourcedefinitions": true} // they are cluster-scoped
+	for _, r := range watches {
+		selects := strings.Contains(r.RequestURI, "metadata.namespace%21%3D")
+		leavesOut[r.ObjectRef.Resource] = leavesOut[r.ObjectRef.Resource] || selects
+		if code := r.ResponseStatus.Code; selects && code != http.StatusOK {
+			t.Errorf("%s: %d %s", r.RequestURI, code, r.ResponseStatus.Message)
+		}
+	}
+	for resource, does := range leavesOut {
+		if !does {
+			t.Errorf("no watch of %s has left out a namespace", resource)
+		}
+	}
+	t.Logf("%d watches of %d types", len(watches), len(leavesOut))
+}
+
 // metric returns the sum of the values of a metric.
 func metric(t *testing.T, p *place.Process, name string) (sum int) {
 	t.Helper()
@@ -189,6 +217,9 @@ func TestReplicasShareObjects(t *testing.T) {
 				}
 			}
 			s.checkTerms(t)
+			if !served {
+				s.checkSelectors(t)
+			}
 		})
 	}
 }

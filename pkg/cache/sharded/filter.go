@@ -59,6 +59,20 @@ func (f Filter) options(options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
+// exclusions returns nil if the API server selects the objects of the shard, or cannot leave out others.
+func (f Filter) exclusions() *exclusions {
+	if f.streams == nil || f.served || f.namespaceOf != nil {
+		return nil
+	}
+	return &f.streams.exclusions
+}
+
+// hasNamespace reports whether a namespace belongs to the shard.
+func (f Filter) hasNamespace(name string) bool {
+	has, err := f.selector.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name}})
+	return has || err != nil
+}
+
 // holds reports whether an object belongs to the shard.
 func (f Filter) holds(object runtime.Object) (bool, error) {
 	if f.namespaceOf != nil {
@@ -67,11 +81,19 @@ func (f Filter) holds(object runtime.Object) (bool, error) {
 	return f.selector.Matches(object)
 }
 
-// list removes the objects of other shards from a list, unless err, the error of the request, is not nil.
-func (f Filter) list(list runtime.Object, err error) error {
+// list lists the objects of the shard. all lists the objects of all shards.
+func list[L runtime.Object](ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error)) (L, error) {
+	excluded := f.exclusions().outside([]Filter{f})
+	listed, err := all(ctx, leaveOut(f.options(options), excluded))
 	if err != nil {
-		return err
+		f.exclusions().check(ctx, excluded, err)
+		return listed, err
 	}
+	return listed, f.prune(listed)
+}
+
+// prune removes the objects of other shards from a list.
+func (f Filter) prune(list runtime.Object) error {
 	items, err := meta.ExtractList(list)
 	if err != nil {
 		return fmt.Errorf("reading a list: %w", err)
@@ -84,6 +106,8 @@ func (f Filter) list(list runtime.Object, err error) error {
 		}
 		if ok {
 			held = append(held, item)
+		} else {
+			f.exclusions().discarded(item)
 		}
 	}
 	if len(held) == len(items) {
@@ -96,7 +120,7 @@ func (f Filter) list(list runtime.Object, err error) error {
 func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
 	if f.streams != nil && (!f.served || f.namespaceOf != nil) {
 		objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
-		return f.streams.of(objects).watch(ctx, f, options, open)
+		return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
 	}
 	events, err := open(ctx, f.options(options))
 	if err != nil {

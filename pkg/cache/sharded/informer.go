@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,15 +17,14 @@ import (
 // the options of each list and watch. Nil changes nothing.
 func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	resource := resourceOf(scheme, object)
-	all := cache.NewListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, fields.Everything())
+	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, func(*metav1.ListOptions) {})
 	if tweak == nil {
 		tweak = func(*metav1.ListOptions) {}
 	}
 	held := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			tweak(&options)
-			list, err := all.ListWithContext(ctx, f.options(options))
-			return list, f.list(list, err)
+			return list(ctx, f, options, all.ListWithContext)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			tweak(&options)

@@ -21,9 +21,9 @@ const sendPatience = time.Minute
 type member struct {
 	stream *stream
 	filter Filter
-	// version is the resource version of the latest event that the member has read from its own watch. Before the first event, it is the
-	// version at which the watch began. A member joins only with a valid version. It has none while it reads the initial events, or after
-	// an error.
+	// version is the resource version of the latest event that the member has got, apart from those that it gets from the present watch of the
+	// stream. Before the first event, it is the version at which the watch began. A member joins only with a valid version. It has none while
+	// it reads the initial events.
 	version string
 	some    chan watch.Event // of the shard
 	stopped chan struct{}
@@ -58,10 +58,9 @@ func (w *member) isStopped() bool {
 	}
 }
 
-// catchUp reads the member's own watch until the member joins the stream, or until the watch ends. It reads at least one event: if the version
-// is too old, the API server says so in the first event.
-func (w *member) catchUp(own watch.Interface) {
-	for {
+// catchUp reads the member's own watch until its initial events have ended, and then calls join.
+func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(context.Context) error) {
+	for !isVersion(w.version) && !w.isStopped() {
 		select {
 		case event, open := <-own.ResultChan():
 			if open {
@@ -71,34 +70,44 @@ func (w *member) catchUp(own watch.Interface) {
 			}
 		case <-w.stopped:
 		}
-		if w.stream.admit(w, own) {
-			return
+	}
+	own.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.stopped:
+			cancel()
+		case <-ctx.Done():
 		}
-		if w.isStopped() {
-			own.Stop()
-			close(w.some)
-			return
-		}
+	}()
+	if w.isStopped() || join(ctx) != nil { // the informer watches again
+		close(w.some)
 	}
 }
 
 // receive handles an event of its own watch.
 func (w *member) receive(event watch.Event) {
-	if isVersion(w.version) || endsInitialEvents(event) {
-		w.version, _ = versionOf(event) // empty for an error
-	}
+	ends := endsInitialEvents(event)
 	if some, ok := w.filter.event(event); ok {
 		w.send(some)
+	} else {
+		w.stream.exclusions.discarded(event.Object)
+	}
+	if ends {
+		w.version, _ = versionOf(event)
 	}
 }
 
-// next returns what the member gets of an event of the stream. ok is false if it gets nothing.
+// next returns what the member gets of an event of the stream. For an error, version is that of the event before. ok is false if it gets nothing.
 func (w *member) next(event watch.Event, version string) (some watch.Event, ok bool) {
 	switch {
-	case w.isStopped(), isNewer(w.version, version), w.version == version && event.Type != watch.Bookmark:
+	case w.isStopped(), isNewer(w.version, version):
 		return event, false
 	case event.Type == watch.Error:
 		return event, true
+	case w.version == version && event.Type != watch.Bookmark:
+		return event, false
 	default:
 		return w.filter.event(event)
 	}
@@ -121,8 +130,8 @@ type lasting struct {
 	cancel context.CancelFunc
 }
 
-// begin begins a watch. It returns an error if ctx ends before the watch has begun.
-func begin(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
+// beginLasting begins a watch. It returns an error if ctx ends before the watch has begun.
+func beginLasting(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
 	lastingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, cancel)
 	events, err := open(lastingCtx, options)

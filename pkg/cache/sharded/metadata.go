@@ -65,8 +65,7 @@ type metadataResource struct {
 
 // List implements metadata.ResourceInterface.
 func (r metadataResource) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	list, err := r.ResourceInterface.List(ctx, r.filter.options(options))
-	return list, r.filter.list(list, err)
+	return list(ctx, r.filter, options, r.ResourceInterface.List)
 }
 
 // Watch implements metadata.ResourceInterface.

@@ -20,7 +20,7 @@ type server struct {
 	list []runtime.Object // of one kind
 	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
-	// selectors are the shard selectors and paths of the requests.
+	// selectors are the paths of the requests, their shard selectors and field selectors.
 	selectors chan string
 	// sent gets a value when a watch has sent all events.
 	sent chan struct{}
@@ -36,7 +36,7 @@ func (s *server) start(t *testing.T) *rest.Config {
 
 // ServeHTTP implements http.Handler.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector")
+	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector") + r.URL.Query().Get("fieldSelector")
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.URL.Query().Get("sendInitialEvents") != "":

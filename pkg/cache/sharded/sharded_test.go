@@ -116,6 +116,32 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}
 }
 
+// TestDiscardedObjectsAreLeftOutLater runs two informers with the same streams. The API server sends both of them all objects.
+func TestDiscardedObjectsAreLeftOutLater(t *testing.T) {
+	for name, informer := range map[string]func(*testing.T, *rest.Config, sharded.Filter) cache.SharedIndexInformer{
+		"objects": func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
+			return typed(t, config, filter, &corev1.ConfigMap{})
+		},
+		"metadata": ofMetadata,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := server{list: []runtime.Object{configMap("a"), configMap("b"), configMap("web")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}}
+			if name == "metadata" {
+				server.list = []runtime.Object{metadataOnly("a"), metadataOnly("b"), metadataOnly("web")}
+				server.events[0].Object = metadataOnly("default")
+			}
+			config, filter := server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false)
+			for _, excluded := range []string{"", "metadata.namespace!=a,metadata.namespace!=web"} {
+				server.selectors = make(chan string, 100)
+				controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer(t, config, filter), 2))
+				controllertest.Equal(t, "request for initial events", "/api/v1/configmaps "+excluded, <-server.selectors)
+				controllertest.Equal(t, "list", "/api/v1/configmaps "+selector().String()+excluded, <-server.selectors)
+				controllertest.Equal(t, "watch", "/api/v1/configmaps metadata.namespace!=a,metadata.namespace!=web", <-server.selectors)
+			}
+		})
+	}
+}
+
 // run runs an informer until its handlers have got some events, and returns these.
 func run(t *testing.T, informer cache.SharedIndexInformer, events int) (got []string) {
 	t.Helper()

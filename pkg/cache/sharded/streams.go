@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Streams are watches that the shards of a process share. Each stream receives the events of all shards, so that the process decodes each event
-// once. Streams are for objects that the API server does not limit to a shard. The zero Streams are ready to use, and are safe for concurrent
-// use.
+// Streams are watches that the shards of a process share. Each stream receives the events of all its shards, so that the process decodes each
+// event once. Streams are for objects that the API server does not limit to a shard. The zero Streams are ready to use, and are safe for
+// concurrent use.
 type Streams struct {
+	exclusions exclusions // of all streams, and of the lists for their shards
+
 	mu  sync.Mutex
 	all map[source]*stream
 }
@@ -28,61 +30,134 @@ type source struct {
 // opener begins a watch of all shards.
 type opener func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 
-func (s *Streams) of(objects source) *stream {
+func (s *Streams) of(objects source, e *exclusions) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
 		s.all = map[source]*stream{}
 	}
 	if s.all[objects] == nil {
-		s.all[objects] = &stream{}
+		s.all[objects] = newStream(e)
 	}
 	return s.all[objects]
 }
 
-// stream passes the events of a watch to its members. A member is behind if its version is older than that of the stream. It then reads a
-// watch of its own, and joins once it is no longer behind. The stream continues the watch of its first member.
+// stream passes the events of a watch to its members. If a member joins that needs earlier events, or those of namespaces that the watch leaves
+// out, the stream continues with another watch, and each member gets the events that it has not got.
 type stream struct {
-	mu      sync.Mutex
-	events  watch.Interface // nil without members
-	version string          // of the latest event
-	members []*member
+	exclusions *exclusions
+	opening    chan struct{} // is full while a member begins a watch
+
+	mu       sync.Mutex
+	events   watch.Interface // nil without members
+	version  string          // of the latest event
+	excluded []string        // the namespaces that the watch leaves out
+	members  []*member
+	former   []Filter // the shards whose watches ended with the last watch: they usually return
+}
+
+func newStream(e *exclusions) *stream {
+	return &stream{exclusions: e, opening: make(chan struct{}, 1)}
 }
 
 // errOrder is the error of a watch whose resource versions decrease.
 var errOrder = errors.New("the resource version of an event is older than that of the event before")
 
-// watch returns a watch of the objects of a shard.
+// errStopped is the error of a watch that was stopped before it began.
+var errStopped = errors.New("the watch was stopped")
+
+// watch returns a watch of the objects of a shard. If it has no certain version, it first reads a watch of its own.
 func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
 	w := newMember(s, filter, options)
-	if !s.admit(w, nil) {
-		events, err := begin(ctx, options, open)
-		if err != nil {
+	if isVersion(w.version) {
+		if err := s.join(ctx, w, options, open); err != nil {
 			return nil, err
 		}
-		go w.catchUp(events)
+		return w, nil
 	}
+	own, err := s.begin(ctx, options, s.exclusions.outside([]Filter{filter}), open)
+	if err != nil {
+		return nil, err
+	}
+	options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
+	go w.catchUp(context.WithoutCancel(ctx), own, func(ctx context.Context) error { return s.join(ctx, w, options, open) })
 	return w, nil
 }
 
-// admit lets a member join unless it is behind the stream or has been stopped. own is the member's own watch, or nil. If the member joins, own
-// becomes the watch of the stream, or is stopped. Without own, a member can join only a stream that has a watch.
-func (s *stream) admit(w *member, own watch.Interface) (joined bool) {
+// begin begins a watch that leaves out namespaces.
+func (s *stream) begin(ctx context.Context, options metav1.ListOptions, excluded []string, open opener) (watch.Interface, error) {
+	events, err := beginLasting(ctx, leaveOut(options, excluded), open)
+	if err != nil {
+		s.exclusions.check(ctx, excluded, err)
+	}
+	return events, err
+}
+
+// join lets a member receive the events of the stream after its version.
+func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	joined, version, excluded := s.admit(w)
+	switch {
+	case joined:
+		return nil
+	case w.isStopped():
+		return errStopped
+	}
+	options.ResourceVersion = version
+	events, err := s.begin(ctx, options, excluded, open)
+	if err != nil {
+		return err
+	}
+	return s.resume(w, events, version, excluded)
+}
+
+// admit lets a member join if the watch of the stream has all events that it needs. Otherwise, it returns the version after which another watch
+// must begin, and the namespaces that this watch may leave out.
+func (s *stream) admit(w *member) (joined bool, version string, excluded []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	version = w.version
 	switch {
-	case !isVersion(w.version), w.isStopped(), s.events == nil && own == nil:
-		return false
-	case s.events == nil:
-		s.events, s.version = own, w.version
-		go s.run(own)
+	case s.events == nil || w.isStopped():
 	case isNewer(s.version, w.version):
-		return false
-	case own != nil:
-		go own.Stop() // it may wait for the network
+	case slices.ContainsFunc(s.excluded, w.filter.hasNamespace):
+		version = s.version
+	default:
+		s.members = append(s.members, w)
+		return true, "", nil
 	}
+	shards := append([]Filter{w.filter}, s.former...)
+	for _, m := range s.members {
+		shards = append(shards, m.filter)
+	}
+	return false, version, s.exclusions.outside(shards)
+}
+
+// resume continues the stream with a watch that began after a version, for one more member.
+func (s *stream) resume(w *member, events watch.Interface, version string, excluded []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.isStopped() {
+		go events.Stop() // it may wait for the network
+		return errStopped
+	}
+	for _, m := range s.members {
+		if isNewer(s.version, m.version) {
+			m.version = s.version
+		}
+	}
+	if s.events != nil {
+		go s.events.Stop()
+	}
+	s.events, s.version, s.excluded, s.former = events, version, excluded, nil
 	s.members = append(s.members, w)
-	return true
+	go s.run(events)
+	return nil
 }
 
 // run passes the events of a watch until it ends.
@@ -101,7 +176,7 @@ func (s *stream) run(events watch.Interface) {
 }
 
 // pass sends an event to the members that have not got it. An error ends the watches of all members. pass returns false if the stream has
-// ended.
+// ended, or continues with another watch.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,11 +190,12 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	if err != nil {
 		event = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
 	}
-	s.send(event, version)
 	if event.Type == watch.Error {
+		s.send(event, s.version)
 		s.dismiss()
 		return false
 	}
+	s.send(event, version)
 	s.version = version
 	return true
 }
@@ -138,6 +214,9 @@ func (s *stream) send(event watch.Event, version string) {
 		}
 		receivers, sent = append(receivers, w), append(sent, one)
 	}
+	if len(receivers) == 0 {
+		s.exclusions.discarded(event.Object)
+	}
 	for i, w := range receivers {
 		w.send(sent[i])
 	}
@@ -145,7 +224,9 @@ func (s *stream) send(event watch.Event, version string) {
 
 // dismiss ends the watches of all members.
 func (s *stream) dismiss() {
+	s.former = nil
 	for _, w := range s.members {
+		s.former = append(s.former, w.filter)
 		close(w.some)
 	}
 	s.members, s.events = nil, nil

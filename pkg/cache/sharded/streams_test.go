@@ -21,24 +21,48 @@ func TestShardsShareStream(t *testing.T) {
 			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
 			u.expect(t, "5")
 		},
-		"a shard that is behind catches up with a watch of its own, and then joins": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is behind gets earlier events, which the others do not get again": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			u.send(6, low, high, low)
 			one.expect(t, "one", "MODIFIED a 6", "MODIFIED a 8", "BOOKMARK  8")
-			shared := u.events
+			former := u.events
 			another := join(false, "6")
-			own := u.events
-			if u.send(7, high); own.IsStopped() {
-				t.Error("the shard joined before it had caught up")
+			if synctest.Wait(); !former.IsStopped() {
+				t.Error("the former watch has not been stopped")
 			}
-			if u.send(8, low); !own.IsStopped() {
-				t.Error("the shard did not join")
-			}
-			u.events = shared
-			u.send(9, high, low)
+			u.send(7, high, low, high, low)
 			one.expect(t, "one", "MODIFIED a 10", "BOOKMARK  10")
-			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7", "MODIFIED default 9", "BOOKMARK  10")
+			another.expect(t, "another", "MODIFIED default 7", "MODIFIED default 9", "BOOKMARK  10")
 			u.expect(t, "5", "6")
+		},
+		"a shard whose objects the watch leaves out": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			s.exclusions.discarded(object(high, 1))
+			one := join(true, "5")
+			u.send(6, low)
+			another := join(false, "8")
+			u.send(7, high, high, high)
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "BOOKMARK  9")
+			another.expect(t, "another", "MODIFIED default 9", "BOOKMARK  9")
+			u.expect(t, "5 metadata.namespace!=default", "6")
+		},
+		"shards that return after the end of a watch share the next one": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			s.exclusions.discarded(object(high, 1))
+			s.exclusions.discarded(object(low, 1))
+			join(true, "5")
+			join(false, "5")
+			u.events.Stop()
+			synctest.Wait()
+			join(false, "5")
+			join(true, "5")
+			u.expect(t, "5 metadata.namespace!=default", "5", "5")
+		},
+		"what all shards discard is left out later": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+			join(true, "5")
+			u.send(6, low, high)
+			u.events.Stop()
+			synctest.Wait()
+			join(true, "7")
+			u.expect(t, "5", "7 metadata.namespace!=default")
 		},
 		"a shard that is ahead does not get earlier events": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			join(true, "5")
@@ -68,20 +92,19 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("a watch, or the stream, has not ended")
 			}
 		},
-		"a shard whose own watch fails does not affect other shards": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"only the shard whose version is too old has to list again": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			u.send(6, low)
-			shared := u.events
 			another := join(false, "5")
 			u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
-			u.events.Stop()
 			another.expect(t, "another", "ERROR")
-			u.events = shared
-			u.send(7, low)
-			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
-			if !another.ended {
-				t.Error("the watch of the shard has not ended")
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6")
+			if !one.ended || !another.ended {
+				t.Error("a watch has not ended")
 			}
+			one = join(true, "6")
+			u.send(7, low)
+			one.expect(t, "one", "MODIFIED a 7", "BOOKMARK  7")
 		},
 		"an event without a version is an error": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
@@ -125,18 +148,6 @@ func TestShardsShareStream(t *testing.T) {
 			<-time.After(2 * sendPatience)
 			one.expect(t, "one", "MODIFIED a 7")
 		},
-		"the API server says that the version is too old, and other shards have begun": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
-			w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
-			one, old := read(t, w, err), u.events
-			w, err = s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "6"}, u.open)
-			another := read(t, w, err)
-			old.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
-			old.Stop()
-			u.send(7, high)
-			one.expect(t, "one", "ERROR")
-			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
-			another.Stop()
-		},
 		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
 			slow, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
@@ -155,8 +166,8 @@ func TestShardsShareStream(t *testing.T) {
 			one := join(true, "5")
 			u.send(6, low)
 			u.err = errors.New("no")
-			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil {
-				t.Error("the watch began")
+			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || len(s.opening) > 0 {
+				t.Errorf("the watch began: %v", err)
 			}
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
@@ -171,6 +182,20 @@ func TestShardsShareStream(t *testing.T) {
 				t.Errorf("the watch began: %v", err)
 			}
 		},
+		"a shard can stop while it waits for the watch of another one to begin": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			hangs := func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			go func() { _, _ = s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, hangs) }()
+			synctest.Wait()
+			time.AfterFunc(time.Second, cancel)
+			if _, err := s.watch(ctx, half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); !errors.Is(err, context.Canceled) {
+				t.Errorf("the watch began: %v", err)
+			}
+		},
 		"the stream outlives the first shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var whole context.Context
@@ -179,7 +204,6 @@ func TestShardsShareStream(t *testing.T) {
 				return u.open(ctx, options)
 			})
 			one := read(t, w, err)
-			u.confirm("5")
 			another := join(false, "5")
 			cancel()
 			one.Stop()
@@ -196,16 +220,11 @@ func TestShardsShareStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, u := &stream{}, &upstream{}
+				s, u := newStream(&exclusions{}), &upstream{}
 				join := func(low bool, version string) *reader {
-					begun := len(u.begun)
 					w, err := s.watch(t.Context(), half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
 					r := read(t, w, err)
 					t.Cleanup(r.Stop)
-					if len(u.begun) > begun {
-						u.confirm(version)
-						r.got = nil
-					}
 					return r
 				}
 				run(t, s, u, join)
@@ -217,7 +236,7 @@ func TestShardsShareStream(t *testing.T) {
 // TestShardsOfClusterScopedTypeGetCopies changes an object that leaves one shard for another. An informer may change what it gets.
 func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, u := &stream{}, &upstream{}
+		s, u := newStream(nil), &upstream{}
 		ofLabel := func(object runtime.Object) string { return object.(*metav1.PartialObjectMetadata).Labels["of"] }
 		got := make(chan watch.Event, 2)
 		for _, is := range []bool{true, false} {
@@ -226,11 +245,6 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop()
-			if is {
-				u.confirm("5")
-				<-w.ResultChan()
-				synctest.Wait()
-			}
 			go func() { got <- <-w.ResultChan() }()
 		}
 		moved := object("", 6)
@@ -245,38 +259,65 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 
 func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, u, yes := &stream{}, &upstream{}, true
+		s, u, yes := newStream(&exclusions{}), &upstream{}, true
 		join := func(low bool) *reader {
-			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
+			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
 			return read(t, w, err)
 		}
-		end := object("", 7)
-		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		end := func(version int) {
+			object := object("", version)
+			object.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			u.events.Action(watch.Bookmark, object)
+			synctest.Wait()
+		}
 		one := join(true)
 		u.send(6, low, high)
 		if s.events != nil {
 			t.Error("the shard joined before the end of the initial events")
 		}
-		u.events.Action(watch.Bookmark, end)
-		synctest.Wait()
-		shared := u.events
-		another := join(false)
 		own := u.events
-		own.Add(object(high, 6))
-		own.Action(watch.Bookmark, end)
-		if synctest.Wait(); !own.IsStopped() {
-			t.Error("the shard did not join")
+		if end(7); !own.IsStopped() {
+			t.Error("the own watch has not ended")
 		}
-		u.events = shared
+		another := join(false)
+		u.send(6, high)
+		end(8)
 		u.send(8, low, high)
 		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
-		another.expect(t, "another", "ADDED default 6", "BOOKMARK  7", "MODIFIED default 9", "BOOKMARK  9")
+		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "MODIFIED default 9", "BOOKMARK  9")
+		u.expect(t, "", "7 metadata.namespace!=default", "", "7")
 		one.Stop()
 		another.Stop()
-		if synctest.Wait(); !one.ended || !another.ended || !shared.IsStopped() {
+		if synctest.Wait(); !one.ended || !another.ended || !u.events.IsStopped() {
 			t.Error("a watch has not ended")
 		}
 	})
+}
+
+// TestNothingIsLeftOfShardThatStopsEarly stops a watch in each phase before it joins.
+func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
+	for name, stops := range map[string]func(w watch.Interface, u *upstream){
+		"while it reads the initial events": func(w watch.Interface, _ *upstream) { w.Stop() },
+		"because its own watch ends":        func(_ watch.Interface, u *upstream) { u.events.Stop() },
+		"while the watch of the stream begins": func(w watch.Interface, u *upstream) {
+			u.opened = w.Stop
+			end := object("", 7)
+			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			u.events.Action(watch.Bookmark, end)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, u, yes := newStream(nil), &upstream{}, true
+				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
+				r := read(t, w, err)
+				stops(w, u)
+				if synctest.Wait(); !r.ended || !u.events.IsStopped() || s.events != nil || len(s.members) > 0 || len(s.opening) > 0 {
+					t.Error("something is left")
+				}
+			})
+		})
+	}
 }
 
 func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
@@ -303,9 +344,6 @@ func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer w.Stop()
-					u.confirm("5")
-					<-w.ResultChan()
-					synctest.Wait()
 				}
 				if shares := len(selectors) == 1; shares != c.shares || c.shares != (selectors[0] == "") && c.filter.namespaceOf == nil {
 					t.Errorf("the requests have the selectors %q", selectors)

@@ -1,0 +1,123 @@
+package sharded
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// discard counts an object of a namespace some times.
+func discard(e *exclusions, namespace string, times int) {
+	for range times {
+		e.discarded(object(namespace, 1))
+	}
+}
+
+func TestBusiestNamespacesOfOtherShardsAreLeftOut(t *testing.T) {
+	e := &exclusions{}
+	discard(e, low, 5)
+	discard(e, high, 7)
+	discard(e, "kube-system", 3)
+	discard(e, "", 9) // a cluster-scoped object
+	for name, c := range map[string]struct {
+		shards []Filter
+		want   []string
+	}{
+		"of one shard":  {[]Filter{half(true)}, []string{high, "kube-system"}},
+		"of two shards": {[]Filter{half(true), half(false)}, nil},
+		"of no shard":   {nil, []string{high, low, "kube-system"}},
+	} {
+		if got := e.outside(c.shards); !slices.Equal(got, c.want) {
+			t.Errorf("outside %s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestExclusionsFitIntoURL(t *testing.T) {
+	e := &exclusions{}
+	for i := range maxCounted + 1 {
+		discard(e, fmt.Sprintf("tenant-%06d", i), 1)
+	}
+	discard(e, "tenant-000900", 1)
+	excluded := e.outside(nil)
+	query := url.Values{"fieldSelector": {leaveOut(metav1.ListOptions{}, excluded).FieldSelector}}.Encode()
+	if length := len(query); length < maxSelectorLength*9/10 || length > maxSelectorLength+len("fieldSelector=") {
+		t.Errorf("the selector has %d bytes: %.200s", length, query)
+	}
+	if excluded[0] != "tenant-000900" || len(e.counts) != maxCounted {
+		t.Errorf("%q is first of %d namespaces", excluded[0], len(e.counts))
+	}
+}
+
+func TestExclusionsAreAddedToFieldSelector(t *testing.T) {
+	options := leaveOut(metav1.ListOptions{FieldSelector: "metadata.name=it"}, []string{"a", "b"})
+	if want := "metadata.name=it,metadata.namespace!=a,metadata.namespace!=b"; options.FieldSelector != want {
+		t.Errorf("got %s, want %s", options.FieldSelector, want)
+	}
+}
+
+func TestQuietNamespacesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &exclusions{}
+		discard(e, low, 1)
+		discard(e, high, 2)
+		if got := e.outside(nil); len(got) != 2 {
+			t.Errorf("got %q at once", got)
+		}
+		<-time.After(agingInterval)
+		if got := e.outside(nil); !slices.Equal(got, []string{high}) {
+			t.Errorf("got %q after an interval", got)
+		}
+	})
+}
+
+func TestNothingIsLeftOutAfterRefusal(t *testing.T) {
+	status := func(code int) error {
+		return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", "no", 0, true)
+	}
+	for name, c := range map[string]struct {
+		err     error
+		refused bool
+	}{
+		"an API server that does not know the field": {apierrors.NewBadRequest("field label not supported"), true},
+		"a proxy that accepts only short URLs":       {status(http.StatusRequestURITooLong), true},
+		"a proxy that accepts only short headers":    {status(http.StatusRequestHeaderFieldsTooLarge), true},
+		"a busy API server":                          {status(http.StatusTooManyRequests), false},
+		"an old version":                             {apierrors.NewResourceExpired("too old"), false},
+		"a lost connection":                          {errors.New("EOF"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStream(&exclusions{})
+			discard(s.exclusions, high, 1)
+			u := &upstream{err: c.err}
+			begin := func() error {
+				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+				if err == nil {
+					w.Stop()
+				}
+				return err
+			}
+			if err := begin(); !errors.Is(err, c.err) {
+				t.Errorf("got the error %v", err)
+			}
+			u.err = nil
+			if err := begin(); err != nil {
+				t.Fatal(err)
+			}
+			want := "5 metadata.namespace!=default"
+			if c.refused {
+				want = "5"
+			}
+			u.expect(t, want)
+		})
+	}
+}
