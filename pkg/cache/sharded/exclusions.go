@@ -25,7 +25,7 @@ const (
 	// maxCounted limits the number of namespaces whose objects are counted. An entry takes about 100 bytes.
 	maxCounted = 10_000
 	// agingInterval is how often all counts are halved, so that namespaces that no longer exist are forgotten. The objects of a namespace with a
-	// small count are then received again for some minutes, and counted.
+	// small count are then received again for some minutes, and counted. It is also how long nothing is left out after a refusal.
 	agingInterval = time.Hour
 )
 
@@ -36,7 +36,8 @@ type exclusions struct {
 	mu      sync.Mutex
 	counts  map[string]int // objects of each namespace that this process has received and discarded
 	aged    time.Time
-	refused bool // by the API server or a proxy
+	works   bool      // whether a request that left out namespaces has succeeded
+	refused time.Time // until then, nothing is left out
 }
 
 // discarded counts an object.
@@ -53,7 +54,12 @@ func (e *exclusions) discarded(object runtime.Object) {
 	}
 	if _, counted := e.counts[namespace]; counted {
 		e.counts[namespace]++
-	} else if len(e.counts) < maxCounted {
+		return
+	}
+	if len(e.counts) == maxCounted {
+		e.halve()
+	}
+	if len(e.counts) < maxCounted {
 		e.counts[strings.Clone(namespace)] = 1 // the name may be a part of a large message
 	}
 }
@@ -65,10 +71,12 @@ func (e *exclusions) outside(shards []Filter) (excluded []string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.refused {
+	if time.Now().Before(e.refused) {
 		return nil
 	}
-	e.age()
+	if time.Since(e.aged) >= agingInterval {
+		e.halve()
+	}
 	length := 0
 	for _, namespace := range slices.SortedFunc(maps.Keys(e.counts), e.byCount) {
 		if slices.ContainsFunc(shards, func(f Filter) bool { return f.hasNamespace(namespace) }) {
@@ -89,10 +97,8 @@ func (e *exclusions) byCount(one, another string) int {
 	return cmp.Or(cmp.Compare(e.counts[another], e.counts[one]), cmp.Compare(one, another))
 }
 
-func (e *exclusions) age() {
-	if e.counts == nil || time.Since(e.aged) < agingInterval {
-		return
-	}
+// halve halves all counts, and forgets the namespaces whose count is 0.
+func (e *exclusions) halve() {
 	e.aged = time.Now()
 	for namespace := range e.counts {
 		e.counts[namespace] /= 2
@@ -100,23 +106,43 @@ func (e *exclusions) age() {
 	maps.DeleteFunc(e.counts, func(_ string, count int) bool { return count == 0 })
 }
 
-// check handles the error of a request that left out namespaces. If they may be its cause, later requests leave out none.
-func (e *exclusions) check(ctx context.Context, excluded []string, err error) {
-	var status apierrors.APIStatus
-	if len(excluded) == 0 || !errors.As(err, &status) {
-		return
+// try sends a request that leaves out namespaces. If the request is refused, try sends it again without that, and requests leave out nothing
+// for an agingInterval. It returns the namespaces that the last request left out.
+func (e *exclusions) try(ctx context.Context, excluded []string, send func(excluded []string) error) ([]string, error) {
+	err := send(excluded)
+	if len(excluded) == 0 || !e.refuses(ctx, err) {
+		return excluded, err
 	}
-	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge:
-	default:
-		return
-	}
+	return nil, send(nil)
+}
+
+// refuses handles the result of a request that left out namespaces. It reports whether the request was refused.
+func (e *exclusions) refuses(ctx context.Context, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.refused {
-		e.refused = true
-		klog.FromContext(ctx).Error(err, "The API server, or a proxy, refuses field selectors that leave out namespaces. This process receives the changes of all namespaces")
+	e.works = e.works || err == nil
+	if err == nil || ctx.Err() != nil || !isRefusal(err, e.works) {
+		return false
 	}
+	if time.Now().After(e.refused) {
+		klog.FromContext(ctx).Error(err, "A request that asked the API server to leave out other namespaces has failed. For a while, this process receives the objects of all namespaces", "for", agingInterval)
+	}
+	e.refused = time.Now().Add(agingInterval)
+	return true
+}
+
+// isRefusal reports whether an API server may not know the field of a selector, or a proxy may not accept its length. works is whether a
+// request with such a selector has succeeded before.
+func isRefusal(err error, works bool) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return !works // a proxy may close the connection
+	}
+	code := status.Status().Code
+	if !apierrors.IsUnexpectedServerError(err) { // the response is from an API server
+		return code == http.StatusBadRequest
+	}
+	return code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
 // leaveOut returns options that leave out namespaces.

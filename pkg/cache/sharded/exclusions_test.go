@@ -44,17 +44,24 @@ func TestBusiestNamespacesOfOtherShardsAreLeftOut(t *testing.T) {
 
 func TestExclusionsFitIntoURL(t *testing.T) {
 	e := &exclusions{}
-	for i := range maxCounted + 1 {
-		discard(e, fmt.Sprintf("tenant-%06d", i), 1)
+	for i := range 1000 {
+		discard(e, fmt.Sprintf("tenant-%03d", i), 1)
 	}
-	discard(e, "tenant-000900", 1)
-	excluded := e.outside(nil)
-	query := url.Values{"fieldSelector": {leaveOut(metav1.ListOptions{}, excluded).FieldSelector}}.Encode()
+	query := url.Values{"fieldSelector": {leaveOut(metav1.ListOptions{}, e.outside(nil)).FieldSelector}}.Encode()
 	if length := len(query); length < maxSelectorLength*9/10 || length > maxSelectorLength+len("fieldSelector=") {
 		t.Errorf("the selector has %d bytes: %.200s", length, query)
 	}
-	if excluded[0] != "tenant-000900" || len(e.counts) != maxCounted {
-		t.Errorf("%q is first of %d namespaces", excluded[0], len(e.counts))
+}
+
+func TestBusyNamespaceIsLeftOutHoweverManyThereAre(t *testing.T) {
+	e := &exclusions{}
+	discard(e, "busy", 2)
+	for i := range maxCounted {
+		discard(e, fmt.Sprintf("tenant-%06d", i), 1)
+	}
+	discard(e, "later", 2)
+	if got := e.outside(nil)[:2]; len(e.counts) > maxCounted || !slices.Equal(got, []string{"later", "busy"}) {
+		t.Errorf("got %q of %d namespaces", got, len(e.counts))
 	}
 }
 
@@ -81,43 +88,53 @@ func TestQuietNamespacesAreForgotten(t *testing.T) {
 }
 
 func TestNothingIsLeftOutAfterRefusal(t *testing.T) {
-	status := func(code int) error {
+	proxy := func(code int) error {
 		return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", "no", 0, true)
 	}
 	for name, c := range map[string]struct {
-		err     error
-		refused bool
+		err            error
+		before, refuse bool // whether the error comes before a request that leaves out namespaces has succeeded, and is a refusal
 	}{
-		"an API server that does not know the field": {apierrors.NewBadRequest("field label not supported"), true},
-		"a proxy that accepts only short URLs":       {status(http.StatusRequestURITooLong), true},
-		"a proxy that accepts only short headers":    {status(http.StatusRequestHeaderFieldsTooLarge), true},
-		"a busy API server":                          {status(http.StatusTooManyRequests), false},
-		"an old version":                             {apierrors.NewResourceExpired("too old"), false},
-		"a lost connection":                          {errors.New("EOF"), false},
+		"an API server that does not know the field": {apierrors.NewBadRequest("field label not supported"), false, true},
+		"a proxy that accepts only short URLs":       {proxy(http.StatusRequestURITooLong), false, true},
+		"a proxy that accepts only short headers":    {proxy(http.StatusRequestHeaderFieldsTooLarge), false, true},
+		"a proxy that finds the URL suspicious":      {proxy(http.StatusForbidden), false, true},
+		"a proxy that is busy":                       {proxy(http.StatusTooManyRequests), true, false},
+		"a proxy without API server":                 {proxy(http.StatusBadGateway), true, false},
+		"a user without the right":                   {apierrors.NewForbidden(schema.GroupResource{}, "", nil), true, false},
+		"an old version":                             {apierrors.NewResourceExpired("too old"), true, false},
+		"a proxy that closes the connection":         {errors.New("EOF"), true, true},
+		"a lost connection":                          {errors.New("EOF"), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStream(&exclusions{})
-			discard(s.exclusions, high, 1)
-			u := &upstream{err: c.err}
-			begin := func() error {
-				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
-				if err == nil {
-					w.Stop()
+			synctest.Test(t, func(t *testing.T) {
+				s, u := newStream(ofMetadataObjects, &exclusions{}), &upstream{}
+				discard(s.exclusions, high, 2)
+				begin := func() error {
+					w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+					if err == nil {
+						w.Stop()
+						synctest.Wait()
+					}
+					return err
 				}
-				return err
-			}
-			if err := begin(); !errors.Is(err, c.err) {
-				t.Errorf("got the error %v", err)
-			}
-			u.err = nil
-			if err := begin(); err != nil {
-				t.Fatal(err)
-			}
-			want := "5 metadata.namespace!=default"
-			if c.refused {
-				want = "5"
-			}
-			u.expect(t, want)
+				if !c.before {
+					_ = begin()
+				}
+				u.begun, u.err = nil, c.err
+				if err := begin(); !errors.Is(err, c.err) {
+					t.Errorf("got the error %v", err)
+				}
+				u.err = nil
+				_ = begin()
+				<-time.After(agingInterval)
+				_ = begin()
+				want := []string{"5 metadata.namespace!=default", "5 metadata.namespace!=default", "5 metadata.namespace!=default"}
+				if c.refuse {
+					want = []string{"5 metadata.namespace!=default", "5", "5", "5 metadata.namespace!=default"}
+				}
+				u.expect(t, want...)
+			})
 		})
 	}
 }

@@ -82,11 +82,13 @@ func (f Filter) holds(object runtime.Object) (bool, error) {
 }
 
 // list lists the objects of the shard. all lists the objects of all shards.
-func list[L runtime.Object](ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error)) (L, error) {
-	excluded := f.exclusions().outside([]Filter{f})
-	listed, err := all(ctx, leaveOut(f.options(options), excluded))
+func list[L runtime.Object](ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error)) (listed L, err error) {
+	e := f.exclusions()
+	_, err = e.try(ctx, e.outside([]Filter{f}), func(excluded []string) error {
+		listed, err = all(ctx, leaveOut(f.options(options), excluded))
+		return err
+	})
 	if err != nil {
-		f.exclusions().check(ctx, excluded, err)
 		return listed, err
 	}
 	return listed, f.prune(listed)

@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +29,7 @@ func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object r
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			tweak(&options)
-			return f.watch(ctx, source{of: resource.String(), namespace: namespace}, options, all.WatchWithContext)
+			return f.watch(ctx, source{of: resource.String(), object: reflect.TypeOf(object), namespace: namespace}, options, all.WatchWithContext)
 		},
 	}
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,

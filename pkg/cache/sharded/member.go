@@ -2,13 +2,10 @@ package sharded
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 )
@@ -58,20 +55,9 @@ func (w *member) isStopped() bool {
 	}
 }
 
-// catchUp reads the member's own watch until its initial events have ended, and then calls join.
-func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(context.Context) error) {
-	for !isVersion(w.version) && !w.isStopped() {
-		select {
-		case event, open := <-own.ResultChan():
-			if open {
-				w.receive(event)
-			} else {
-				w.Stop()
-			}
-		case <-w.stopped:
-		}
-	}
-	own.Stop()
+// catchUp reads the member's own watch until its initial events have ended, and then calls join. It ends the watch of the member, and returns an
+// error, if that fails.
+func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -81,9 +67,32 @@ func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(con
 		case <-ctx.Done():
 		}
 	}()
-	if w.isStopped() || join(ctx) != nil { // the informer watches again
+	err := w.readInitial(own)
+	own.Stop()
+	if err == nil {
+		w.send(w.stream.objects.bookmark(w.version)) // waits until the informer has stored the initial events
+		err = join(ctx)
+	}
+	if err != nil {
 		close(w.some)
 	}
+	return err
+}
+
+// readInitial reads the member's own watch until its initial events have ended. It returns an error if the watch ends before, or is stopped.
+func (w *member) readInitial(own watch.Interface) error {
+	for !isVersion(w.version) {
+		select {
+		case event, open := <-own.ResultChan():
+			if !open {
+				return errEnded
+			}
+			w.receive(event)
+		case <-w.stopped:
+			return errStopped
+		}
+	}
+	return nil
 }
 
 // receive handles an event of its own watch.
@@ -122,71 +131,4 @@ func (w *member) send(event watch.Event) {
 	case <-patience.C:
 		w.Stop()
 	}
-}
-
-// lasting is a watch that does not end with the context in which it began. A stream may continue it. The caller must stop it.
-type lasting struct {
-	watch.Interface
-	cancel context.CancelFunc
-}
-
-// beginLasting begins a watch. It returns an error if ctx ends before the watch has begun.
-func beginLasting(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	lastingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	detach := context.AfterFunc(ctx, cancel)
-	events, err := open(lastingCtx, options)
-	ended := !detach()
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	own := &lasting{events, cancel}
-	if ended {
-		own.Stop()
-		return nil, ctx.Err()
-	}
-	return own, nil
-}
-
-// Stop implements watch.Interface.
-func (l *lasting) Stop() {
-	l.Interface.Stop()
-	l.cancel()
-}
-
-// versionOf returns the resource version of an event. An error has none.
-func versionOf(event watch.Event) (string, error) {
-	if event.Type == watch.Error {
-		return "", nil
-	}
-	object, err := meta.Accessor(event.Object)
-	if err != nil {
-		return "", fmt.Errorf("reading an event: %w", err)
-	}
-	version := object.GetResourceVersion()
-	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return "", fmt.Errorf("reading an event: %w", err)
-	}
-	return version, nil
-}
-
-// isVersion reports whether a resource version is a certain one, unlike "" and "0".
-func isVersion(version string) bool {
-	_, err := resourceversion.CompareResourceVersion(version, version)
-	return err == nil
-}
-
-// isNewer reports whether a resource version is newer than another one.
-func isNewer(version, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order > 0
-}
-
-// endsInitialEvents reports whether an event is the bookmark after the initial events of a watch.
-func endsInitialEvents(event watch.Event) bool {
-	if event.Type != watch.Bookmark {
-		return false
-	}
-	object, err := meta.Accessor(event.Object)
-	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }

@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func (c metadataClient) Resource(resource schema.GroupVersionResource) metadata.
 	if resource.GroupResource() == namespaces {
 		filter = filter.Of(nameOf)
 	}
-	return metadataGetter{metadataResource{all, filter, source{of: "metadata of " + resource.String()}}, all}
+	return metadataGetter{metadataResource{all, filter, source{of: "metadata of " + resource.String(), object: reflect.TypeFor[*metav1.PartialObjectMetadata]()}}, all}
 }
 
 func nameOf(object runtime.Object) string {

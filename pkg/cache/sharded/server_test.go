@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
@@ -18,6 +20,9 @@ import (
 // client.
 type server struct {
 	list []runtime.Object // of one kind
+	// initial is whether the API server can send the list as the initial events of a watch.
+	initial bool
+	refuses bool // field selectors
 	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
 	// selectors are the paths of the requests, their shard selectors and field selectors.
@@ -38,9 +43,26 @@ func (s *server) start(t *testing.T) *rest.Config {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector") + r.URL.Query().Get("fieldSelector")
 	w.Header().Set("Content-Type", "application/json")
+	refuse := func(refusal metav1.Status) {
+		refusal.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(refusal.Code))
+		_ = json.NewEncoder(w).Encode(refusal)
+	}
 	switch {
+	case r.URL.Query().Get("fieldSelector") != "" && s.refuses:
+		refuse(apierrors.NewBadRequest("field label not supported").Status())
+	case r.URL.Query().Get("sendInitialEvents") != "" && !s.initial:
+		refuse(apierrors.NewInvalid(schema.GroupKind{}, "", nil).Status())
 	case r.URL.Query().Get("sendInitialEvents") != "":
-		http.Error(w, "no streamed lists", http.StatusUnprocessableEntity)
+		for _, object := range s.list {
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Added, "object": object})
+		}
+		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": map[string]any{"apiVersion": version, "kind": kind, "metadata": metav1.ObjectMeta{
+			ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		}}})
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	case r.URL.Query().Get("watch") == "":
 		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": s.list})

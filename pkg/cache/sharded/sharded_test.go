@@ -37,6 +37,11 @@ func typed(t *testing.T, config *rest.Config, filter sharded.Filter, of runtime.
 	return filter.Informer(kube.AppsV1().RESTClient(), scheme.Scheme, of, "", nil)
 }
 
+func typedConfigMaps(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
+	t.Helper()
+	return typed(t, config, filter, &corev1.ConfigMap{})
+}
+
 // ofMetadata returns an informer of the metadata of ConfigMaps.
 func ofMetadata(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
 	t.Helper()
@@ -83,9 +88,7 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}{
 		"objects": {
 			server: namespaced(configMap), request: "/api/v1/configmaps" + selected, seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"}, rest: "default/it",
-			informer: func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
-				return typed(t, config, filter, &corev1.ConfigMap{})
-			},
+			informer: typedConfigMaps,
 		},
 		"metadata": {
 			server: namespaced(metadataOnly), informer: ofMetadata, request: "/api/v1/configmaps" + selected, rest: "default/it",
@@ -118,28 +121,49 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 
 // TestDiscardedObjectsAreLeftOutLater runs two informers with the same streams. The API server sends both of them all objects.
 func TestDiscardedObjectsAreLeftOutLater(t *testing.T) {
-	for name, informer := range map[string]func(*testing.T, *rest.Config, sharded.Filter) cache.SharedIndexInformer{
-		"objects": func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
-			return typed(t, config, filter, &corev1.ConfigMap{})
+	const path, excluded = "/api/v1/configmaps ", "metadata.namespace!=a,metadata.namespace!=web"
+	for name, c := range map[string]struct {
+		initial  bool
+		of       func(namespace string) runtime.Object
+		informer func(*testing.T, *rest.Config, sharded.Filter) cache.SharedIndexInformer
+		// requests of the first and of the second informer
+		first, second []string
+	}{
+		"objects in a list": {
+			of: configMap, informer: typedConfigMaps,
+			first:  []string{path, path + selector().String(), path + excluded},
+			second: []string{path + excluded, path + selector().String() + excluded, path + excluded},
 		},
-		"metadata": ofMetadata,
+		"objects in initial events": {
+			of: configMap, informer: typedConfigMaps, initial: true,
+			first: []string{path, path + excluded}, second: []string{path + excluded, path + excluded},
+		},
+		"metadata in a list": {
+			of: metadataOnly, informer: ofMetadata,
+			first:  []string{path, path + selector().String(), path + excluded},
+			second: []string{path + excluded, path + selector().String() + excluded, path + excluded},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := server{list: []runtime.Object{configMap("a"), configMap("b"), configMap("web")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}}
-			if name == "metadata" {
-				server.list = []runtime.Object{metadataOnly("a"), metadataOnly("b"), metadataOnly("web")}
-				server.events[0].Object = metadataOnly("default")
-			}
+			server := server{initial: c.initial, list: []runtime.Object{c.of("a"), c.of("b"), c.of("web")}, events: []watch.Event{{Type: watch.Added, Object: c.of("default")}}}
 			config, filter := server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false)
-			for _, excluded := range []string{"", "metadata.namespace!=a,metadata.namespace!=web"} {
-				server.selectors = make(chan string, 100)
-				controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer(t, config, filter), 2))
-				controllertest.Equal(t, "request for initial events", "/api/v1/configmaps "+excluded, <-server.selectors)
-				controllertest.Equal(t, "list", "/api/v1/configmaps "+selector().String()+excluded, <-server.selectors)
-				controllertest.Equal(t, "watch", "/api/v1/configmaps metadata.namespace!=a,metadata.namespace!=web", <-server.selectors)
+			for _, want := range [][]string{c.first, c.second} {
+				controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, c.informer(t, config, filter), 2))
+				var got []string
+				for len(server.selectors) > 0 {
+					got = append(got, <-server.selectors)
+				}
+				controllertest.Equal(t, "requests", want, got)
 			}
 		})
 	}
+}
+
+// TestInformerContinuesAfterRefusal has an API server that refuses field selectors.
+func TestInformerContinuesAfterRefusal(t *testing.T) {
+	server := server{list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}, refuses: true}
+	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false))
+	controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer, 2))
 }
 
 // run runs an informer until its handlers have got some events, and returns these.

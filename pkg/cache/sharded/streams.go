@@ -3,11 +3,14 @@ package sharded
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -23,8 +26,18 @@ type Streams struct {
 
 // source identifies the objects of a stream.
 type source struct {
-	of                        string // their type
+	of                        string       // their resource
+	object                    reflect.Type // of an event
 	namespace, labels, fields string
+}
+
+// bookmark returns a bookmark for those who watch the objects.
+func (s source) bookmark(version string) watch.Event {
+	object := reflect.New(s.object.Elem()).Interface().(runtime.Object)
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetResourceVersion(version)
+	}
+	return watch.Event{Type: watch.Bookmark, Object: object}
 }
 
 // opener begins a watch of all shards.
@@ -37,7 +50,7 @@ func (s *Streams) of(objects source, e *exclusions) *stream {
 		s.all = map[source]*stream{}
 	}
 	if s.all[objects] == nil {
-		s.all[objects] = newStream(e)
+		s.all[objects] = newStream(objects, e)
 	}
 	return s.all[objects]
 }
@@ -45,6 +58,7 @@ func (s *Streams) of(objects source, e *exclusions) *stream {
 // stream passes the events of a watch to its members. If a member joins that needs earlier events, or those of namespaces that the watch leaves
 // out, the stream continues with another watch, and each member gets the events that it has not got.
 type stream struct {
+	objects    source
 	exclusions *exclusions
 	opening    chan struct{} // is full while a member begins a watch
 
@@ -56,15 +70,16 @@ type stream struct {
 	former   []Filter // the shards whose watches ended with the last watch: they usually return
 }
 
-func newStream(e *exclusions) *stream {
-	return &stream{exclusions: e, opening: make(chan struct{}, 1)}
+func newStream(objects source, e *exclusions) *stream {
+	return &stream{objects: objects, exclusions: e, opening: make(chan struct{}, 1)}
 }
 
-// errOrder is the error of a watch whose resource versions decrease.
-var errOrder = errors.New("the resource version of an event is older than that of the event before")
-
-// errStopped is the error of a watch that was stopped before it began.
-var errStopped = errors.New("the watch was stopped")
+var (
+	// errOrder is the error of a watch whose resource versions decrease.
+	errOrder = errors.New("the resource version of an event is older than that of the event before")
+	// errStopped is the error of a watch that was stopped before it joined.
+	errStopped = errors.New("the watch was stopped")
+)
 
 // watch returns a watch of the objects of a shard. If it has no certain version, it first reads a watch of its own.
 func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
@@ -75,26 +90,30 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 		}
 		return w, nil
 	}
-	own, err := s.begin(ctx, options, s.exclusions.outside([]Filter{filter}), open)
+	var own watch.Interface
+	excluded, err := s.exclusions.try(ctx, s.exclusions.outside([]Filter{filter}), func(excluded []string) (err error) {
+		own, err = beginLasting(ctx, leaveOut(options, excluded), open)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
-	go w.catchUp(context.WithoutCancel(ctx), own, func(ctx context.Context) error { return s.join(ctx, w, options, open) })
+	go func() {
+		err := w.catchUp(context.WithoutCancel(ctx), own, func(ctx context.Context) error { return s.join(ctx, w, options, open) })
+		if len(excluded) > 0 && errors.Is(err, errEnded) {
+			s.exclusions.refuses(ctx, err)
+		}
+	}()
 	return w, nil
 }
 
-// begin begins a watch that leaves out namespaces.
-func (s *stream) begin(ctx context.Context, options metav1.ListOptions, excluded []string, open opener) (watch.Interface, error) {
-	events, err := beginLasting(ctx, leaveOut(options, excluded), open)
-	if err != nil {
-		s.exclusions.check(ctx, excluded, err)
-	}
-	return events, err
-}
-
-// join lets a member receive the events of the stream after its version.
+// join lets a member receive the events of the stream after its version. If another watch is necessary, and fails, the stream continues
+// without the member.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	if joined, _, _ := s.admit(w); joined {
+		return nil
+	}
 	select {
 	case s.opening <- struct{}{}:
 		defer func() { <-s.opening }()
@@ -109,11 +128,16 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 		return errStopped
 	}
 	options.ResourceVersion = version
-	events, err := s.begin(ctx, options, excluded, open)
+	var events watch.Interface
+	var first []watch.Event
+	excluded, err := s.exclusions.try(ctx, excluded, func(excluded []string) (err error) {
+		events, first, err = beginProven(ctx, leaveOut(options, excluded), open)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return s.resume(w, events, version, excluded)
+	return s.resume(w, events, first, version, excluded)
 }
 
 // admit lets a member join if the watch of the stream has all events that it needs. Otherwise, it returns the version after which another watch
@@ -138,8 +162,8 @@ func (s *stream) admit(w *member) (joined bool, version string, excluded []strin
 	return false, version, s.exclusions.outside(shards)
 }
 
-// resume continues the stream with a watch that began after a version, for one more member.
-func (s *stream) resume(w *member, events watch.Interface, version string, excluded []string) error {
+// resume continues the stream with a watch that began after a version, for one more member. It has read the first events of the watch.
+func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, excluded []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.isStopped() {
@@ -156,13 +180,18 @@ func (s *stream) resume(w *member, events watch.Interface, version string, exclu
 	}
 	s.events, s.version, s.excluded, s.former = events, version, excluded, nil
 	s.members = append(s.members, w)
-	go s.run(events)
+	go s.run(events, first)
 	return nil
 }
 
-// run passes the events of a watch until it ends.
-func (s *stream) run(events watch.Interface) {
+// run passes the events of a watch until it ends. The members then return with the version of the last event.
+func (s *stream) run(events watch.Interface, first []watch.Event) {
 	defer events.Stop()
+	for _, event := range first {
+		if !s.pass(events, event) {
+			return
+		}
+	}
 	for event := range events.ResultChan() {
 		if !s.pass(events, event) {
 			return
@@ -170,9 +199,15 @@ func (s *stream) run(events watch.Interface) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events == events {
-		s.dismiss()
+	if s.events != events {
+		return
 	}
+	for _, w := range s.members {
+		if !isNewer(w.version, s.version) {
+			w.send(s.objects.bookmark(s.version))
+		}
+	}
+	s.dismiss()
 }
 
 // pass sends an event to the members that have not got it. An error ends the watches of all members. pass returns false if the stream has

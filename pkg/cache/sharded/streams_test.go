@@ -73,9 +73,11 @@ func TestShardsShareStream(t *testing.T) {
 		},
 		"shards watch again when the API server ends the watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one, another := join(true, "5"), join(false, "5")
-			u.send(6, low)
+			u.events.Modify(object(low, 6))
 			u.events.Stop()
-			if synctest.Wait(); !one.ended || !another.ended {
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6")
+			another.expect(t, "another", "BOOKMARK  6") // it watches again after that version, not after its own
+			if !one.ended || !another.ended {
 				t.Error("a watch has not ended")
 			}
 			one = join(true, "6")
@@ -91,6 +93,44 @@ func TestShardsShareStream(t *testing.T) {
 			if !one.ended || !another.ended || !u.events.IsStopped() || s.events != nil {
 				t.Error("a watch, or the stream, has not ended")
 			}
+		},
+		"a shard that is ahead gets no event again from another watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+			join(true, "5")
+			ahead := join(true, "9")
+			u.send(6, low)
+			join(false, "5")
+			u.send(6, low, low, low, low, low)
+			ahead.expect(t, "the shard", "MODIFIED a 10", "BOOKMARK  10")
+		},
+		"an error of another watch ends only the watch of the shard that needs it": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "5")
+			u.send(6, low)
+			shared := u.events
+			for name, fails := range map[string]func(){
+				"is too old":   func() { u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired}) },
+				"ends at once": func() { u.events.Stop() },
+			} {
+				u.opened = fails
+				if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || !u.events.IsStopped() {
+					t.Errorf("a watch that %s began", name)
+				}
+			}
+			u.events = shared
+			u.send(7, low)
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
+		},
+		"a shard joins while the watch for another one begins": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			join(true, "5")
+			u.send(6, low)
+			hangs := func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			go func() { _, _ = s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, hangs) }()
+			synctest.Wait()
+			another := join(false, "6")
+			u.send(7, high)
+			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
 		},
 		"only the shard whose version is too old has to list again": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
@@ -220,7 +260,7 @@ func TestShardsShareStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, u := newStream(&exclusions{}), &upstream{}
+				s, u := newStream(ofMetadataObjects, &exclusions{}), &upstream{}
 				join := func(low bool, version string) *reader {
 					w, err := s.watch(t.Context(), half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
 					r := read(t, w, err)
@@ -236,7 +276,7 @@ func TestShardsShareStream(t *testing.T) {
 // TestShardsOfClusterScopedTypeGetCopies changes an object that leaves one shard for another. An informer may change what it gets.
 func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, u := newStream(nil), &upstream{}
+		s, u := newStream(ofMetadataObjects, nil), &upstream{}
 		ofLabel := func(object runtime.Object) string { return object.(*metav1.PartialObjectMetadata).Labels["of"] }
 		got := make(chan watch.Event, 2)
 		for _, is := range []bool{true, false} {
@@ -259,7 +299,7 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 
 func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, u, yes := newStream(&exclusions{}), &upstream{}, true
+		s, u, yes := newStream(ofMetadataObjects, &exclusions{}), &upstream{}, true
 		join := func(low bool) *reader {
 			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
 			return read(t, w, err)
@@ -268,6 +308,7 @@ func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 			object := object("", version)
 			object.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 			u.events.Action(watch.Bookmark, object)
+			<-time.After(probation)
 			synctest.Wait()
 		}
 		one := join(true)
@@ -283,8 +324,8 @@ func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 		u.send(6, high)
 		end(8)
 		u.send(8, low, high)
-		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
-		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "MODIFIED default 9", "BOOKMARK  9")
+		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
+		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "BOOKMARK  8", "MODIFIED default 9", "BOOKMARK  9")
 		u.expect(t, "", "7 metadata.namespace!=default", "", "7")
 		one.Stop()
 		another.Stop()
@@ -308,7 +349,7 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, u, yes := newStream(nil), &upstream{}, true
+				s, u, yes := newStream(ofMetadataObjects, nil), &upstream{}, true
 				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
 				r := read(t, w, err)
 				stops(w, u)
@@ -336,7 +377,7 @@ func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
 				u := &upstream{}
 				var selectors []string
 				for range 2 {
-					w, err := c.filter.watch(t.Context(), source{}, metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+					w, err := c.filter.watch(t.Context(), ofMetadataObjects, metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 						selectors = append(selectors, options.ShardSelector)
 						return u.open(ctx, options)
 					})

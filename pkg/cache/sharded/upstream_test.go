@@ -3,6 +3,7 @@ package sharded
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +17,17 @@ import (
 // upstream opens watches whose events a test sends.
 type upstream struct {
 	err    error
-	begun  []string // the versions after which watches began, and their field selectors
+	begun  []string // the versions after which watches began, or should have begun, and their field selectors
 	events *watch.RaceFreeFakeWatcher
 	opened func() // is called when a watch has begun; nil does nothing
 }
 
 func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	u.begun = append(u.begun, strings.TrimSpace(options.ResourceVersion+" "+options.FieldSelector))
 	if u.err != nil {
 		return nil, u.err
 	}
-	u.begun, u.events = append(u.begun, strings.TrimSpace(options.ResourceVersion+" "+options.FieldSelector)), watch.NewRaceFreeFake()
+	u.events = watch.NewRaceFreeFake()
 	if u.opened != nil {
 		u.opened()
 	}
@@ -100,3 +102,6 @@ func half(low bool) Filter {
 
 // A namespace in each shard.
 const low, high = "a", "default"
+
+// ofMetadataObjects are the objects that upstream sends.
+var ofMetadataObjects = source{object: reflect.TypeFor[*metav1.PartialObjectMetadata]()}

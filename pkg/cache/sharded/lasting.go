@@ -1,0 +1,75 @@
+package sharded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// lasting is a watch that does not end with the context in which it began. A stream may continue it. The caller must stop it.
+type lasting struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// beginLasting begins a watch. It returns an error if ctx ends before the watch has begun.
+func beginLasting(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	lastingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, cancel)
+	events, err := open(lastingCtx, options)
+	ended := !detach()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	own := &lasting{events, cancel}
+	if ended {
+		own.Stop()
+		return nil, ctx.Err()
+	}
+	return own, nil
+}
+
+// Stop implements watch.Interface.
+func (l *lasting) Stop() {
+	l.Interface.Stop()
+	l.cancel()
+}
+
+// probation is how long a watch without events must last before a stream relies on it. If a watch fails at once, for example because its
+// version is too old, the API server says so at its beginning.
+const probation = 500 * time.Millisecond
+
+// errEnded is the error of a watch that ended too early.
+var errEnded = errors.New("the API server has ended the watch at its beginning")
+
+// beginProven begins a watch, and reads it until its first event or the end of its probation. It returns an error if the watch fails or ends
+// before that.
+func beginProven(ctx context.Context, options metav1.ListOptions, open opener) (events watch.Interface, first []watch.Event, err error) {
+	if events, err = beginLasting(ctx, options, open); err != nil {
+		return nil, nil, err
+	}
+	proven := time.NewTimer(probation)
+	defer proven.Stop()
+	select {
+	case <-proven.C:
+		return events, nil, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case event, open := <-events.ResultChan():
+		switch {
+		case !open:
+			err = errEnded
+		case event.Type == watch.Error:
+			err = apierrors.FromObject(event.Object)
+		default:
+			return events, []watch.Event{event}, nil
+		}
+	}
+	events.Stop()
+	return nil, nil, err
+}
