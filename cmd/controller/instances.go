@@ -63,7 +63,7 @@ func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool)
 	case served:
 		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
 	default:
-		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. This process asks it to leave out other namespaces, and discards the objects of other shards that it receives nevertheless")
+		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. Excluding namespaces of other shards by field selectors, and discarding their remaining objects")
 	}
 	return &served
 }

@@ -150,8 +150,8 @@ func (s *sharded) checkTerms(t *testing.T) {
 	t.Logf("%d writes, %d shards with terms", len(sent), len(terms(sent)))
 }
 
-// checkSelectors fails the test unless, for each namespaced type, at least one watch has left out the namespaces of other replicas. It also fails
-// if the API server has refused a selector.
+// checkSelectors fails the test unless, for each namespaced type, at least one watch has excluded namespaces of other replicas. It also fails
+// if the API server has rejected a selector.
 func (s *sharded) checkSelectors(t *testing.T) {
 	t.Helper()
 	watches, err := s.Requests(func(r cluster.Request) bool {
@@ -167,7 +167,7 @@ func (s *sharded) checkSelectors(t *testing.T) {
 		}
 		selected[r.ObjectRef.Resource] = true
 	}
-	controllertest.Equal(t, "types whose watches leave out namespaces", []string{
+	controllertest.Equal(t, "types whose watches exclude namespaces", []string{
 		"apps", "ats", "configmaps", "databases", "deployments", "externaldatabases", "horizontalpodautoscalers", "ingresses", "persistentvolumeclaims",
 		"poddisruptionbudgets", "pods", "secrets", "services", "statefulsets",
 	}, slices.Sorted(maps.Keys(selected)))
@@ -190,7 +190,7 @@ func metric(t *testing.T, p *place.Process, name string) (sum int) {
 }
 
 func TestReplicasShareObjects(t *testing.T) {
-	for name, served := range map[string]bool{"the API server selects the objects of a shard": true, "the replicas leave out other objects": false} {
+	for name, served := range map[string]bool{"the API server selects the objects of a shard": true, "the replicas exclude other namespaces": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSharded(t, served)

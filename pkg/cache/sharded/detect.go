@@ -13,7 +13,7 @@ import (
 // served is set by Detect.
 var served = metrics.NewGauge(&metrics.GaugeOpts{
 	Name:           "windlass_sharded_watches_served",
-	Help:           "1 if the API server has served a shard only (feature gate ShardedListAndWatch), and 0 if this process leaves out the objects of other shards itself, when it last began to work on a shard.",
+	Help:           "1 if the API server has served a shard only (feature gate ShardedListAndWatch), and 0 if this process discards the objects of other shards itself, when it last began to work on a shard.",
 	StabilityLevel: metrics.ALPHA,
 })
 

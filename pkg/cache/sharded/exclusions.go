@@ -25,19 +25,19 @@ const (
 	// maxCounted limits the number of namespaces whose objects are counted. An entry takes about 100 bytes.
 	maxCounted = 10_000
 	// agingInterval is how often all counts are halved, so that namespaces that no longer exist are forgotten. The objects of a namespace with a
-	// small count are then received again for some minutes, and counted. It is also how long nothing is left out after a refusal.
+	// small count are then received again for some minutes, and counted. It is also how long nothing is excluded after a rejection.
 	agingInterval = time.Hour
 )
 
-// exclusions choose namespaces that an API server without the feature ShardedListAndWatch leaves out of lists and watches, by a field selector.
-// They choose the namespaces from which this process received most objects in vain. All API servers support that selector.
-// The zero exclusions are ready to use, and are safe for concurrent use. Nil exclusions leave out nothing.
+// exclusions choose namespaces that the API server excludes from lists and watches, if it does not have the feature ShardedListAndWatch. They
+// choose the namespaces whose objects this process has discarded most often, and use a field selector, which all API servers support.
+// The zero exclusions are ready to use, and are safe for concurrent use. Nil exclusions exclude nothing.
 type exclusions struct {
-	mu      sync.Mutex
-	counts  map[string]int // objects of each namespace that this process has received and discarded
-	aged    time.Time
-	works   bool      // whether a request that left out namespaces has succeeded
-	refused time.Time // until then, nothing is left out
+	mu            sync.Mutex
+	counts        map[string]int // discarded objects of each namespace
+	halved        time.Time
+	accepted      int       // the largest number of namespaces in a successful request
+	disabledUntil time.Time // after a rejected request
 }
 
 // discarded counts an object.
@@ -50,7 +50,7 @@ func (e *exclusions) discarded(object runtime.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.counts == nil {
-		e.counts, e.aged = map[string]int{}, time.Now()
+		e.counts, e.halved = map[string]int{}, time.Now()
 	}
 	if _, counted := e.counts[namespace]; counted {
 		e.counts[namespace]++
@@ -64,17 +64,17 @@ func (e *exclusions) discarded(object runtime.Object) {
 	}
 }
 
-// outside returns the namespaces to leave out of the lists and watches of some shards.
-func (e *exclusions) outside(shards []Filter) (excluded []string) {
+// choose returns the namespaces to exclude from the lists and watches of some shards.
+func (e *exclusions) choose(shards ...Filter) (excluded []string) {
 	if e == nil {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if time.Now().Before(e.refused) {
+	if time.Now().Before(e.disabledUntil) {
 		return nil
 	}
-	if time.Since(e.aged) >= agingInterval {
+	if time.Since(e.halved) >= agingInterval {
 		e.halve()
 	}
 	length := 0
@@ -99,44 +99,44 @@ func (e *exclusions) byCount(one, another string) int {
 
 // halve halves all counts, and forgets the namespaces whose count is 0.
 func (e *exclusions) halve() {
-	e.aged = time.Now()
+	e.halved = time.Now()
 	for namespace := range e.counts {
 		e.counts[namespace] /= 2
 	}
 	maps.DeleteFunc(e.counts, func(_ string, count int) bool { return count == 0 })
 }
 
-// try sends a request that leaves out namespaces. If the request is refused, try sends it again without that, and requests leave out nothing
-// for an agingInterval. It returns the namespaces that the last request left out.
-func (e *exclusions) try(ctx context.Context, excluded []string, send func(excluded []string) error) ([]string, error) {
-	err := send(excluded)
-	if len(excluded) == 0 || !e.refuses(ctx, err) {
-		return excluded, err
+// sendWithFallback sends a request that excludes namespaces. If the request may have been rejected because of that, it sends the request again
+// without exclusions. If this one succeeds, later requests exclude nothing for an agingInterval. It returns the namespaces that the
+// last request excluded.
+func (e *exclusions) sendWithFallback(ctx context.Context, excluded []string, send func(excluded []string) error) ([]string, error) {
+	rejected := send(excluded)
+	if len(excluded) == 0 || ctx.Err() != nil || !e.isRejection(rejected, len(excluded)) {
+		return excluded, rejected
 	}
-	return nil, send(nil)
-}
-
-// refuses handles the result of a request that left out namespaces. It reports whether the request was refused.
-func (e *exclusions) refuses(ctx context.Context, err error) bool {
+	if err := send(nil); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.works = e.works || err == nil
-	if err == nil || ctx.Err() != nil || !isRefusal(err, e.works) {
-		return false
+	if time.Now().After(e.disabledUntil) {
+		klog.FromContext(ctx).Error(rejected, "Request with a namespace field selector was rejected; watching all namespaces", "retryAfter", agingInterval)
 	}
-	if time.Now().After(e.refused) {
-		klog.FromContext(ctx).Error(err, "A request that asked the API server to leave out other namespaces has failed. For a while, this process receives the objects of all namespaces", "for", agingInterval)
-	}
-	e.refused = time.Now().Add(agingInterval)
-	return true
+	e.disabledUntil = time.Now().Add(agingInterval)
+	return nil, nil
 }
 
-// isRefusal reports whether an API server may not know the field of a selector, or a proxy may not accept its length. works is whether a
-// request with such a selector has succeeded before.
-func isRefusal(err error, works bool) bool {
+// isRejection reports whether err may mean that an API server does not know the field of the selector, or that a proxy does not accept its length.
+func (e *exclusions) isRejection(err error, namespaces int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil {
+		e.accepted = max(e.accepted, namespaces)
+		return false
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return !works // a proxy may close the connection
+		return e.accepted < namespaces // a proxy may close the connection
 	}
 	code := status.Status().Code
 	if !apierrors.IsUnexpectedServerError(err) { // the response is from an API server
@@ -145,8 +145,8 @@ func isRefusal(err error, works bool) bool {
 	return code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// leaveOut returns options that leave out namespaces.
-func leaveOut(options metav1.ListOptions, namespaces []string) metav1.ListOptions {
+// exclude returns options that exclude namespaces.
+func exclude(options metav1.ListOptions, namespaces []string) metav1.ListOptions {
 	terms := make([]string, 0, len(namespaces)+1)
 	if options.FieldSelector != "" {
 		terms = append(terms, options.FieldSelector)

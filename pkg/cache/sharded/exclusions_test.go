@@ -22,7 +22,7 @@ func discard(e *exclusions, namespace string, times int) {
 	}
 }
 
-func TestBusiestNamespacesOfOtherShardsAreLeftOut(t *testing.T) {
+func TestBusiestNamespacesOfOtherShardsAreExcluded(t *testing.T) {
 	e := &exclusions{}
 	discard(e, low, 5)
 	discard(e, high, 7)
@@ -36,7 +36,7 @@ func TestBusiestNamespacesOfOtherShardsAreLeftOut(t *testing.T) {
 		"of two shards": {[]Filter{half(true), half(false)}, nil},
 		"of no shard":   {nil, []string{high, low, "kube-system"}},
 	} {
-		if got := e.outside(c.shards); !slices.Equal(got, c.want) {
+		if got := e.choose(c.shards...); !slices.Equal(got, c.want) {
 			t.Errorf("outside %s: got %q, want %q", name, got, c.want)
 		}
 	}
@@ -47,26 +47,26 @@ func TestExclusionsFitIntoURL(t *testing.T) {
 	for i := range 1000 {
 		discard(e, fmt.Sprintf("tenant-%03d", i), 1)
 	}
-	query := url.Values{"fieldSelector": {leaveOut(metav1.ListOptions{}, e.outside(nil)).FieldSelector}}.Encode()
+	query := url.Values{"fieldSelector": {exclude(metav1.ListOptions{}, e.choose()).FieldSelector}}.Encode()
 	if length := len(query); length < maxSelectorLength*9/10 || length > maxSelectorLength+len("fieldSelector=") {
 		t.Errorf("the selector has %d bytes: %.200s", length, query)
 	}
 }
 
-func TestBusyNamespaceIsLeftOutHoweverManyThereAre(t *testing.T) {
+func TestBusyNamespaceIsExcludedHoweverManyThereAre(t *testing.T) {
 	e := &exclusions{}
 	discard(e, "busy", 2)
 	for i := range maxCounted {
 		discard(e, fmt.Sprintf("tenant-%06d", i), 1)
 	}
 	discard(e, "later", 2)
-	if got := e.outside(nil)[:2]; len(e.counts) > maxCounted || !slices.Equal(got, []string{"later", "busy"}) {
+	if got := e.choose()[:2]; len(e.counts) > maxCounted || !slices.Equal(got, []string{"later", "busy"}) {
 		t.Errorf("got %q of %d namespaces", got, len(e.counts))
 	}
 }
 
 func TestExclusionsAreAddedToFieldSelector(t *testing.T) {
-	options := leaveOut(metav1.ListOptions{FieldSelector: "metadata.name=it"}, []string{"a", "b"})
+	options := exclude(metav1.ListOptions{FieldSelector: "metadata.name=it"}, []string{"a", "b"})
 	if want := "metadata.name=it,metadata.namespace!=a,metadata.namespace!=b"; options.FieldSelector != want {
 		t.Errorf("got %s, want %s", options.FieldSelector, want)
 	}
@@ -77,23 +77,23 @@ func TestQuietNamespacesAreForgotten(t *testing.T) {
 		e := &exclusions{}
 		discard(e, low, 1)
 		discard(e, high, 2)
-		if got := e.outside(nil); len(got) != 2 {
+		if got := e.choose(); len(got) != 2 {
 			t.Errorf("got %q at once", got)
 		}
 		<-time.After(agingInterval)
-		if got := e.outside(nil); !slices.Equal(got, []string{high}) {
+		if got := e.choose(); !slices.Equal(got, []string{high}) {
 			t.Errorf("got %q after an interval", got)
 		}
 	})
 }
 
-func TestNothingIsLeftOutAfterRefusal(t *testing.T) {
+func TestNothingIsExcludedAfterRejection(t *testing.T) {
 	proxy := func(code int) error {
 		return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", "no", 0, true)
 	}
 	for name, c := range map[string]struct {
 		err            error
-		before, refuse bool // whether the error comes before a request that leaves out namespaces has succeeded, and is a refusal
+		before, reject bool // whether the error comes before a request that excludes namespaces has succeeded, and is a rejection
 	}{
 		"an API server that does not know the field": {apierrors.NewBadRequest("field label not supported"), false, true},
 		"a proxy that accepts only short URLs":       {proxy(http.StatusRequestURITooLong), false, true},
@@ -121,20 +121,30 @@ func TestNothingIsLeftOutAfterRefusal(t *testing.T) {
 				if !c.before {
 					_ = begin()
 				}
-				u.begun, u.err = nil, c.err
-				if err := begin(); !errors.Is(err, c.err) {
+				u.begun, u.rejected = nil, c.err
+				if err := begin(); c.reject != (err == nil) || err != nil && !errors.Is(err, c.err) {
 					t.Errorf("got the error %v", err)
 				}
-				u.err = nil
+				u.rejected = nil
 				_ = begin()
 				<-time.After(agingInterval)
 				_ = begin()
 				want := []string{"5 metadata.namespace!=default", "5 metadata.namespace!=default", "5 metadata.namespace!=default"}
-				if c.refuse {
+				if c.reject {
 					want = []string{"5 metadata.namespace!=default", "5", "5", "5 metadata.namespace!=default"}
 				}
 				u.expect(t, want...)
 			})
 		})
+	}
+}
+
+// TestExclusionsGoOnIfTheyAreNotTheCause has a request that fails with and without exclusions.
+func TestExclusionsGoOnIfTheyAreNotTheCause(t *testing.T) {
+	e := &exclusions{}
+	discard(e, high, 1)
+	excluded, err := e.sendWithFallback(t.Context(), e.choose(), func([]string) error { return apierrors.NewBadRequest("no") })
+	if err == nil || excluded != nil || len(e.choose()) != 1 {
+		t.Errorf("got %q, %v; then %q are excluded", excluded, err, e.choose())
 	}
 }

@@ -2,7 +2,7 @@
 //
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
 // ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client therefore
-// leaves out other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
+// discards other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
 package sharded
 
 import (
@@ -35,7 +35,7 @@ func NewFilter(selector sharding.Selector) Filter {
 }
 
 // Of returns a Filter with the same shard, for a cluster-scoped type whose objects belong to namespaces. The API server
-// cannot select such objects, so that only the client leaves out other objects.
+// cannot select such objects, so that only the client discards other objects.
 func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 	f.namespaceOf = namespace
 	return f
@@ -59,7 +59,7 @@ func (f Filter) options(options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-// exclusions returns nil if the API server selects the objects of the shard, or cannot leave out others.
+// exclusions returns nil if the API server selects the objects of the shard, or cannot exclude others.
 func (f Filter) exclusions() *exclusions {
 	if f.streams == nil || f.served || f.namespaceOf != nil {
 		return nil
@@ -84,8 +84,8 @@ func (f Filter) holds(object runtime.Object) (bool, error) {
 // list lists the objects of the shard. all lists the objects of all shards.
 func list[L runtime.Object](ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error)) (listed L, err error) {
 	e := f.exclusions()
-	_, err = e.try(ctx, e.outside([]Filter{f}), func(excluded []string) error {
-		listed, err = all(ctx, leaveOut(f.options(options), excluded))
+	_, err = e.sendWithFallback(ctx, e.choose(f), func(excluded []string) error {
+		listed, err = all(ctx, exclude(f.options(options), excluded))
 		return err
 	})
 	if err != nil {

@@ -44,8 +44,8 @@ func (l *lasting) Stop() {
 // version is too old, the API server says so at its beginning.
 const probation = 500 * time.Millisecond
 
-// errEnded is the error of a watch that ended too early.
-var errEnded = errors.New("the API server has ended the watch at its beginning")
+// errEnded is the error of a watch that ended before its first event. client-go returns such a watch also if the connection is closed.
+var errEnded = errors.New("the watch ended before its first event")
 
 // beginProven begins a watch, and reads it until its first event or the end of its probation. It returns an error if the watch fails or ends
 // before that.

@@ -18,9 +18,8 @@ const sendPatience = time.Minute
 type member struct {
 	stream *stream
 	filter Filter
-	// version is the resource version of the latest event that the member has got, apart from those that it gets from the present watch of the
-	// stream. Before the first event, it is the version at which the watch began. A member joins only with a valid version. It has none while
-	// it reads the initial events.
+	// version is a resource version up to which the member has got all events. It skips events of the stream up to this version. A member joins
+	// only with a version. It has none while it reads the initial events.
 	version string
 	some    chan watch.Event // of the shard
 	stopped chan struct{}
@@ -55,9 +54,9 @@ func (w *member) isStopped() bool {
 	}
 }
 
-// catchUp reads the member's own watch until its initial events have ended, and then calls join. It ends the watch of the member, and returns an
-// error, if that fails.
-func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(context.Context) error) error {
+// catchUp reads the member's own watch until its initial events have ended, and then calls join. The caller has read the first events of own. If
+// something fails, the member's watch ends.
+func (w *member) catchUp(ctx context.Context, own watch.Interface, first []watch.Event, join func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -67,32 +66,34 @@ func (w *member) catchUp(ctx context.Context, own watch.Interface, join func(con
 		case <-ctx.Done():
 		}
 	}()
-	err := w.readInitial(own)
+	for _, event := range first {
+		w.receive(event)
+	}
+	caughtUp := w.readInitial(own)
 	own.Stop()
-	if err == nil {
+	if caughtUp {
 		w.send(w.stream.objects.bookmark(w.version)) // waits until the informer has stored the initial events
-		err = join(ctx)
+		if join(ctx) == nil {
+			return
+		}
 	}
-	if err != nil {
-		close(w.some)
-	}
-	return err
+	close(w.some)
 }
 
-// readInitial reads the member's own watch until its initial events have ended. It returns an error if the watch ends before, or is stopped.
-func (w *member) readInitial(own watch.Interface) error {
+// readInitial reads the member's own watch until its initial events have ended. It returns false if the watch ends before, or is stopped.
+func (w *member) readInitial(own watch.Interface) bool {
 	for !isVersion(w.version) {
 		select {
 		case event, open := <-own.ResultChan():
 			if !open {
-				return errEnded
+				return false
 			}
 			w.receive(event)
 		case <-w.stopped:
-			return errStopped
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // receive handles an event of its own watch.

@@ -22,7 +22,7 @@ type server struct {
 	list []runtime.Object // of one kind
 	// initial is whether the API server can send the list as the initial events of a watch.
 	initial bool
-	refuses bool // field selectors
+	rejects bool // field selectors
 	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
 	// selectors are the paths of the requests, their shard selectors and field selectors.
@@ -43,16 +43,16 @@ func (s *server) start(t *testing.T) *rest.Config {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector") + r.URL.Query().Get("fieldSelector")
 	w.Header().Set("Content-Type", "application/json")
-	refuse := func(refusal metav1.Status) {
-		refusal.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		w.WriteHeader(int(refusal.Code))
-		_ = json.NewEncoder(w).Encode(refusal)
+	reject := func(reason metav1.Status) {
+		reason.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(reason.Code))
+		_ = json.NewEncoder(w).Encode(reason)
 	}
 	switch {
-	case r.URL.Query().Get("fieldSelector") != "" && s.refuses:
-		refuse(apierrors.NewBadRequest("field label not supported").Status())
+	case r.URL.Query().Get("fieldSelector") != "" && s.rejects:
+		reject(apierrors.NewBadRequest("field label not supported").Status())
 	case r.URL.Query().Get("sendInitialEvents") != "" && !s.initial:
-		refuse(apierrors.NewInvalid(schema.GroupKind{}, "", nil).Status())
+		reject(apierrors.NewInvalid(schema.GroupKind{}, "", nil).Status())
 	case r.URL.Query().Get("sendInitialEvents") != "":
 		for _, object := range s.list {
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Added, "object": object})

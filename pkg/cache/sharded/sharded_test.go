@@ -119,8 +119,8 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}
 }
 
-// TestDiscardedObjectsAreLeftOutLater runs two informers with the same streams. The API server sends both of them all objects.
-func TestDiscardedObjectsAreLeftOutLater(t *testing.T) {
+// TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends both of them all objects.
+func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	const path, excluded = "/api/v1/configmaps ", "metadata.namespace!=a,metadata.namespace!=web"
 	for name, c := range map[string]struct {
 		initial  bool
@@ -159,9 +159,9 @@ func TestDiscardedObjectsAreLeftOutLater(t *testing.T) {
 	}
 }
 
-// TestInformerContinuesAfterRefusal has an API server that refuses field selectors.
-func TestInformerContinuesAfterRefusal(t *testing.T) {
-	server := server{list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}, refuses: true}
+// TestInformerContinuesAfterRejection has an API server that rejects field selectors.
+func TestInformerContinuesAfterRejection(t *testing.T) {
+	server := server{list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}, rejects: true}
 	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false))
 	controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer, 2))
 }

@@ -16,16 +16,21 @@ import (
 
 // upstream opens watches whose events a test sends.
 type upstream struct {
-	err    error
-	begun  []string // the versions after which watches began, or should have begun, and their field selectors
-	events *watch.RaceFreeFakeWatcher
-	opened func() // is called when a watch has begun; nil does nothing
+	err error
+	// rejected is the error of watches with a field selector.
+	rejected error
+	begun    []string // the versions after which watches began, or should have begun, and their field selectors
+	events   *watch.RaceFreeFakeWatcher
+	opened   func() // is called when a watch has begun; nil does nothing
 }
 
 func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	u.begun = append(u.begun, strings.TrimSpace(options.ResourceVersion+" "+options.FieldSelector))
 	if u.err != nil {
 		return nil, u.err
+	}
+	if u.rejected != nil && options.FieldSelector != "" {
+		return nil, u.rejected
 	}
 	u.events = watch.NewRaceFreeFake()
 	if u.opened != nil {

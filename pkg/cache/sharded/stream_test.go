@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -35,7 +36,7 @@ func TestShardsShareStream(t *testing.T) {
 			another.expect(t, "another", "MODIFIED default 7", "MODIFIED default 9", "BOOKMARK  10")
 			u.expect(t, "5", "6")
 		},
-		"a shard whose objects the watch leaves out": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard whose objects the watch excludes": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			s.exclusions.discarded(object(high, 1))
 			one := join(true, "5")
 			u.send(6, low)
@@ -56,7 +57,7 @@ func TestShardsShareStream(t *testing.T) {
 			join(true, "5")
 			u.expect(t, "5 metadata.namespace!=default", "5", "5")
 		},
-		"what all shards discard is left out later": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"what all shards discard is excluded later": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
 			join(true, "5")
 			u.send(6, low, high)
 			u.events.Stop()
@@ -106,18 +107,37 @@ func TestShardsShareStream(t *testing.T) {
 			one := join(true, "5")
 			u.send(6, low)
 			shared := u.events
-			for name, fails := range map[string]func(){
-				"is too old":   func() { u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired}) },
-				"ends at once": func() { u.events.Stop() },
-			} {
+			begin := func(fails func()) (watch.Interface, error) {
 				u.opened = fails
-				if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || !u.events.IsStopped() {
-					t.Errorf("a watch that %s began", name)
-				}
+				return s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+			}
+			tooOld := &metav1.Status{Reason: metav1.StatusReasonExpired}
+			if _, err := begin(func() { u.events.Action(watch.Error, tooOld) }); !apierrors.IsResourceExpired(err) || !u.events.IsStopped() {
+				t.Errorf("the error of the watch is %v", err)
+			}
+			w, err := begin(func() { u.events.Stop() })
+			another := read(t, w, err)
+			if another.expect(t, "another"); !another.ended {
+				t.Error("the watch has not ended")
 			}
 			u.events = shared
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
+		},
+		"a shard joins that needs what the next watch excludes": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			one := join(true, "5")
+			u.send(6, low)
+			s.exclusions.discarded(object(high, 1))
+			var another *reader
+			u.opened = func() {
+				u.opened = nil
+				another = join(false, "6") // the present watch has what it needs
+			}
+			join(true, "5")
+			u.send(6, low, high)
+			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "BOOKMARK  7")
+			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
+			u.expect(t, "5", "5 metadata.namespace!=default", "5")
 		},
 		"a shard joins while the watch for another one begins": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			join(true, "5")
@@ -295,70 +315,6 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 			t.Errorf("the shards got %v and %v", one, another)
 		}
 	})
-}
-
-func TestInitialEventsComeFromOwnWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, u, yes := newStream(ofMetadataObjects, &exclusions{}), &upstream{}, true
-		join := func(low bool) *reader {
-			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
-			return read(t, w, err)
-		}
-		end := func(version int) {
-			object := object("", version)
-			object.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			u.events.Action(watch.Bookmark, object)
-			<-time.After(probation)
-			synctest.Wait()
-		}
-		one := join(true)
-		u.send(6, low, high)
-		if s.events != nil {
-			t.Error("the shard joined before the end of the initial events")
-		}
-		own := u.events
-		if end(7); !own.IsStopped() {
-			t.Error("the own watch has not ended")
-		}
-		another := join(false)
-		u.send(6, high)
-		end(8)
-		u.send(8, low, high)
-		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
-		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "BOOKMARK  8", "MODIFIED default 9", "BOOKMARK  9")
-		u.expect(t, "", "7 metadata.namespace!=default", "", "7")
-		one.Stop()
-		another.Stop()
-		if synctest.Wait(); !one.ended || !another.ended || !u.events.IsStopped() {
-			t.Error("a watch has not ended")
-		}
-	})
-}
-
-// TestNothingIsLeftOfShardThatStopsEarly stops a watch in each phase before it joins.
-func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
-	for name, stops := range map[string]func(w watch.Interface, u *upstream){
-		"while it reads the initial events": func(w watch.Interface, _ *upstream) { w.Stop() },
-		"because its own watch ends":        func(_ watch.Interface, u *upstream) { u.events.Stop() },
-		"while the watch of the stream begins": func(w watch.Interface, u *upstream) {
-			u.opened = w.Stop
-			end := object("", 7)
-			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			u.events.Action(watch.Bookmark, end)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, u, yes := newStream(ofMetadataObjects, nil), &upstream{}, true
-				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
-				r := read(t, w, err)
-				stops(w, u)
-				if synctest.Wait(); !r.ended || !u.events.IsStopped() || s.events != nil || len(s.members) > 0 || len(s.opening) > 0 {
-					t.Error("something is left")
-				}
-			})
-		})
-	}
 }
 
 func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {

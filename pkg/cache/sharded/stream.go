@@ -1,0 +1,247 @@
+package sharded
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// stream passes the events of a watch to its members. If a member joins that needs earlier events, or those of namespaces that the watch
+// excludes, the stream continues with another watch, and each member gets the events that it has not got.
+type stream struct {
+	objects    source
+	exclusions *exclusions
+	opening    chan struct{} // semaphore, held while a member begins a watch
+
+	mu       sync.Mutex
+	events   watch.Interface // nil without members
+	version  string          // of the latest event
+	excluded []string        // the namespaces that the watch excludes
+	members  []*member
+	former   []Filter // of the last watch; the next one does not exclude them, because their informers usually watch again
+}
+
+func newStream(objects source, e *exclusions) *stream {
+	return &stream{objects: objects, exclusions: e, opening: make(chan struct{}, 1)}
+}
+
+var (
+	// errOrder is the error of a watch whose resource versions decrease.
+	errOrder = errors.New("the resource version of an event is older than that of the event before")
+	// errStopped is the error of a watch that was stopped before it joined.
+	errStopped = errors.New("the watch was stopped")
+)
+
+// watch returns a watch of the objects of a shard. If it has no specific version, it first reads a watch of its own.
+func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	w := newMember(s, filter, options)
+	if isVersion(w.version) {
+		return ended(w, s.join(ctx, w, options, open))
+	}
+	own, first, _, err := s.begin(ctx, options, s.exclusions.choose(filter), open)
+	if err != nil {
+		return ended(w, err)
+	}
+	options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
+	go w.catchUp(context.WithoutCancel(ctx), own, first, func(ctx context.Context) error { return s.join(ctx, w, options, open) })
+	return w, nil
+}
+
+// ended returns a watch that has ended instead of errEnded, because an informer lists again after an error.
+func ended(w *member, err error) (watch.Interface, error) {
+	switch {
+	case errors.Is(err, errEnded):
+		return watch.NewEmptyWatch(), nil
+	case err != nil:
+		return nil, err
+	}
+	return w, nil
+}
+
+// begin begins a watch that excludes namespaces. It returns the first events, and the namespaces that the watch does exclude.
+func (s *stream) begin(ctx context.Context, options metav1.ListOptions, exclusions []string, open opener) (events watch.Interface, first []watch.Event, excluded []string, err error) {
+	excluded, err = s.exclusions.sendWithFallback(ctx, exclusions, func(excluded []string) error {
+		events, first, err = beginProven(ctx, exclude(options, excluded), open)
+		return err
+	})
+	return events, first, excluded, err
+}
+
+// join lets a member receive the events of the stream after its version. If another watch is necessary, and fails, the stream continues
+// without the member.
+func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	if joined, _, _ := s.admit(w); joined {
+		return nil
+	}
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		joined, version, exclusions := s.admit(w)
+		switch {
+		case joined:
+			return nil
+		case w.isStopped():
+			return errStopped
+		}
+		options.ResourceVersion = version
+		events, first, excluded, err := s.begin(ctx, options, exclusions, open)
+		if err != nil {
+			return err
+		}
+		if s.resume(w, events, first, version, excluded) {
+			return nil
+		}
+	}
+}
+
+// admit lets a member join if the watch of the stream has all events that it needs. Otherwise, it returns the version after which another watch
+// must begin, and the namespaces that this watch may exclude.
+func (s *stream) admit(w *member) (joined bool, version string, excluded []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version = w.version
+	switch {
+	case s.events == nil || w.isStopped():
+	case isNewer(s.version, w.version):
+	case slices.ContainsFunc(s.excluded, w.filter.hasNamespace):
+		version = s.version
+	default:
+		s.members = append(s.members, w)
+		return true, "", nil
+	}
+	shards := append([]Filter{w.filter}, s.former...)
+	for _, m := range s.members {
+		shards = append(shards, m.filter)
+	}
+	return false, version, s.exclusions.choose(shards...)
+}
+
+// resume continues the stream with a watch that began after a version, for one more member. It has read the first events of the watch. It
+// returns false, and stops the watch, if the member has been stopped, or if another member has joined that needs what the watch excludes.
+func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, excluded []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return slices.ContainsFunc(excluded, m.filter.hasNamespace) }) {
+		go events.Stop() // it may wait for the network
+		return false
+	}
+	for _, m := range s.members {
+		if isNewer(s.version, m.version) {
+			m.version = s.version
+		}
+	}
+	if s.events != nil {
+		go s.events.Stop()
+	}
+	s.events, s.version, s.excluded, s.former = events, version, excluded, nil
+	s.members = append(s.members, w)
+	go s.run(events, first)
+	return true
+}
+
+// run passes the events of a watch until it ends. The members then return with the version of the last event.
+func (s *stream) run(events watch.Interface, first []watch.Event) {
+	defer events.Stop()
+	for _, event := range first {
+		if !s.pass(events, event) {
+			return
+		}
+	}
+	for event := range events.ResultChan() {
+		if !s.pass(events, event) {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events != events {
+		return
+	}
+	for _, w := range s.members {
+		if !isNewer(w.version, s.version) {
+			w.send(s.objects.bookmark(s.version))
+		}
+	}
+	s.dismiss()
+}
+
+// pass sends an event to the members that have not got it. An error ends the watches of all members. pass returns false if the stream has
+// ended, or continues with another watch.
+func (s *stream) pass(events watch.Interface, event watch.Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events != events {
+		return false
+	}
+	version, err := versionOf(event)
+	if err == nil && isNewer(s.version, version) {
+		err = errOrder
+	}
+	if err != nil {
+		event = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
+	}
+	if event.Type == watch.Error {
+		s.send(event, s.version)
+		s.dismiss()
+		return false
+	}
+	s.send(event, version)
+	s.version = version
+	return true
+}
+
+// send sends an event with a version. It waits for each member up to sendPatience. The caller holds mu, so that new watches wait too.
+func (s *stream) send(event watch.Event, version string) {
+	var receivers []*member
+	var sent []watch.Event
+	for _, w := range s.members {
+		one, ok := w.next(event, version)
+		if !ok {
+			continue
+		}
+		if len(sent) > 0 {
+			one.Object = one.Object.DeepCopyObject() // an informer may change its object
+		}
+		receivers, sent = append(receivers, w), append(sent, one)
+	}
+	if len(receivers) == 0 {
+		s.exclusions.discarded(event.Object)
+	}
+	for i, w := range receivers {
+		w.send(sent[i])
+	}
+}
+
+// dismiss ends the watches of all members.
+func (s *stream) dismiss() {
+	s.former = nil
+	for _, w := range s.members {
+		s.former = append(s.former, w.filter)
+		close(w.some)
+	}
+	s.members, s.events = nil, nil
+}
+
+// leave ends the watch of a member.
+func (s *stream) leave(w *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.members, w)
+	if i < 0 {
+		return // it has not joined, or the stream has ended
+	}
+	close(w.some)
+	if s.members = slices.Delete(s.members, i, i+1); len(s.members) == 0 {
+		go s.events.Stop()
+		s.events = nil
+	}
+}
