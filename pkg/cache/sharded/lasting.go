@@ -70,6 +70,6 @@ func beginProven(ctx context.Context, options metav1.ListOptions, open opener) (
 			return events, []watch.Event{event}, nil
 		}
 	}
-	events.Stop()
+	go events.Stop() // it may wait for the network
 	return nil, nil, err
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// sendPatience is how long a stream waits for a member that does not receive an event. The other members wait too, so the stream then stops
-// this member. An informer receives each event at once, except while it stores its list.
+// sendPatience is how long a stream waits for members that do not receive an event. The other members wait too, so the stream then stops
+// these members. An informer receives each event at once, except while it stores its list.
 const sendPatience = time.Minute
 
 // member is a watch of the objects of a shard.
@@ -70,9 +70,9 @@ func (w *member) catchUp(ctx context.Context, own watch.Interface, first []watch
 		w.receive(event)
 	}
 	caughtUp := w.readInitial(own)
-	own.Stop()
+	go own.Stop() // it may wait for the network
 	if caughtUp {
-		w.send(w.stream.objects.bookmark(w.version)) // waits until the informer has stored the initial events
+		w.send(w.stream.objects.bookmark(w.version), time.Now().Add(sendPatience)) // waits until the informer has stored the initial events
 		if join(ctx) == nil {
 			return
 		}
@@ -100,7 +100,7 @@ func (w *member) readInitial(own watch.Interface) bool {
 func (w *member) receive(event watch.Event) {
 	ends := endsInitialEvents(event)
 	if some, ok := w.filter.event(event); ok {
-		w.send(some)
+		w.send(some, time.Now().Add(sendPatience))
 	} else {
 		w.stream.exclusions.discarded(event.Object)
 	}
@@ -123,8 +123,18 @@ func (w *member) next(event watch.Event, version string) (some watch.Event, ok b
 	}
 }
 
-func (w *member) send(event watch.Event) {
-	patience := time.NewTimer(sendPatience)
+// send sends an event unless the member has been stopped. It stops a member that does not receive until the deadline: a member that has missed
+// an event must not get a later one.
+func (w *member) send(event watch.Event, deadline time.Time) {
+	if w.isStopped() {
+		return
+	}
+	select {
+	case w.some <- event: // even if the deadline has passed while the stream waited for another member
+		return
+	default:
+	}
+	patience := time.NewTimer(time.Until(deadline))
 	defer patience.Stop()
 	select {
 	case w.some <- event:

@@ -72,3 +72,18 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 		})
 	}
 }
+
+// TestStoppedMemberGetsNothing stops a member that has missed an event. A later event or bookmark would hide that from its informer.
+func TestStoppedMemberGetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 {
+			w := newMember(newStream(ofMetadataObjects, nil), half(true), metav1.ListOptions{})
+			r := read(t, w, nil)
+			w.Stop()
+			synctest.Wait()
+			w.send(ofMetadataObjects.bookmark("7"), time.Now().Add(sendPatience))
+			r.expect(t, "the informer")
+			close(w.some)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 	return w, nil
 }
 
-// ended returns a watch that has ended instead of errEnded, because an informer lists again after an error.
+// ended returns a watch that has ended instead of errEnded. So an informer gets what client-go returns.
 func ended(w *member, err error) (watch.Interface, error) {
 	switch {
 	case errors.Is(err, errEnded):
@@ -166,9 +167,10 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	if s.events != events {
 		return
 	}
+	deadline := time.Now().Add(sendPatience)
 	for _, w := range s.members {
 		if !isNewer(w.version, s.version) {
-			w.send(s.objects.bookmark(s.version))
+			w.send(s.objects.bookmark(s.version), deadline)
 		}
 	}
 	s.dismiss()
@@ -199,7 +201,7 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	return true
 }
 
-// send sends an event with a version. It waits for each member up to sendPatience. The caller holds mu, so that new watches wait too.
+// send sends an event with a version. It waits for its members up to sendPatience. The caller holds mu, so that new watches wait too.
 func (s *stream) send(event watch.Event, version string) {
 	var receivers []*member
 	var sent []watch.Event
@@ -216,8 +218,9 @@ func (s *stream) send(event watch.Event, version string) {
 	if len(receivers) == 0 {
 		s.exclusions.discarded(event.Object)
 	}
+	deadline := time.Now().Add(sendPatience)
 	for i, w := range receivers {
-		w.send(sent[i])
+		w.send(sent[i], deadline)
 	}
 }
 

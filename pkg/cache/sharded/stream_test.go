@@ -112,7 +112,8 @@ func TestShardsShareStream(t *testing.T) {
 				return s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			}
 			tooOld := &metav1.Status{Reason: metav1.StatusReasonExpired}
-			if _, err := begin(func() { u.events.Action(watch.Error, tooOld) }); !apierrors.IsResourceExpired(err) || !u.events.IsStopped() {
+			_, err := begin(func() { u.events.Action(watch.Error, tooOld) })
+			if synctest.Wait(); !apierrors.IsResourceExpired(err) || !u.events.IsStopped() {
 				t.Errorf("the error of the watch is %v", err)
 			}
 			w, err := begin(func() { u.events.Stop() })
@@ -207,6 +208,17 @@ func TestShardsShareStream(t *testing.T) {
 			u.events.Modify(object(low, 7))
 			<-time.After(2 * sendPatience)
 			one.expect(t, "one", "MODIFIED a 7")
+		},
+		"a shard waits for all shards that do not receive together": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+			for range 3 {
+				if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
+					t.Fatal(err)
+				}
+			}
+			one := join(true, "5")
+			u.events.Action(watch.Bookmark, object("", 6))
+			<-time.After(sendPatience + time.Second)
+			one.expect(t, "one", "BOOKMARK  6")
 		},
 		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
