@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -76,24 +77,25 @@ func (s *sharded) remove(p *place.Process) {
 // settle waits until the given replicas hold all shards, each of them its share.
 func (s *sharded) settle(t *testing.T, replicas ...*place.Process) {
 	t.Helper()
-	var identities []string
-	for _, p := range replicas {
-		identities = append(identities, p.Identity(t))
+	world.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) { return s.isSettled(t, replicas...), nil })
+}
+
+// isSettled reports whether the given replicas hold all shards, each of them its share.
+func (s *sharded) isSettled(t *testing.T, replicas ...*place.Process) bool {
+	t.Helper()
+	held, err := s.held(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	world.Eventually(t, "the replicas to share the shards", func(ctx context.Context) (bool, error) {
-		held, err := s.held(ctx)
-		if err != nil {
-			return false, err
+	total := 0
+	for _, p := range replicas {
+		holds := held[p.Identity(t)]
+		if holds > (count+len(replicas)-1)/len(replicas) {
+			return false
 		}
-		total := 0
-		for _, identity := range identities {
-			if held[identity] > (count+len(replicas)-1)/len(replicas) {
-				return false, nil
-			}
-			total += held[identity]
-		}
-		return total == count, nil
-	})
+		total += holds
+	}
+	return total == count
 }
 
 // held returns the number of shards of each holder.
@@ -111,11 +113,13 @@ func (s *sharded) held(ctx context.Context) (map[string]int, error) {
 	return held, nil
 }
 
-// change makes a change that a user would make in each namespace, and waits until it is carried out.
-func (s *sharded) change(t *testing.T, tenants ...string) {
+// change makes a change that a user would make in each namespace, and waits until it is carried out. It returns the longest time that a change
+// took.
+func (s *sharded) change(t *testing.T, tenants ...string) (longest time.Duration) {
 	t.Helper()
-	wanted := map[string]int32{}
+	wanted, made := map[string]int32{}, map[string]time.Time{}
 	for _, tenant := range tenants {
+		made[tenant] = time.Now()
 		app := s.UpdateApp(t, tenant, "web", func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To(*app.Spec.Replicas%5 + 1) })
 		wanted[tenant] = *app.Spec.Replicas
 	}
@@ -124,7 +128,9 @@ func (s *sharded) change(t *testing.T, tenants ...string) {
 			deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && *deployment.Spec.Replicas == replicas, nil
 		})
+		longest = max(longest, time.Since(made[tenant]))
 	}
+	return longest
 }
 
 // layout returns the stored layout.
