@@ -84,9 +84,10 @@ func TestChaos(t *testing.T) {
 			began := time.Now()
 			after := disturbances[name](t, s, s.replicas[random.IntN(len(s.replicas))])
 			var carriedOut time.Duration
-			for settled := false; !settled; settled = s.isSettled(t, s.replicas...) {
+			for settled := false; !settled && time.Since(began) < world.Patience; settled = s.isSettled(t, s.replicas...) {
 				carriedOut = max(carriedOut, s.change(t, s.tenants...)) // in all namespaces, while some are handed over
 			}
+			s.settle(t, s.replicas...)
 			longest[name] = max(longest[name], carriedOut)
 			t.Logf("a replica was %s: each change was carried out after at most %v, the shards were held after at most %v", name, carriedOut, time.Since(began))
 			after()

@@ -44,7 +44,7 @@ func (l *lasting) Stop() {
 // version is too old, the API server says so at its beginning.
 const probation = 500 * time.Millisecond
 
-// errEnded is the error of a watch that ended before its first event. client-go returns such a watch also if the connection is closed.
+// errEnded is the error of a watch that ended before its first event.
 var errEnded = errors.New("the watch ended before its first event")
 
 // beginProven begins a watch, and reads it until its first event or the end of its probation. It returns an error if the watch fails or ends

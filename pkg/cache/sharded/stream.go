@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream passes the events of a watch to its members. If a member joins that needs earlier events, or those of namespaces that the watch
-// excludes, the stream continues with another watch, and each member gets the events that it has not got.
+// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they are too old or in an
+// excluded namespace. The stream then continues with another watch. No member gets an event twice.
 type stream struct {
 	objects    source
 	exclusions *exclusions
@@ -53,7 +53,7 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 	return w, nil
 }
 
-// ended returns a watch that has ended instead of errEnded. So an informer gets what client-go returns.
+// ended returns an ended watch instead of errEnded. client-go returns the same if the connection is closed.
 func ended(w *member, err error) (watch.Interface, error) {
 	switch {
 	case errors.Is(err, errEnded):
@@ -64,17 +64,17 @@ func ended(w *member, err error) (watch.Interface, error) {
 	return w, nil
 }
 
-// begin begins a watch that excludes namespaces. It returns the first events, and the namespaces that the watch does exclude.
-func (s *stream) begin(ctx context.Context, options metav1.ListOptions, exclusions []string, open opener) (events watch.Interface, first []watch.Event, excluded []string, err error) {
-	excluded, err = s.exclusions.sendWithFallback(ctx, exclusions, func(excluded []string) error {
+// begin begins a watch that excludes namespaces, unless that is rejected. It returns the first events, and the namespaces that are excluded.
+func (s *stream) begin(ctx context.Context, options metav1.ListOptions, namespaces []string, open opener) (events watch.Interface, first []watch.Event, excluded []string, err error) {
+	excluded, err = s.exclusions.sendWithFallback(ctx, namespaces, func(excluded []string) error {
 		events, first, err = beginProven(ctx, exclude(options, excluded), open)
 		return err
 	})
 	return events, first, excluded, err
 }
 
-// join lets a member receive the events of the stream after its version. If another watch is necessary, and fails, the stream continues
-// without the member.
+// join lets a member receive the events of the stream after its version. It returns an error if the stream needs another watch for that, and
+// the watch fails. The stream then continues without the member.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	if joined, _, _ := s.admit(w); joined {
 		return nil
@@ -86,7 +86,7 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 		return ctx.Err()
 	}
 	for {
-		joined, version, exclusions := s.admit(w)
+		joined, version, namespaces := s.admit(w)
 		switch {
 		case joined:
 			return nil
@@ -94,7 +94,7 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 			return errStopped
 		}
 		options.ResourceVersion = version
-		events, first, excluded, err := s.begin(ctx, options, exclusions, open)
+		events, first, excluded, err := s.begin(ctx, options, namespaces, open)
 		if err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 	}
 }
 
-// admit lets a member join if the watch of the stream has all events that it needs. Otherwise, it returns the version after which another watch
-// must begin, and the namespaces that this watch may exclude.
+// admit lets a member join if the watch of the stream has all events that the member needs. Otherwise, it returns the version after which another
+// watch must begin, and the namespaces that this watch may exclude.
 func (s *stream) admit(w *member) (joined bool, version string, excluded []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +126,8 @@ func (s *stream) admit(w *member) (joined bool, version string, excluded []strin
 	return false, version, s.exclusions.choose(shards...)
 }
 
-// resume continues the stream with a watch that began after a version, for one more member. It has read the first events of the watch. It
-// returns false, and stops the watch, if the member has been stopped, or if another member has joined that needs what the watch excludes.
+// resume adds a member, and continues the stream with a watch that began after a version. The caller has read the first events of the watch.
+// If the member has been stopped, or if the watch excludes a namespace of another member, resume stops the watch and returns false.
 func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, excluded []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	s.dismiss()
 }
 
-// pass sends an event to the members that have not got it. An error ends the watches of all members. pass returns false if the stream has
+// pass sends an event to the members that have not got it yet. An error ends the watches of all members. pass returns false if the stream has
 // ended, or continues with another watch.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()

@@ -25,7 +25,7 @@ func versionOf(event watch.Event) (string, error) {
 	return version, nil
 }
 
-// isVersion reports whether a resource version is a certain one, unlike "" and "0".
+// isVersion reports whether a resource version is a specific one, unlike "" and "0".
 func isVersion(version string) bool {
 	_, err := resourceversion.CompareResourceVersion(version, version)
 	return err == nil
