@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -32,7 +33,8 @@ func (r *results) report(docs string) error {
 	}
 	if len(r.Sharings) > 0 {
 		if err := writePage(filepath.Join(parts, "shards.md"), shardsText, map[string]any{
-			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Pace": int(time.Second / pace), "Sharing": r.sharingTable(),
+			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Pace": int(time.Second / pace),
+			"Turns": 1 + slices.MaxFunc(r.Sharings, func(a, b sharing) int { return cmp.Compare(a.Turn, b.Turn) }).Turn, "Sharing": r.sharingTable(),
 		}); err != nil {
 			return err
 		}

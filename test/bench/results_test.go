@@ -4,6 +4,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,5 +156,25 @@ func TestSizingProjectsFromTheSlopes(t *testing.T) {
 		"| 1000 | 5000 | 5 | 10 | 17 | 1.0 |\n| 2000 | 10000 | 10 | 20 | 31 | 2.0 |\n| 100000, projected | 500000 | 488 | 977 | 1467 | 100.0 |\n"
 	if diff := cmp.Diff(want, r.sizingTable()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestSharingTableComparesWithinTurns(t *testing.T) {
+	r := newResults()
+	for turn, slow := range []time.Duration{1, 3, 2} { // the machine is slower in some turns
+		for _, replicas := range []int{1, 2} {
+			s := sharing{Apps: 100, Served: true, Turn: turn, Replicas: make([]sharer, replicas), Server: slow * time.Second, Requests: requests{"PATCH apps": 3}}
+			for i := range s.Replicas {
+				s.Replicas[i] = sharer{Heap: 4 * mebibyte / float64(replicas), Watched: mebibyte, CPU: slow * time.Second, RestRequests: 30, RestCPU: time.Second}
+			}
+			r.Sharings = append(r.Sharings, s)
+		}
+	}
+	want := []string{
+		"| 100 | on | 1 | 4.0 MiB | 1.00 | 1.0 MiB | 1.00 | 2.0 s | 1.00 | 1.00 | 3 | 30 | 1.00 s |",
+		"| 100 | on | 2, 12 shards | 2.0 MiB | 0.50 | 1.0 MiB | 1.00 | 4.0 s | 2.00 | 1.00 | 3 | 60 | 2.00 s |",
+	}
+	if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(r.sharingTable()), "\n")[2:]); diff != "" {
+		t.Error(diff)
 	}
 }

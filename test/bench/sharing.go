@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,16 +70,30 @@ func (o *options) measureSharing(ctx context.Context) error {
 			if err := l.serveShards(served); err != nil {
 				return err
 			}
-			for _, replicas := range []int{1, sharers} {
-				s, err := l.share(ctx, dir, o.out, o.who[0], apps, replicas)
-				if err != nil {
+			for turn := range o.turns {
+				if err := o.takeTurn(ctx, l, dir, sharing{Apps: apps, Served: served, Turn: turn}); err != nil {
 					return err
 				}
-				s.Served = served
-				o.results.Sharings = append(o.results.Sharings, s)
-				o.tell("%d Apps, %d replicas, API server with shards: %v: %+v", apps, replicas, served, s)
 			}
 		}
+	}
+	return nil
+}
+
+// takeTurn measures a single replica and several ones, one after the other. In each turn, the other one begins.
+func (o *options) takeTurn(ctx context.Context, l *lab, dir string, s sharing) error {
+	order := []int{1, sharers}
+	if s.Turn%2 == 1 {
+		slices.Reverse(order)
+	}
+	for _, replicas := range order {
+		s.Replicas = make([]sharer, replicas)
+		if err := l.share(ctx, dir, o.out, o.who[0], &s); err != nil {
+			return err
+		}
+		o.results.Sharings = append(o.results.Sharings, s)
+		o.tell("turn %d of %d, %d Apps, %d replicas, API server with shards: %v: CPU time %v, CPU time of the API server %v", s.Turn+1, o.turns, s.Apps,
+			replicas, s.Served, time.Duration(s.sum(cpuTimeOf)*float64(time.Second)), s.Server.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -127,8 +142,8 @@ func (m *member) leave() {
 }
 
 // share measures replicas that carry out a burst of changes.
-func (l *lab) share(ctx context.Context, dir, out string, c contestant, apps, replicas int) (sharing, error) {
-	s := sharing{Apps: apps}
+func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *sharing) error {
+	replicas := len(s.Replicas)
 	flags := []string{"--leader-elect", "--leader-election-namespace=" + namespace(0)}
 	if replicas > 1 {
 		flags = append(flags, fmt.Sprintf("--shards=%d", shards))
@@ -142,19 +157,19 @@ func (l *lab) share(ctx context.Context, dir, out string, c contestant, apps, re
 	for i := range replicas {
 		m, err := l.join(filepath.Join(dir, fmt.Sprintf("replica-%d", i)), out, c, flags...)
 		if err != nil {
-			return s, err
+			return err
 		}
 		members = append(members, m)
 	}
 	if replicas > 1 {
 		if err := shareEqually(ctx, members); err != nil {
-			return s, err
+			return err
 		}
 	}
 	if err := allIdle(ctx, members); err != nil {
-		return s, err
+		return err
 	}
-	return s, l.burst(ctx, &s, members)
+	return l.burst(ctx, s, members)
 }
 
 // shareEqually waits until each replica works on its share of the shards.
@@ -187,9 +202,10 @@ func allIdle(ctx context.Context, members []*member) error {
 
 // burst changes Apps, and measures what that costs the replicas.
 func (l *lab) burst(ctx context.Context, s *sharing, members []*member) error {
-	s.Replicas = make([]sharer, len(members))
-	if err := countAtRest(ctx, s, members); err != nil {
-		return err
+	if s.Turn == 0 {
+		if err := measureAtRest(ctx, s, members); err != nil {
+			return err
+		}
 	}
 	before, err := l.requests(ctx)
 	if err != nil {
@@ -238,10 +254,14 @@ func (l *lab) burst(ctx context.Context, s *sharing, members []*member) error {
 	return nil
 }
 
-// countAtRest counts the requests of replicas for a minute.
-func countAtRest(ctx context.Context, s *sharing, members []*member) error {
+// measureAtRest measures what replicas need in a minute without changes.
+func measureAtRest(ctx context.Context, s *sharing, members []*member) error {
 	for i, m := range members {
-		s.Replicas[i].Rest = -float64(m.sent.Load())
+		used, err := m.cpu()
+		if err != nil {
+			return err
+		}
+		s.Replicas[i].RestRequests, s.Replicas[i].RestCPU = -float64(m.sent.Load()), -used
 	}
 	select {
 	case <-ctx.Done():
@@ -249,7 +269,12 @@ func countAtRest(ctx context.Context, s *sharing, members []*member) error {
 	case <-time.After(time.Minute):
 	}
 	for i, m := range members {
-		s.Replicas[i].Rest += float64(m.sent.Load())
+		used, err := m.cpu()
+		if err != nil {
+			return err
+		}
+		r := &s.Replicas[i]
+		r.RestRequests, r.RestCPU = r.RestRequests+float64(m.sent.Load()), r.RestCPU+used
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ type sharing struct {
 	Apps int
 	// Served says that the API server has the feature ShardedListAndWatch.
 	Served bool
+	// Turn is the number of the turn, from 0. In each turn, a single replica and several ones are measured.
+	Turn int
 	// Replicas has the figures of each replica. A single replica has no shards.
 	Replicas []sharer
 	// Server is the CPU time of the API server during the burst.
@@ -25,8 +27,10 @@ type sharer struct {
 	// Watched is the number of bytes that the replica has received from watches during the burst, and CPU its CPU time.
 	Watched float64
 	CPU     time.Duration
-	// Rest is the number of requests that the replica sends in a minute without changes.
-	Rest float64
+	// RestRequests is the number of requests that the replica sends in a minute without changes, and RestCPU its CPU time. They are
+	// measured in the first turn only.
+	RestRequests float64
+	RestCPU      time.Duration
 }
 
 func (s sharing) objects() int { return s.Apps }
@@ -47,18 +51,48 @@ func (s sharing) sum(of func(sharer) float64) (sum float64) {
 	return sum
 }
 
-// sharingTable compares replicas that share the Apps with a single one.
-func (r *results) sharingTable() string {
-	rows := [][]string{{"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio", "CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest"}}
-	single := map[string]sharing{}
-	key := func(s sharing) string { return fmt.Sprint(s.Apps, s.Served) }
+// sharings are measurements of the same replicas, turn by turn.
+type sharings []sharing
+
+// figures returns one figure for each turn.
+func (all sharings) figures(of func(sharing) float64) (figures []float64) {
+	for _, s := range all {
+		figures = append(figures, of(s))
+	}
+	return figures
+}
+
+// ratios returns the figures divided by those of other replicas, turn by turn.
+func (all sharings) ratios(by sharings, of func(sharing) float64) (ratios []float64) {
+	divisors := by.figures(of)
+	for i, figure := range all.figures(of)[:min(len(all), len(by))] {
+		ratios = append(ratios, figure/divisors[i])
+	}
+	return ratios
+}
+
+// sharingsOf returns the measurements of a number of replicas.
+func (r *results) sharingsOf(apps int, served bool, replicas int) (all sharings) {
 	for _, s := range r.Sharings {
-		if len(s.Replicas) == 1 {
-			single[key(s)] = s
+		if s.Apps == apps && s.Served == served && len(s.Replicas) == replicas {
+			all = append(all, s)
 		}
 	}
+	return all
+}
+
+// sharingTable compares replicas that share the Apps with a single one.
+func (r *results) sharingTable() string {
+	rows := [][]string{{
+		"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio",
+		"CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest", "CPU time of all replicas in a minute at rest",
+	}}
 	for _, s := range r.Sharings {
-		one, which, feature := single[key(s)], "1", "off"
+		if s.Turn > 0 {
+			continue
+		}
+		these, single := r.sharingsOf(s.Apps, s.Served, len(s.Replicas)), r.sharingsOf(s.Apps, s.Served, 1)
+		which, feature := "1", "off"
 		if n := len(s.Replicas); n > 1 {
 			which = fmt.Sprintf("%d, %d shards", n, shards)
 		}
@@ -67,16 +101,19 @@ func (r *results) sharingTable() string {
 		}
 		row := []string{fmt.Sprint(s.Apps), feature, which}
 		for _, f := range []struct {
-			value, by float64
-			format    string
+			of   func(sharing) float64
+			unit string
 		}{
-			{s.largest(heapOf) / mebibyte, one.largest(heapOf) / mebibyte, "%.1f MiB"},
-			{s.largest(watchedOf) / mebibyte, one.largest(watchedOf) / mebibyte, "%.1f MiB"},
-			{s.sum(cpuTimeOf), one.sum(cpuTimeOf), "%.1f s"},
+			{func(s sharing) float64 { return s.largest(heapOf) / mebibyte }, "MiB"},
+			{func(s sharing) float64 { return s.largest(watchedOf) / mebibyte }, "MiB"},
+			{func(s sharing) float64 { return s.sum(cpuTimeOf) }, "s"},
 		} {
-			row = append(row, fmt.Sprintf(f.format, f.value), fmt.Sprintf("%.2f", f.value/f.by))
+			row = append(row, fmt.Sprintf("%.1f %s", spreadOf(these.figures(f.of)).middle, f.unit), spreadOf(these.ratios(single, f.of)).format(2))
 		}
-		rows = append(rows, append(row, fmt.Sprintf("%.2f", s.Server.Seconds()/one.Server.Seconds()), fmt.Sprint(s.Requests.changes()), fmt.Sprintf("%.0f", s.sum(restOf))))
+		server := func(s sharing) float64 { return s.Server.Seconds() }
+		rows = append(rows, append(row, spreadOf(these.ratios(single, server)).format(2), fmt.Sprint(s.Requests.changes()),
+			fmt.Sprintf("%.0f", s.sum(func(r sharer) float64 { return r.RestRequests })),
+			fmt.Sprintf("%.2f s", s.sum(func(r sharer) float64 { return r.RestCPU.Seconds() }))))
 	}
 	return table(rows...)
 }
@@ -84,4 +121,3 @@ func (r *results) sharingTable() string {
 func heapOf(s sharer) float64    { return s.Heap }
 func watchedOf(s sharer) float64 { return s.Watched }
 func cpuTimeOf(s sharer) float64 { return s.CPU.Seconds() }
-func restOf(s sharer) float64    { return s.Rest }
