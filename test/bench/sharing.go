@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,10 +162,8 @@ func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *shari
 		}
 		members = append(members, m)
 	}
-	if replicas > 1 {
-		if err := shareEqually(ctx, members); err != nil {
-			return err
-		}
+	if err := allWork(ctx, members); err != nil {
+		return err
 	}
 	if err := allIdle(ctx, members); err != nil {
 		return err
@@ -172,13 +171,16 @@ func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *shari
 	return l.burst(ctx, s, members)
 }
 
-// shareEqually waits until each replica works on its share of the shards.
-func shareEqually(ctx context.Context, members []*member) error {
+// allWork waits until each replica works: a single one on all objects, several ones on equal shares of the shards.
+func allWork(ctx context.Context, members []*member) error {
 	return wait.PollUntilContextTimeout(ctx, time.Second, tooLong, true, func(ctx context.Context) (bool, error) {
 		for _, m := range members {
 			text, err := m.get(ctx, "/metrics")
 			if err != nil {
 				return false, nil // the replica has just started
+			}
+			if len(members) == 1 {
+				return strings.Contains(text, "\nwindlass_objects{"), nil // only a replica that reconciles has this metric
 			}
 			held, err := lineOf(text, "windlass_shards_held ")
 			if err != nil || held != shards/sharers {
