@@ -96,18 +96,30 @@ func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinati
 	if err == nil {
 		return acquired
 	}
-	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+	if apierrors.IsAlreadyExists(err) {
+		err = c.unlabelled(ctx, shards.LeaseName(c.operator, shard))
+	}
+	if err != nil && !apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Cannot acquire the Lease of a shard", "shard", shard)
 	}
 	return nil
 }
 
+// unlabelled returns an error if a Lease that was not listed exists, because it lacks the label.
+func (c *coordination) unlabelled(ctx context.Context, name string) error {
+	lease, err := c.leases.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || lease.Labels[shards.OperatorLabel] == c.operator {
+		return nil // it was just created or deleted
+	}
+	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, or delete it", name, shards.OperatorLabel, c.operator)
+}
+
 // release gives back a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to is the
-// replica that should take the shard, or "" for any.
-func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) {
+// replica that should take the shard, or "" for any. After an error, the API server may still carry out the write.
+func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) error {
 	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
 		holderOf(lease) != c.identity {
-		return
+		return nil
 	}
 	given := lease.DeepCopy()
 	given.Spec.HolderIdentity = ptr.To("")
@@ -116,10 +128,20 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 		metav1.SetMetaDataAnnotation(&given.ObjectMeta, shards.OfferedAnnotation, to)
 	}
 	if _, err := c.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot give up the Lease of a shard", "lease", lease.Name)
-		return
+		return fmt.Errorf("giving up the Lease %s: %w", lease.Name, err)
 	}
 	klog.FromContext(ctx).Info("Gave up a shard", "lease", lease.Name)
+	return nil
+}
+
+// keep writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
+func (c *coordination) keep(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
+	kept = lease.DeepCopy()
+	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	if kept, err = c.leases.Update(ctx, kept, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("keeping the Lease %s: %w", lease.Name, err)
+	}
+	return kept, nil
 }
 
 // remove deletes the Lease of a replica that is gone, unless the replica has renewed it.

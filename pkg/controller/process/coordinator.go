@@ -61,18 +61,21 @@ type coordinator struct {
 	// layout is the layout that this replica works with, or is about to. confirmed says that the API server has stored that.
 	layout    shards.Layout
 	confirmed bool
-	yields    bool // whether the confirmation was withdrawn for another installation
+	yields    bool // whether this replica withdraws its confirmation for another installation
+	withdrawn bool // whether the API server has stored that
 	settled   bool // whether this replica waits for nothing
 	weighed   time.Time
+	weights   *weights                         // the last ones that are not in the stored layout yet, or nil
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
 	wake      func()                           // lets the next step follow at once
-	lastRead  time.Time                        // when the state was read last, or could not be read before this replica had a Lease
+	lastRead  time.Time                        // when the state was read last, or this replica kept nobody from working
 	read      *term                            // of the state
 	listed    map[string]*coordinationv1.Lease // all Leases, by name
 	running   map[int]*instance                // by shard
 	taken     map[int]takeover                 // by shard, until the work on it begins
 	offers    map[int]offer                    // of shards that this replica has given up, and nobody holds yet
-	declined  map[string]time.Time             // by the replica that has not taken a shard
+	declined  map[string]time.Time             // by the replica that has not taken a shard, or could not be given one
+	doubtful  map[string]bool                  // the names of Leases that this replica has failed to give up, but may lose by that later
 	failing   time.Time                        // since when an instance could not be started; zero if all were
 
 	mu      sync.Mutex
@@ -154,11 +157,11 @@ func (c *coordinator) step(ctx context.Context) error {
 // but has not read the state for readPatience. unread logs err otherwise.
 func (c *coordinator) unread(ctx context.Context, err error) error {
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
-	if c.presence.term.begun() && !waits && c.clock.Since(c.lastRead) > readPatience {
-		return fmt.Errorf("coordinating with the other replicas: %w", err)
-	}
-	if !c.presence.term.begun() {
+	if !c.presence.term.begun() || waits {
 		c.lastRead = c.clock.Now()
+	}
+	if c.clock.Since(c.lastRead) > readPatience {
+		return fmt.Errorf("coordinating with the other replicas: %w", err)
 	}
 	klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
 	return nil
@@ -189,7 +192,7 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 		klog.FromContext(ctx).Error(err, "Cannot confirm the layout of the shards", "layout", c.layout.Version)
 		return nil
 	}
-	c.confirmed, c.yields = true, false
+	c.confirmed, c.yields, c.withdrawn = true, false, false
 	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
 	layoutShards.Set(float64(c.layout.Shards()))
 	c.ready()
@@ -239,7 +242,7 @@ func (c *coordinator) begin(ctx context.Context, view shards.View) error {
 	defer c.mu.Unlock()
 	var failed error
 	for shard := range c.layout.Shards() {
-		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
+		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) || !c.keeps(ctx, shards.LeaseName(c.operator, shard)) {
 			continue
 		}
 		of, err := c.New(ctx, c.layout.Selector(shard))

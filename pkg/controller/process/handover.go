@@ -24,7 +24,7 @@ type offer struct {
 }
 
 // give gives up one shard if another replica should have it. The next step follows at once. It waits until the other replica has
-// taken the shard before it gives up another one.
+// taken the shard before it gives up another one. If the shard cannot be given up, this replica works on it again.
 func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, err error) {
 	view.Renewed = slices.DeleteFunc(view.Renewed, func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
 	shard, to, ok := view.Give(c.identity)
@@ -36,10 +36,40 @@ func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, er
 	}
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	c.release(writing, c.listed[shards.LeaseName(c.operator, shard)], to)
+	if !c.giveUp(writing, shards.LeaseName(c.operator, shard), to) {
+		c.declined[to] = c.clock.Now()
+		return true, nil
+	}
 	c.offers[shard] = offer{to, c.clock.Now()}
 	c.wake()
 	return true, nil
+}
+
+// giveUp gives back the Lease of a shard: see release.
+func (c *coordinator) giveUp(ctx context.Context, lease, to string) (gaveUp bool) {
+	err := c.release(ctx, c.listed[lease], to)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot give up a shard")
+		c.doubtful[lease] = true
+	}
+	return err == nil
+}
+
+// keeps reports whether this replica holds a Lease that it has listed, and will not lose it by an earlier attempt to give it up.
+func (c *coordinator) keeps(ctx context.Context, lease string) bool {
+	if !c.doubtful[lease] {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	kept, err := c.keep(ctx, c.listed[lease])
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot work on a shard")
+		return false
+	}
+	c.listed[lease] = kept
+	delete(c.doubtful, lease)
+	return true
 }
 
 // giveAll gives up all shards.
@@ -50,7 +80,7 @@ func (c *coordinator) giveAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
-		c.release(ctx, c.listed[name], "")
+		c.giveUp(ctx, name, "")
 	}
 	return nil
 }
@@ -63,12 +93,13 @@ func (c *coordinator) yield(ctx context.Context) error {
 	if err := c.giveAll(ctx); err != nil {
 		return err
 	}
-	if !c.yields {
+	c.yields, c.confirmed = true, false
+	if !c.withdrawn {
 		if err := c.presence.confirm(ctx, ""); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot withdraw the confirmation of the layout")
 			return nil
 		}
-		c.yields, c.confirmed = true, false
+		c.withdrawn = true
 	}
 	c.ready()
 	return nil

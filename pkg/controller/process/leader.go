@@ -51,6 +51,7 @@ func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 	case fits && w.err != nil:
 		return nil
 	case fits && !changed:
+		c.weights = nil
 		if !slices.Equal(next.Weights, s.layout.Weights) {
 			c.replace(writing, s.layout, next) // the same layout, so that nothing stops
 		}
@@ -60,6 +61,7 @@ func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 	if !c.replace(writing, s.layout, next) {
 		return nil
 	}
+	c.weights = nil
 	return c.adopt(ctx, next)
 }
 
@@ -73,8 +75,11 @@ func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, n
 }
 
 // weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
-// when it is called first, and ok is true once that has ended.
+// when it is called first, and ok is true once that has ended. It returns the same numbers for weighInterval if they could not be stored.
 func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
+	if c.weights != nil && c.clock.Since(c.weighed) < weighInterval {
+		return *c.weights, true
+	}
 	if c.weighing == nil {
 		counted := make(chan weights, 1)
 		c.weighing = counted
@@ -95,5 +100,8 @@ func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
 		klog.FromContext(ctx).Error(w.err, "Cannot count the objects of each namespace for the layout of the shards")
 	}
 	c.weighing, c.weighed = nil, c.clock.Now()
+	if w.err == nil {
+		c.weights = &w
+	}
 	return w, true
 }

@@ -27,8 +27,9 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
 		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
-		read: &term{},
+		doubtful: map[string]bool{}, read: &term{},
 	}
+	c.lastRead = c.clock.Now()
 	c.ready = sync.OnceFunc(func() {
 		electing.Go(func() {
 			lost <- elect(ctx, elections, func() {

@@ -1,0 +1,182 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/controller/shards"
+)
+
+// updates lets a function answer the updates of Leases by a member. It answers those for which it returns an error.
+func updates(m *member, answer func(*coordinationv1.Lease) error) {
+	m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		if !ok {
+			return false, nil, nil
+		}
+		err := answer(lease)
+		return err != nil, nil, err
+	})
+}
+
+var errLate = apierrors.NewTimeoutError("the request took too long", 1)
+
+// TestReplicaWorksOnNoShardThatItMayLose lets the API server carry out a write late: the replica has tried to give up a shard, got a
+// timeout, and works on the shard again.
+func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		var mu sync.Mutex
+		var late *coordinationv1.Lease
+		a := l.start("a", 4, func(m *member, _ *Options) {
+			updates(m, func(lease *coordinationv1.Lease) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if holderOf(lease) != "" || lease.Name == leaseName || late != nil {
+					return nil
+				}
+				late = lease.DeepCopy()
+				return errLate
+			})
+		})
+		l.settles("with one replica", map[string]int{"a": 40})
+		b := l.start("b", 4)
+		l.eventually("the first replica to give up a shard", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return late != nil
+		})
+		l.settles("after it could not give up the shard", map[string]int{"a": 40})
+		_, err := l.client.CoordinationV1().Leases("windlass-system").Update(t.Context(), late, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) {
+			t.Errorf("the error of the late write is %v, and a conflict was expected", err)
+		}
+		a.ends()
+		b.ends()
+	})
+}
+
+// TestFailedWithdrawalIsRepeated lets another installation end right after a replica has failed to withdraw its confirmation.
+func TestFailedWithdrawalIsRepeated(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		var failing atomic.Value // the name of the replica
+		var failed atomic.Bool
+		withdrawal := func(m *member, _ *Options) {
+			updates(m, func(lease *coordinationv1.Lease) error {
+				if confirmed, has := lease.Annotations[shards.ConfirmedAnnotation]; has && confirmed == "" && failing.Load() == m.name {
+					failed.Store(true)
+					return errLate
+				}
+				return nil
+			})
+		}
+		a, b := l.start("a", 4, withdrawal), l.start("b", 4, withdrawal)
+		l.settles("at first", map[string]int{"a": 20, "b": 20})
+		if holderOf(lease(t, l.client)) == "b" {
+			a, b = b, a
+		}
+		hold := func(holder string) {
+			t.Helper()
+			leases := l.client.CoordinationV1().Leases(metav1.NamespaceSystem)
+			lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.Spec.HolderIdentity = ptr.To(holder)
+			if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		failing.Store(b.name)
+		hold("another/c")
+		a.fails()
+		l.eventually("the other replica to fail to withdraw its confirmation", failed.Load)
+		hold("")
+		failing.Store("")
+		l.settles("after the other installation has ended", map[string]int{b.name: 40})
+		b.ends()
+	})
+}
+
+// TestReplicaThatWaitsToleratesAnError lets a replica wait because a ConfigMap is somebody else's. As all replicas wait, it keeps none of
+// them from working.
+func TestReplicaThatWaitsToleratesAnError(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		configMaps, name := l.client.CoreV1().ConfigMaps("windlass-system"), leaseName+"-shards"
+		if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var fails atomic.Bool
+		m := l.start("a", 4, func(m *member, _ *Options) {
+			m.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return fails.CompareAndSwap(true, false), nil, errLate
+			})
+		})
+		l.passes(time.Minute)
+		fails.Store(true)
+		l.eventually("the error", func() bool { return !fails.Load() })
+		controllertest.ErrorContains(t, "", configMaps.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		l.settles("in the end", map[string]int{"a": 40})
+		m.ends()
+	})
+}
+
+// TestLeaderCountsOnceForALayoutItCannotStore lets an admission policy refuse the ConfigMap.
+func TestLeaderCountsOnceForALayoutItCannotStore(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		var counted atomic.Int32
+		var refuses atomic.Bool
+		refuses.Store(true)
+		m := l.start("a", 4, func(m *member, o *Options) {
+			m.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return refuses.Load(), nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+			})
+			o.Sharding.Weigh = func(ctx context.Context) (map[string]int, error) {
+				counted.Add(1)
+				return l.weigh(ctx)
+			}
+		})
+		l.passes(time.Minute)
+		controllertest.Equal(t, "counts in a minute", 1, int(counted.Load()))
+		refuses.Store(false)
+		l.settles("in the end", map[string]int{"a": 40})
+		m.ends()
+	})
+}
+
+// TestLeaseWithoutLabelIsNotAdopted takes the label from the Lease of a shard.
+func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		name := shards.LeaseName(leaseName, 1)
+		l.change(name, func(lease *coordinationv1.Lease) { lease.Labels = nil })
+		a.fails()
+		b := l.start("b", 4)
+		l.passes(time.Minute)
+		text := ""
+		log := funcr.New(func(_, args string) { text += args }, funcr.Options{})
+		c := newCoordination(leasesOf(b, "windlass-system"))
+		if c.acquire(klog.NewContext(t.Context(), log), 1, nil) != nil {
+			t.Error("the Lease was acquired")
+		}
+		controllertest.ErrorContains(t, "set the label windlass.dev/replicas-of="+leaseName, errors.New(text))
+		l.change(name, func(lease *coordinationv1.Lease) { lease.Labels = map[string]string{shards.OperatorLabel: leaseName} })
+		l.settles("in the end", map[string]int{"b": 40})
+		b.ends()
+	})
+}
