@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -71,12 +72,12 @@ func parse(args []string) (*options, error) {
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig file. Defaults to $KUBECONFIG. Empty means the service account of the Pod.")
 	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
-	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time.")
-	flags.IntVar(&o.shards, "shards", 1, "Number of parts into which the namespaces are divided, which the replicas share, up to 256. With 1, one replica works on all namespaces, and the others stand by. It must be the same for all replicas, except during a rollout. See docs/scaling.md.")
+	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. With --shards, it applies to each shard.")
+	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
 	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
 	o.planned.AddFlags(flags)
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. False disables both.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. With --shards, the leader holds these Leases, and each replica reconciles the shards whose Leases it holds. False disables all Leases.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
 	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
 	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz and /readyz by HTTP. 0 disables these endpoints.")
@@ -99,6 +100,14 @@ const highestVerbosity = 7
 
 // mayShard reports whether replicas can share the namespaces.
 func (o *options) mayShard() bool { return o.kinds.Namespace == "" && o.leaderElect }
+
+// validateIn checks the flags that depend on the namespace of the operator.
+func (o *options) validateIn(namespace string) error {
+	if o.shards > 1 && cmp.Or(o.electionNamespace, namespace) == o.clusterLeaseNamespace {
+		return fmt.Errorf("--shards must be 1 in namespace %s, because the Lease of the cluster is in it: install the operator in a namespace of its own", o.clusterLeaseNamespace)
+	}
+	return nil
+}
 
 func (o *options) validate() error {
 	verbosity := uint32(o.logging.Verbosity)

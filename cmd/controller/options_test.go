@@ -49,6 +49,28 @@ func TestShardsNeedLeasesAndAllNamespaces(t *testing.T) {
 	}
 }
 
+func TestShardsNeedANamespaceWithoutTheLeaseOfTheCluster(t *testing.T) {
+	for _, c := range []struct {
+		flags     []string
+		namespace string // of the operator
+		refused   bool
+	}{
+		{[]string{"--shards=2"}, "ops", false},
+		{[]string{"--shards=2"}, "kube-system", true},
+		{[]string{"--shards=2", "--leader-election-namespace=ops"}, "kube-system", false},
+		{[]string{"--shards=2", "--cluster-lease-namespace=ops"}, "ops", true},
+		{nil, "kube-system", false},
+	} {
+		o, err := parse(c.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.validateIn(c.namespace); (err != nil) != c.refused {
+			t.Errorf("with %q in namespace %s: %v", c.flags, c.namespace, err)
+		}
+	}
+}
+
 func TestParseAcceptsDefaults(t *testing.T) {
 	if _, err := parse(nil); err != nil {
 		t.Error(err)

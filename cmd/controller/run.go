@@ -41,6 +41,9 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.validateIn(c.namespace); err != nil {
+		return err
+	}
 	kinds := o.kinds
 	kinds.OwnNamespaces = ownNamespaces(c, o)
 	kinds.ExternalDatabases.Workers = o.workers

@@ -93,11 +93,7 @@ func textsIn(t *testing.T, path, namespace string, values map[string]any) (map[s
 	if err != nil {
 		return nil, err
 	}
-	texts, err := engine.Render(chart, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return texts, nil
+	return engine.Render(chart, all)
 }
 
 // kustomized returns what `kubectl kustomize artifacts` prints with components.

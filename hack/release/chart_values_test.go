@@ -144,6 +144,19 @@ func TestChartRejectsWrongValues(t *testing.T) {
 	}
 }
 
+func TestChartRefusesShardsBesideTheLeaseOfTheCluster(t *testing.T) {
+	for _, c := range []struct {
+		namespace string
+		shards    int64
+		refused   bool
+	}{{"kube-system", 12, true}, {"kube-system", 1, false}, {"ops", 12, false}} {
+		_, err := renderIn(t, chartPath, c.namespace, map[string]any{"shards": c.shards})
+		if refused := err != nil && strings.Contains(err.Error(), "namespace of its own"); refused != c.refused || err != nil && !refused {
+			t.Errorf("with %d shards in namespace %s: %v", c.shards, c.namespace, err)
+		}
+	}
+}
+
 // TestNotesNameOnlyWhatTheReleaseReconciles checks the commands that the chart tells users to run.
 func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
 	notes := func(values map[string]any) string {
@@ -161,5 +174,8 @@ func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
 	}
 	if want := "databases --all --namespace shop\n"; !strings.Contains(limited, want) {
 		t.Errorf("%q is missing in:\n%s", want, limited)
+	}
+	if want, with := "windlass-controller-shards", notes(map[string]any{"shards": int64(12)}); !strings.Contains(with, want) || strings.Contains(everywhere, want) {
+		t.Errorf("%q must be in the notes with shards, and not in those without:\n%s\n%s", want, with, everywhere)
 	}
 }
