@@ -3,6 +3,8 @@
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
 // ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client therefore
 // discards other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
+// Without the feature, the shards of a process share one watch of each type (see Streams), which excludes namespaces of
+// other processes by a field selector (exclusions.go).
 package sharded
 
 import (
@@ -131,7 +133,7 @@ func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOp
 	return newWatch(events, f.event), nil
 }
 
-// event returns the event that a watch of the shard has instead of an event of all objects. ok is false if it has none.
+// event translates an event of a watch of all objects for a watch of the shard. ok is false if the shard gets no event.
 // If the namespace of a cluster-scoped object may have changed to another shard, the object counts as deleted.
 func (f Filter) event(event watch.Event) (of watch.Event, ok bool) {
 	if event.Type == watch.Bookmark || event.Type == watch.Error {

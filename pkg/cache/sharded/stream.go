@@ -24,7 +24,7 @@ type stream struct {
 	version  string          // of the latest event
 	excluded []string        // the namespaces that the watch excludes
 	members  []*member
-	former   []Filter // of the last watch; the next one does not exclude them, because their informers usually watch again
+	former   []Filter // the shards of the last watch; the next one does not exclude their namespaces, because their informers usually watch again
 }
 
 func newStream(objects source, e *exclusions) *stream {

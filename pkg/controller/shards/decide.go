@@ -23,11 +23,11 @@ type View struct {
 	// Replicas are those that share the shards. A replica that has not renewed its Lease recently has no share, but keeps what it holds
 	// as long as its Lease is valid.
 	Replicas []string
-	// Renewed are the replicas whose Leases were renewed while this process watched. Another replica may have ended before this process
+	// Renewed are the replicas whose Leases this process has seen to be renewed. The other Replicas may have ended before this process
 	// started.
 	Renewed []string
-	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader has had a Lease of a replica, which is no longer
-	// valid.
+	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader's own Lease as a replica is deleted or has
+	// expired. A leader without shards never has one.
 	Leader Lease
 	Leases []Lease
 	Layout Layout

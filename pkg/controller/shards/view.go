@@ -70,8 +70,8 @@ type sighting struct {
 	renewed  bool // this process has seen another version before
 }
 
-// has reports whether a version of the Lease is no renewal after the sighting. It may be the previous version, because a watch and a list
-// show the same renewal at different times. Any other version is a renewal, even if it is lower, as after a restore of etcd.
+// has reports whether a version of the Lease was seen before. That may be the previous version, because a watch and a list show the same
+// renewal at different times. Any other version is a renewal, even if it is lower, as after a restore of etcd.
 func (s sighting) has(version string) bool {
 	return version == s.version || version != "" && version == s.previous
 }
@@ -184,7 +184,7 @@ type look struct {
 	seen   map[string]sighting
 }
 
-// of returns what a Lease says that the replica holds.
+// of returns a Lease that a replica holds. It counts as free if the replica's own Lease is not valid.
 func (l look) of(holder string) Lease {
 	name := ReplicaLeaseName(l.operator, holder)
 	if !l.valid(name) {
@@ -196,7 +196,7 @@ func (l look) of(holder string) Lease {
 	return Lease{Holder: holder}
 }
 
-// leader returns what the Lease of the leader says that has this holder.
+// leader returns the Lease of the leader, which a replica holds.
 func (l look) leader(holder string) Lease {
 	lease := l.of(holder)
 	seen := l.seen[ReplicaLeaseName(l.operator, holder)]
