@@ -141,7 +141,7 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 				err = nil
 			}
 			refused = err
-			return err == nil || !passing(err), nil
+			return err == nil || IsRefused(err), nil
 		})
 	if refused != nil || unanswered != nil {
 		eventsDropped.Inc()
@@ -149,14 +149,15 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	}
 }
 
-// passing reports whether a request that failed with err may succeed if it is sent again unchanged.
-func passing(err error) bool {
+// IsRefused reports whether err says that the API server has refused a request: it has not carried out the request, and refuses it again
+// if it is sent again unchanged. It is false for errors such as timeouts and lost connections.
+func IsRefused(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,
 		metav1.StatusReasonTooManyRequests, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout:
-		return true
-	default:
 		return false
+	default:
+		return true
 	}
 }
 

@@ -136,8 +136,12 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 
 // keep writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
 func (c *coordination) keep(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
+	now := c.clock.Now()
+	if last := lease.Spec.RenewTime; last != nil && !now.After(last.Time) {
+		now = last.Add(time.Microsecond) // a write without a change would leave the version as it is
+	}
 	kept = lease.DeepCopy()
-	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
 	if kept, err = c.leases.Update(ctx, kept, metav1.UpdateOptions{}); err != nil {
 		return nil, fmt.Errorf("keeping the Lease %s: %w", lease.Name, err)
 	}

@@ -74,8 +74,8 @@ type coordinator struct {
 	running   map[int]*instance                // by shard
 	taken     map[int]takeover                 // by shard, until the work on it begins
 	offers    map[int]offer                    // of shards that this replica has given up, and nobody holds yet
-	declined  map[string]time.Time             // by the replica that has not taken a shard, or could not be given one
-	doubtful  map[string]bool                  // the names of Leases that this replica has failed to give up, but may lose by that later
+	declined  map[string]time.Time             // by the replica that has not taken a shard, or to which none could be given
+	doubtful  map[string]string                // the versions of Leases that this replica has tried to give up, without a clear answer
 	failing   time.Time                        // since when an instance could not be started; zero if all were
 
 	mu      sync.Mutex
@@ -188,11 +188,12 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 	if layout.Version >= c.layout.Version {
 		c.layout, c.confirmed = layout, false
 	}
+	c.withdrawn = false // even after an error, because the Lease is renewed with the confirmation
 	if err := c.presence.confirm(ctx, c.layout.ID()); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot confirm the layout of the shards", "layout", c.layout.Version)
 		return nil
 	}
-	c.confirmed, c.yields, c.withdrawn = true, false, false
+	c.confirmed, c.yields = true, false
 	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
 	layoutShards.Set(float64(c.layout.Shards()))
 	c.ready()
@@ -242,7 +243,11 @@ func (c *coordinator) begin(ctx context.Context, view shards.View) error {
 	defer c.mu.Unlock()
 	var failed error
 	for shard := range c.layout.Shards() {
-		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) || !c.keeps(ctx, shards.LeaseName(c.operator, shard)) {
+		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
+			continue
+		}
+		if err := c.secure(ctx, shards.LeaseName(c.operator, shard)); err != nil {
+			failed = err
 			continue
 		}
 		of, err := c.New(ctx, c.layout.Selector(shard))

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,47 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 		a.ends()
 		b.ends()
 	})
+}
+
+// TestReplicaTakesBackWhatItCannotGive lets a replica give up a shard, which nobody else can acquire.
+func TestReplicaTakesBackWhatItCannotGive(t *testing.T) {
+	isShard := func(lease *coordinationv1.Lease) bool { return strings.Contains(lease.Name, "-shard-") }
+	refuse := func(lease *coordinationv1.Lease) error {
+		if !isShard(lease) {
+			return nil
+		}
+		return apierrors.NewForbidden(coordinationv1.Resource("leases"), lease.Name, errors.New("no"))
+	}
+	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
+		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuse(lease) },
+		"the API server stores that, and the response is lost": func(l *ledger, lease *coordinationv1.Lease) error {
+			_, err := l.client.CoordinationV1().Leases("windlass-system").Update(context.Background(), lease, metav1.UpdateOptions{})
+			return errors.Join(err, errLate)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLedger(t, func(t *testing.T, l *ledger) {
+				var gives atomic.Int32
+				a := l.start("a", 4, func(m *member, _ *Options) {
+					updates(m, func(lease *coordinationv1.Lease) error {
+						if !isShard(lease) || holderOf(lease) != "" {
+							return nil
+						}
+						gives.Add(1)
+						return answer(l, lease)
+					})
+				})
+				l.settles("with one replica", map[string]int{"a": 40})
+				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuse) })
+				l.eventually("the first replica to give up a shard", func() bool { return gives.Load() > 0 })
+				l.passes(offerPatience + 2*stepInterval)
+				l.settles("after that", map[string]int{"a": 40})
+				controllertest.Equal(t, "attempts to give up a shard", 1, int(gives.Load()))
+				a.stop()
+				b.stop()
+			})
+		})
+	}
 }
 
 // TestFailedWithdrawalIsRepeated lets another installation end right after a replica has failed to withdraw its confirmation.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
@@ -36,40 +37,50 @@ func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, er
 	}
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	if !c.giveUp(writing, shards.LeaseName(c.operator, shard), to) {
+	switch gave = c.giveUp(writing, shards.LeaseName(c.operator, shard), to); {
+	case gave:
+		c.wake()
+	case to != "":
 		c.declined[to] = c.clock.Now()
-		return true, nil
 	}
-	c.offers[shard] = offer{to, c.clock.Now()}
-	c.wake()
-	return true, nil
+	if to != "" {
+		c.offers[shard] = offer{to, c.clock.Now()} // even after an error, because the API server may have stored it
+	}
+	return gave, nil
 }
 
-// giveUp gives back the Lease of a shard: see release.
-func (c *coordinator) giveUp(ctx context.Context, lease, to string) (gaveUp bool) {
-	err := c.release(ctx, c.listed[lease], to)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot give up a shard")
-		c.doubtful[lease] = true
-	}
-	return err == nil
-}
-
-// keeps reports whether this replica holds a Lease that it has listed, and will not lose it by an earlier attempt to give it up.
-func (c *coordinator) keeps(ctx context.Context, lease string) bool {
-	if !c.doubtful[lease] {
+// giveUp gives back the Lease of a shard, and reports whether the API server has stored that: see release.
+func (c *coordinator) giveUp(ctx context.Context, name, to string) bool {
+	lease := c.listed[name]
+	err := c.release(ctx, lease, to)
+	if err == nil {
 		return true
+	}
+	klog.FromContext(ctx).Error(err, "Cannot give up a shard")
+	if !controller.IsRefused(err) {
+		c.doubtful[name] = lease.ResourceVersion
+	}
+	return false
+}
+
+// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an attempt to give it up.
+func (c *coordinator) mayLose(name string) bool {
+	lease := c.listed[name]
+	return lease != nil && holderOf(lease) == c.identity && lease.ResourceVersion == c.doubtful[name]
+}
+
+// secure makes sure that this replica does not lose the Lease of a shard by an earlier attempt to give it up.
+func (c *coordinator) secure(ctx context.Context, name string) error {
+	if !c.mayLose(name) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	kept, err := c.keep(ctx, c.listed[lease])
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot work on a shard")
-		return false
+	kept, err := c.keep(ctx, c.listed[name])
+	if err == nil {
+		c.listed[name] = kept
 	}
-	c.listed[lease] = kept
-	delete(c.doubtful, lease)
-	return true
+	return err
 }
 
 // giveAll gives up all shards.
@@ -115,12 +126,12 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	defer cancel()
 	free := view.Free()
 	for shard, o := range c.offers {
-		declined := c.clock.Since(o.at) > offerPatience
-		if declined && slices.Contains(free, shard) {
+		declined, isFree := c.clock.Since(o.at) > offerPatience, slices.Contains(free, shard)
+		if declined && isFree {
 			c.acquireShard(ctx, shard)
 			c.declined[o.to] = c.clock.Now()
 		}
-		if declined || !slices.Contains(free, shard) {
+		if declined || !isFree && !c.mayLose(shards.LeaseName(c.operator, shard)) {
 			delete(c.offers, shard)
 			c.wake() // this replica may give up the next shard
 		}

@@ -27,7 +27,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
 		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
-		doubtful: map[string]bool{}, read: &term{},
+		doubtful: map[string]string{}, read: &term{},
 	}
 	c.lastRead = c.clock.Now()
 	c.ready = sync.OnceFunc(func() {
