@@ -26,6 +26,7 @@ func own(name string, args []string) error {
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	dir := flags.String("dir", ".cluster", "directory of the cluster")
 	audit := flags.Bool("audit", false, "write DIR/audit.log")
+	gogc := flags.Int("gogc", 0, "GOGC of all components: a larger number needs more memory and less CPU time; 0 means that of the environment")
 	daemon := flags.Bool("daemon", false, "keep running after the end of standard input")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -34,7 +35,7 @@ func own(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := &cluster{dir: path, audit: *audit}
+	c := &cluster{dir: path, audit: *audit, gogc: *gogc}
 	switch name {
 	case "run":
 		return c.run(*daemon)

@@ -12,6 +12,7 @@ import (
 type cluster struct {
 	dir   string
 	audit bool
+	gogc  int // of all components; 0 means that of the environment
 	// apiPort and etcdPort are ports of 127.0.0.1. This process binds them without listening, so that no other
 	// cluster gets them. The components bind them too.
 	apiPort, etcdPort int

@@ -21,7 +21,7 @@ import (
 )
 
 const usage = `usage: kubernetes COMMAND [flags]
-  run --dir DIR [--audit]   runs a cluster in the foreground; README.md lists the commands that it reads
+  run --dir DIR [FLAG...]   runs a cluster in the foreground; README.md lists the flags, and the commands that it reads
   up --dir DIR              starts a cluster in the background
   down --dir DIR            stops this cluster and removes DIR
   kubectl, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok`

@@ -61,6 +61,9 @@ func (s *supervisor) start(name string, flags ...string) error {
 	}
 	defer log.Close()
 	p := &process{name: name, command: exec.Command(s.self, slices.Concat([]string{name}, all[i].args, flags)...), ended: make(chan struct{})}
+	if s.cluster.gogc > 0 {
+		p.command.Env = append(os.Environ(), fmt.Sprintf("GOGC=%d", s.cluster.gogc))
+	}
 	p.command.Stdout, p.command.Stderr, p.command.SysProcAttr = log, log, processAttributes()
 	started := make(chan error)
 	go s.keep(p, started)

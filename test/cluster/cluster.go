@@ -37,8 +37,12 @@ type Cluster struct {
 	output    bytes.Buffer // standard error of the supervisor
 }
 
-// Audit is the option that enables the API server's audit log, which Requests and AuditLog read.
-const Audit = "--audit"
+const (
+	// Audit is the option that enables the API server's audit log, which Requests and AuditLog read.
+	Audit = "--audit"
+	// RareGC is the option that lets all components collect garbage less often. Tests are limited by the CPUs.
+	RareGC = "--gogc=400"
+)
 
 // Start starts a cluster with its files in dir, and returns when the cluster is ready. Options are
 // arguments of the command line, such as Audit. The caller closes the cluster.

@@ -33,7 +33,7 @@ func Start(dir string) (*Place, error) {
 
 // startFrom starts a cluster with its files in dir, and installs the manifests of the checkout at root.
 func startFrom(dir, root string) (*Place, error) {
-	c, err := cluster.Start(dir, cluster.Audit)
+	c, err := cluster.Start(dir, cluster.Audit, cluster.RareGC)
 	if err != nil {
 		return nil, err
 	}
