@@ -18,6 +18,7 @@ type options struct {
 	made, rest []int // numbers of Apps to create, and at rest
 	ats        []int
 	shared     []int
+	features   []bool // of the API server that the replicas use: whether it has ShardedListAndWatch
 	idle       int
 	out, docs  string
 	controller string
@@ -39,12 +40,21 @@ func parse(args []string) (*options, error) {
 	made := flags.String("made", "500,1000,2000,5000", "numbers of Apps that are created in a turn")
 	rest := flags.String("rest", "1000,2500,5000,20000", "numbers of Apps at rest")
 	shared := flags.String("shared", "5000,20000", "numbers of Apps that replicas share")
+	feature := flags.String("feature", "both", "measure replicas that share Apps with the feature ShardedListAndWatch (on), without it (off), or both; the others are read from results.json")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page; if it is empty, no page is written")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "binary of the operator")
 	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, sharing, profile or nothing; the others are read from results.json")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	switch *feature {
+	case "on", "off":
+		o.features = []bool{*feature == "on"}
+	case "both":
+		o.features = []bool{false, true}
+	default:
+		return nil, fmt.Errorf("--feature must be on, off or both, not %q", *feature)
 	}
 	for text, into := range map[*string]*[]int{made: &o.made, rest: &o.rest, ats: &o.ats, shared: &o.shared} {
 		var err error

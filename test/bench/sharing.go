@@ -43,7 +43,7 @@ func tenant(i int) string {
 // measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own, whose features
 // change.
 func (o *options) measureSharing(ctx context.Context) error {
-	o.results.Sharings = nil
+	o.results.Sharings = slices.DeleteFunc(o.results.Sharings, func(s sharing) bool { return slices.Contains(o.features, s.Served) })
 	dir, err := os.MkdirTemp("", "bench-sharing")
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (o *options) measureSharing(ctx context.Context) error {
 			return err
 		}
 		there = apps
-		for _, served := range []bool{false, true} {
+		for _, served := range o.features {
 			if err := l.serveShards(served); err != nil {
 				return err
 			}

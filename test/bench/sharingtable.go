@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +36,13 @@ type sharer struct {
 }
 
 func (s sharing) objects() int { return s.Apps }
+
+func (s sharing) feature() string {
+	if s.Served {
+		return "on"
+	}
+	return "off"
+}
 
 // largest returns the largest figure of a replica.
 func (s sharing) largest(of func(sharer) float64) (largest float64) {
@@ -87,19 +96,19 @@ func (r *results) sharingTable() string {
 		"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio",
 		"CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest", "CPU time of all replicas in a minute at rest",
 	}}
-	for _, s := range r.Sharings {
+	all := slices.SortedStableFunc(slices.Values(r.Sharings), func(a, b sharing) int {
+		return cmp.Or(cmp.Compare(a.Apps, b.Apps), cmp.Compare(a.feature(), b.feature()), cmp.Compare(len(a.Replicas), len(b.Replicas)))
+	})
+	for _, s := range all {
 		if s.Turn > 0 {
 			continue
 		}
 		these, single := r.sharingsOf(s.Apps, s.Served, len(s.Replicas)), r.sharingsOf(s.Apps, s.Served, 1)
-		which, feature := "1", "off"
+		which := "1"
 		if n := len(s.Replicas); n > 1 {
 			which = fmt.Sprintf("%d, %d shards", n, shards)
 		}
-		if s.Served {
-			feature = "on"
-		}
-		row := []string{fmt.Sprint(s.Apps), feature, which}
+		row := []string{fmt.Sprint(s.Apps), s.feature(), which}
 		for _, f := range []struct {
 			of   func(sharing) float64
 			unit string
