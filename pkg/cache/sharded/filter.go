@@ -3,8 +3,9 @@
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
 // ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client therefore
 // discards other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
-// Without the feature, the shards of a process share one watch of each type (see Streams), which excludes namespaces of
-// other processes by a field selector (exclusions.go).
+//
+// The shards of a process share one watch of each type: see Streams. Without the feature, it excludes namespaces of other
+// processes by a field selector (exclusions.go).
 package sharded
 
 import (
@@ -25,7 +26,7 @@ type Filter struct {
 	namespaceOf func(runtime.Object) string
 	// streams is nil if the Filter shares no watches.
 	streams *Streams
-	served  bool // whether the API server limits watches to the shard
+	served  bool // whether the API server limits watches to shards
 }
 
 // NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches.
@@ -44,7 +45,7 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 }
 
 // Share returns a Filter that shares watches with the other Filters that have the same streams. served says whether the API server limits
-// watches to the shard: see Detect. If it does, the Filter shares only the watches of cluster-scoped types.
+// watches to shards: see Detect.
 func (f Filter) Share(streams *Streams, served bool) Filter {
 	f.streams, f.served = streams, served
 	return f
@@ -61,9 +62,12 @@ func (f Filter) options(options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-// exclusions returns nil if the API server selects the objects of the shard, or cannot exclude others.
+// selects reports whether the API server selects the objects of the shard.
+func (f Filter) selects() bool { return f.served && f.namespaceOf == nil }
+
+// exclusions returns nil if the API server cannot exclude the objects of other shards.
 func (f Filter) exclusions() *exclusions {
-	if f.streams == nil || f.served || f.namespaceOf != nil {
+	if f.streams == nil || f.namespaceOf != nil {
 		return nil
 	}
 	return &f.streams.exclusions
@@ -122,7 +126,7 @@ func (f Filter) prune(list runtime.Object) error {
 
 // watch begins a watch of the objects of the shard. open begins a watch of the objects of all shards.
 func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	if f.streams != nil && (!f.served || f.namespaceOf != nil) {
+	if f.streams != nil {
 		objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
 		return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
 	}

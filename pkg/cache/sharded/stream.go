@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they are too old or in an
-// excluded namespace. The stream then continues with another watch. No member gets an event twice.
+// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they are too old or not in its
+// scope. The stream then continues with another watch. No member gets an event twice.
 type stream struct {
 	objects    source
 	exclusions *exclusions
 	opening    chan struct{} // semaphore, held while a member begins a watch
 
-	mu       sync.Mutex
-	events   watch.Interface // nil without members
-	version  string          // of the latest event
-	excluded []string        // the namespaces that the watch excludes
-	members  []*member
-	former   []Filter // the shards of the last watch; the next one does not exclude their namespaces, because their informers usually watch again
+	mu      sync.Mutex
+	events  watch.Interface // nil without members
+	scope   scope           // of the watch
+	version string          // of the latest event
+	members []*member
+	former  []Filter // the shards of the last watch; the next one has their objects too, because their informers usually watch again
 }
 
 func newStream(objects source, e *exclusions) *stream {
@@ -44,7 +44,7 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 	if isVersion(w.version) {
 		return ended(w, s.join(ctx, w, options, open))
 	}
-	own, first, _, err := s.begin(ctx, options, s.exclusions.choose(filter), open)
+	own, first, _, err := s.begin(ctx, options, s.scopeOf(filter), open)
 	if err != nil {
 		return ended(w, err)
 	}
@@ -64,13 +64,13 @@ func ended(w *member, err error) (watch.Interface, error) {
 	return w, nil
 }
 
-// begin begins a watch that excludes namespaces, unless that is rejected. It returns the first events, and the namespaces that are excluded.
-func (s *stream) begin(ctx context.Context, options metav1.ListOptions, namespaces []string, open opener) (events watch.Interface, first []watch.Event, excluded []string, err error) {
-	excluded, err = s.exclusions.sendWithFallback(ctx, namespaces, func(excluded []string) error {
-		events, first, err = beginProven(ctx, exclude(options, excluded), open)
+// begin begins a watch with a scope, which excludes namespaces unless that is rejected. It returns the first events, and the scope of the watch.
+func (s *stream) begin(ctx context.Context, options metav1.ListOptions, of scope, open opener) (events watch.Interface, first []watch.Event, begun scope, err error) {
+	of.excluded, err = s.exclusions.sendWithFallback(ctx, of.excluded, func(excluded []string) error {
+		events, first, err = beginProven(ctx, scope{of.shards, excluded}.limit(options), open)
 		return err
 	})
-	return events, first, excluded, err
+	return events, first, of, err
 }
 
 // join lets a member receive the events of the stream after its version. It returns an error if the stream needs another watch for that, and
@@ -86,7 +86,7 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 		return ctx.Err()
 	}
 	for {
-		joined, version, namespaces := s.admit(w)
+		joined, version, needed := s.admit(w)
 		switch {
 		case joined:
 			return nil
@@ -94,44 +94,44 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 			return errStopped
 		}
 		options.ResourceVersion = version
-		events, first, excluded, err := s.begin(ctx, options, namespaces, open)
+		events, first, begun, err := s.begin(ctx, options, needed, open)
 		if err != nil {
 			return err
 		}
-		if s.resume(w, events, first, version, excluded) {
+		if s.resume(w, events, first, version, begun) {
 			return nil
 		}
 	}
 }
 
 // admit lets a member join if the watch of the stream has all events that the member needs. Otherwise, it returns the version after which another
-// watch must begin, and the namespaces that this watch may exclude.
-func (s *stream) admit(w *member) (joined bool, version string, excluded []string) {
+// watch must begin, and its scope.
+func (s *stream) admit(w *member) (joined bool, version string, needed scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	version = w.version
 	switch {
 	case s.events == nil || w.isStopped():
 	case isNewer(s.version, w.version):
-	case slices.ContainsFunc(s.excluded, w.filter.hasNamespace):
+	case !s.scope.has(w.filter):
 		version = s.version
 	default:
 		s.members = append(s.members, w)
-		return true, "", nil
+		return true, "", scope{}
 	}
 	shards := append([]Filter{w.filter}, s.former...)
 	for _, m := range s.members {
 		shards = append(shards, m.filter)
 	}
-	return false, version, s.exclusions.choose(shards...)
+	return false, version, s.scopeOf(shards...)
 }
 
 // resume adds a member, and continues the stream with a watch that began after a version. The caller has read the first events of the watch.
-// If the member has been stopped, or if the watch excludes a namespace of another member, resume stops the watch and returns false.
-func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, excluded []string) bool {
+// If the member has been stopped, or if the watch does not have all objects of another member, resume stops the watch and returns false.
+func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, begun scope) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return slices.ContainsFunc(excluded, m.filter.hasNamespace) }) {
+	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return !begun.has(m.filter) }) {
 		go events.Stop() // it may wait for the network
 		return false
 	}
@@ -143,7 +143,7 @@ func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, 
 	if s.events != nil {
 		go s.events.Stop()
 	}
-	s.events, s.version, s.excluded, s.former = events, version, excluded, nil
+	s.events, s.version, s.scope, s.former = events, version, begun, nil
 	s.members = append(s.members, w)
 	go s.run(events, first)
 	return true

@@ -329,32 +329,29 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	})
 }
 
-func TestWatchesShareStreamOnlyOfWhatServerDoesNotSelect(t *testing.T) {
+func TestWatchesShareStream(t *testing.T) {
 	clusterScoped := func(runtime.Object) string { return low }
 	for name, c := range map[string]struct {
-		filter Filter
-		shares bool
+		filter          Filter
+		shares, selects bool
 	}{
-		"the API server serves shards":                   {half(true).Share(&Streams{}, true), false},
-		"the API server does not":                        {half(true).Share(&Streams{}, false), true},
-		"the API server serves shards, but not the type": {half(true).Share(&Streams{}, true).Of(clusterScoped), true},
-		"a process with one shard":                       {half(true), false},
+		"the API server serves shards":                   {half(true).Share(&Streams{}, true), true, true},
+		"the API server does not":                        {half(true).Share(&Streams{}, false), true, false},
+		"the API server serves shards, but not the type": {half(true).Share(&Streams{}, true).Of(clusterScoped), true, false},
+		"a Filter that shares no watches":                {half(true), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := &upstream{}
 				var selectors []string
 				for range 2 {
-					w, err := c.filter.watch(t.Context(), ofMetadataObjects, metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-						selectors = append(selectors, options.ShardSelector)
-						return u.open(ctx, options)
-					})
+					w, err := c.filter.watch(t.Context(), ofMetadataObjects, metav1.ListOptions{ResourceVersion: "5"}, u.selecting(&selectors))
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer w.Stop()
 				}
-				if shares := len(selectors) == 1; shares != c.shares || c.shares != (selectors[0] == "") && c.filter.namespaceOf == nil {
+				if shares := len(selectors) == 1; shares != c.shares || c.selects != (selectors[0] != "") {
 					t.Errorf("the requests have the selectors %q", selectors)
 				}
 			})

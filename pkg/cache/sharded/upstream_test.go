@@ -39,6 +39,14 @@ func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.In
 	return u.events, nil
 }
 
+// selecting returns u.open, and records the selectors of shards.
+func (u *upstream) selecting(selectors *[]string) opener {
+	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		*selectors = append(*selectors, options.ShardSelector)
+		return u.open(ctx, options)
+	}
+}
+
 // send sends a change of an object in each namespace, with consecutive versions, and then a bookmark with the last version.
 func (u *upstream) send(version int, namespaces ...string) {
 	for _, namespace := range namespaces {
