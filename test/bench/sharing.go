@@ -43,7 +43,9 @@ func tenant(i int) string {
 // measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own, whose features
 // change.
 func (o *options) measureSharing(ctx context.Context) error {
-	o.results.Sharings = slices.DeleteFunc(o.results.Sharings, func(s sharing) bool { return slices.Contains(o.features, s.Served) })
+	o.results.Sharings = slices.DeleteFunc(o.results.Sharings, func(s sharing) bool {
+		return slices.Contains(o.features, s.Served) && slices.Contains(o.shared, s.Apps)
+	})
 	dir, err := os.MkdirTemp("", "bench-sharing")
 	if err != nil {
 		return err
