@@ -149,8 +149,8 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	}
 }
 
-// IsRefused reports whether err says that the API server has refused a request: it has not carried out the request, and refuses it again
-// if it is sent again unchanged. It is false for errors such as timeouts and lost connections.
+// IsRefused reports whether the API server has refused a request, and would refuse it again if it were sent unchanged. It is false for temporary
+// errors. After some of them, such as a timeout, the API server may still carry out the request.
 func IsRefused(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,

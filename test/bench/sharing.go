@@ -83,7 +83,7 @@ func (o *options) measureSharing(ctx context.Context) error {
 	return nil
 }
 
-// takeTurn measures a single replica and several ones, one after the other. In each turn, the other one begins.
+// takeTurn measures a single replica, and then several replicas. In every second turn, the order is reversed.
 func (o *options) takeTurn(ctx context.Context, l *lab, dir string, s sharing) error {
 	order := []int{1, sharers}
 	if s.Turn%2 == 1 {
@@ -173,7 +173,7 @@ func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *shari
 	return l.burst(ctx, s, members)
 }
 
-// allWork waits until each replica works: a single one on all objects, several ones on equal shares of the shards.
+// allWork waits until each replica works. A single replica works on all objects. Several replicas work on the same number of shards each.
 func allWork(ctx context.Context, members []*member) error {
 	return wait.PollUntilContextTimeout(ctx, time.Second, tooLong, true, func(ctx context.Context) (bool, error) {
 		for _, m := range members {

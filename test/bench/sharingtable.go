@@ -71,7 +71,7 @@ func (all sharings) figures(of func(sharing) float64) (figures []float64) {
 	return figures
 }
 
-// ratios returns the figures divided by those of other replicas, turn by turn.
+// ratios returns one ratio for each turn: the figure of these replicas, divided by the figure of other replicas in the same turn.
 func (all sharings) ratios(by sharings, of func(sharing) float64) (ratios []float64) {
 	divisors := by.figures(of)
 	for i, figure := range all.figures(of)[:min(len(all), len(by))] {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// maxRanges limits the number of ranges in a selector of shards, of about 110 bytes each in a URL. Common proxies accept URLs of 8 KB.
+// maxRanges limits the number of ranges in a selector of shards. Each range takes about 110 bytes in a URL, and common proxies accept URLs of 8 KB.
 const maxRanges = 48
 
 // scope says which objects a watch of a stream receives. The zero scope receives all.
@@ -17,7 +17,7 @@ type scope struct {
 	excluded []string                         // the namespaces that the API server excludes
 }
 
-// scopeOf returns a scope for some shards. It may have objects of other shards too.
+// scopeOf returns the scope of a watch for some shards. The watch may receive objects of other shards too.
 func (s *stream) scopeOf(shards ...Filter) scope {
 	if slices.ContainsFunc(shards, func(f Filter) bool { return !f.selects() }) {
 		return scope{excluded: s.exclusions.choose(shards...)}
@@ -45,7 +45,7 @@ func union(shards []Filter) (ranges []sharding.ShardRangeRequirement) {
 	return merged
 }
 
-// pairs returns ranges that consist of two ranges each, and of what is between them.
+// pairs joins every two ranges, with the gap between them, into one range.
 func pairs(ranges []sharding.ShardRangeRequirement) (halved []sharding.ShardRangeRequirement) {
 	for pair := range slices.Chunk(ranges, 2) {
 		first := pair[0]

@@ -24,7 +24,7 @@ type stream struct {
 	scope   scope           // of the watch
 	version string          // of the latest event
 	members []*member
-	former  []Filter // the shards of the last watch; the next one has their objects too, because their informers usually watch again
+	former  []Filter // the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
 }
 
 func newStream(objects source, e *exclusions) *stream {

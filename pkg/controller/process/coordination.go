@@ -136,9 +136,9 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 
 // keep writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
 func (c *coordination) keep(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
-	now := c.clock.Now()
-	if last := lease.Spec.RenewTime; last != nil && !now.After(last.Time) {
-		now = last.Add(time.Microsecond) // a write without a change would leave the version as it is
+	now := c.clock.Now().Truncate(time.Microsecond) // as it is stored
+	if last := lease.Spec.RenewTime; last != nil && now.Equal(last.Time) {
+		now = now.Add(time.Microsecond) // a write without a change would leave the version as it is
 	}
 	kept = lease.DeepCopy()
 	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))

@@ -267,13 +267,7 @@ func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
-		b := l.start("b", 4, func(m *member, _ *Options) {
-			m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-				refused := ok && strings.Contains(lease.Name, "-shard-")
-				return refused, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
-			})
-		})
+		b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuseShard) })
 		l.client.ClearActions()
 		l.passes(10 * time.Minute)
 		writes := 0

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,18 +21,6 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/shards"
 )
-
-// updates lets a function answer the updates of Leases by a member. It answers those for which it returns an error.
-func updates(m *member, answer func(*coordinationv1.Lease) error) {
-	m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-		if !ok {
-			return false, nil, nil
-		}
-		err := answer(lease)
-		return err != nil, nil, err
-	})
-}
 
 var errLate = apierrors.NewTimeoutError("the request took too long", 1)
 
@@ -73,15 +60,8 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 
 // TestReplicaTakesBackWhatItCannotGive lets a replica give up a shard, which nobody else can acquire.
 func TestReplicaTakesBackWhatItCannotGive(t *testing.T) {
-	isShard := func(lease *coordinationv1.Lease) bool { return strings.Contains(lease.Name, "-shard-") }
-	refuse := func(lease *coordinationv1.Lease) error {
-		if !isShard(lease) {
-			return nil
-		}
-		return apierrors.NewForbidden(coordinationv1.Resource("leases"), lease.Name, errors.New("no"))
-	}
 	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
-		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuse(lease) },
+		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuseShard(lease) },
 		"the API server stores that, and the response is lost": func(l *ledger, lease *coordinationv1.Lease) error {
 			_, err := l.client.CoordinationV1().Leases("windlass-system").Update(context.Background(), lease, metav1.UpdateOptions{})
 			return errors.Join(err, errLate)
@@ -100,7 +80,7 @@ func TestReplicaTakesBackWhatItCannotGive(t *testing.T) {
 					})
 				})
 				l.settles("with one replica", map[string]int{"a": 40})
-				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuse) })
+				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuseShard) })
 				l.eventually("the first replica to give up a shard", func() bool { return gives.Load() > 0 })
 				l.passes(offerPatience + 2*stepInterval)
 				l.settles("after that", map[string]int{"a": 40})

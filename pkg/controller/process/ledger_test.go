@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
@@ -218,4 +220,26 @@ func (l *ledger) change(name string, change func(*coordinationv1.Lease)) {
 	if _, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// updates lets a function answer the updates of Leases by a member. It answers those for which it returns an error.
+func updates(m *member, answer func(*coordinationv1.Lease) error) {
+	m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		if !ok {
+			return false, nil, nil
+		}
+		err := answer(lease)
+		return err != nil, nil, err
+	})
+}
+
+func isShard(lease *coordinationv1.Lease) bool { return strings.Contains(lease.Name, "-shard-") }
+
+// refuseShard refuses writes to the Leases of shards.
+func refuseShard(lease *coordinationv1.Lease) error {
+	if !isShard(lease) {
+		return nil
+	}
+	return apierrors.NewForbidden(coordinationv1.Resource("leases"), lease.Name, errors.New("no"))
 }

@@ -184,7 +184,7 @@ type look struct {
 	seen   map[string]sighting
 }
 
-// of returns a Lease that a replica holds. It counts as free if the replica's own Lease is not valid.
+// of returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease is not valid.
 func (l look) of(holder string) Lease {
 	name := ReplicaLeaseName(l.operator, holder)
 	if !l.valid(name) {
@@ -196,7 +196,7 @@ func (l look) of(holder string) Lease {
 	return Lease{Holder: holder}
 }
 
-// leader returns the Lease of the leader, which a replica holds.
+// leader returns what a replica sees of the Lease of the leader with this holder.
 func (l look) leader(holder string) Lease {
 	lease := l.of(holder)
 	seen := l.seen[ReplicaLeaseName(l.operator, holder)]
