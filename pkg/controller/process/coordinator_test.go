@@ -163,19 +163,53 @@ func TestNumbersOfObjectsFollow(t *testing.T) {
 }
 
 func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		shards int
+		shares map[string]int
+	}{
+		"an operator with shards waits":         {4, map[string]int{"": 40}},
+		"an operator without shards ignores it": {1, map[string]int{"a": 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLedger(t, func(t *testing.T, l *ledger) {
+				configMaps, theirs := l.client.CoreV1().ConfigMaps("windlass-system"), map[string]string{"version": "7"}
+				if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: leaseName + "-shards"}, Data: theirs}, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				m := l.start("a", test.shards)
+				l.passes(10 * time.Minute)
+				l.settles("beside the ConfigMap", test.shares)
+				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				controllertest.Equal(t, "data", theirs, live.Data)
+				m.ends()
+			})
+		})
+	}
+}
+
+// TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost removes the label of the layout while a replica works on shards, which only its
+// Leases show then.
+func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
-		configMaps, theirs := l.client.CoreV1().ConfigMaps("windlass-system"), map[string]string{"version": "7"}
-		if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: leaseName + "-shards"}, Data: theirs}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		m := l.start("a", 4)
-		l.passes(10 * time.Minute)
-		live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		b := l.start("b", 1)
+		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
+		layout, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		controllertest.Equal(t, "data", theirs, live.Data)
-		m.ends()
+		layout.Labels = nil
+		if _, err := configMaps.Update(t.Context(), layout, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		a.cut.Store(true) // so that it releases nothing
+		l.settles("when the Leases of the former replica have expired", map[string]int{"b": 40})
+		a.fails()
+		b.ends()
 	})
 }
 

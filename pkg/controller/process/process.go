@@ -189,21 +189,22 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// lead runs the workers once this process holds the Leases, or at once if there are no Leases.
+// lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before that, it ends the work of other
+// replicas on shards.
 func (p *process) lead(ctx context.Context, o Options, elections elections) error {
 	for _, e := range elections {
 		o.Fence.guard(e.term)
 	}
 	last := len(elections) - 1
-	dissolves := o.Sharding != nil && last >= 0
-	if dissolves {
-		elections[last].keep.Store(true) // until no replica works on a shard
+	shared := o.Sharding != nil && last >= 0 // other replicas may still work on shards
+	if shared {
+		elections[last].keep.Store(true) // no other installation may work before endSharding returns
 	}
 	work := func() {
-		if dissolves && !dissolve(ctx, o.Leases[0]) {
-			return
-		}
-		if dissolves {
+		if shared {
+			if !endSharding(ctx, o.Leases[0]) {
+				return
+			}
 			elections[last].keep.Store(false)
 		}
 		if o.Lead != nil {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -79,12 +80,13 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	return nil
 }
 
-// dissolve waits until no replica works on a shard, and returns false if ctx ends before that. This process leads an operator
-// without shards, so no other process writes a layout with shards. An operator that may not read the layout has never had shards.
-func dissolve(ctx context.Context, lease Lease) bool {
+// endSharding ends the work of other replicas on shards, for example after --shards was changed to 1. It replaces a stored layout by a
+// layout without shards, and waits until nobody holds a shard. It returns false if ctx ends first. This process leads an operator
+// without shards, so no other process writes a layout with shards. If no layout was ever stored, endSharding only reads.
+func endSharding(ctx context.Context, lease Lease) bool {
 	c := newCoordination([]Lease{lease})
 	for {
-		done, err := c.dissolved(ctx)
+		done, err := c.tryEndSharding(ctx)
 		switch {
 		case done:
 			return true
@@ -99,22 +101,23 @@ func dissolve(ctx context.Context, lease Lease) bool {
 	}
 }
 
-// dissolved makes sure that the stored layout has no shards, and reports whether no replica holds a shard after that. A replica that
-// acquires a shard later reads this layout before it works.
-func (c *coordination) dissolved(ctx context.Context) (done bool, err error) {
+// tryEndSharding makes sure that the stored layout has no shards. done is true if no replica holds a shard after that. A replica that
+// acquires a shard later reads this layout before it works. An operator that may not read the layout has never had shards.
+func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
-	if err != nil {
+	foreign := errors.Is(err, shards.ErrForeign) // nobody reads a layout from this ConfigMap, and nobody overwrites it
+	if err != nil && !foreign {
 		return apierrors.IsForbidden(err), err
 	}
 	s, err := c.state(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, shards.ErrForeign) {
 		return apierrors.IsForbidden(err) && stored.Version == 0, err
 	}
 	view := c.observer.View(s.leases, stored.Layout, s.asked)
 	switch idle := view.Idle(); {
 	case stored.Shards() == 0 && idle:
 		return true, nil
-	case stored.Shards() == 0 && stored.Version >= max(view.Newest(), 1):
+	case stored.Shards() == 0 && stored.Version >= max(view.Newest(), 1), foreign:
 		klog.FromContext(ctx).Info("Waiting for the replicas that work on shards")
 		return false, nil
 	}
