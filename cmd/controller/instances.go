@@ -44,17 +44,16 @@ func shardingOf(o *options, all instances) *process.Sharding {
 	return &process.Sharding{
 		Shards: o.shards,
 		New: func(ctx context.Context, namespaces sharding.Selector) (process.Instance, error) {
-			shard := sharded.NewFilter(namespaces)
-			detected = detect(ctx, shard, all.clients, detected)
-			return all.of(ctx, shard.Share(streams, detected == nil || *detected))
+			detected = detect(ctx, namespaces, all.clients, detected)
+			return all.of(ctx, sharded.NewFilter(namespaces, streams, detected == nil || *detected))
 		},
 		Weigh: func(ctx context.Context) (map[string]int, error) { return operator.Weigh(ctx, all.clients.Metadata) },
 	}
 }
 
 // detect finds out whether the API server serves shards, and sets the metric. It logs the result unless it is the same as before.
-func detect(ctx context.Context, shard sharded.Filter, c *clients, before *bool) *bool {
-	served, err := shard.Detect(ctx, c.Serving)
+func detect(ctx context.Context, namespaces sharding.Selector, c *clients, before *bool) *bool {
+	served, err := sharded.Detect(ctx, namespaces, c.Serving)
 	switch {
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "Cannot find out whether the API server has the feature ShardedListAndWatch")

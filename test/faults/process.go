@@ -77,7 +77,7 @@ func (r *run) shard(own bool) sharded.Filter {
 	if !own {
 		shard = 1 - shard
 	}
-	return sharded.NewFilter(layout.Selector(shard))
+	return sharded.NewFilter(layout.Selector(shard), &sharded.Streams{}, true)
 }
 
 // startProcess starts a process for a shard.

@@ -42,7 +42,7 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caches := NewCaches(clients, CacheOptions{Shard: sharded.NewFilter(selector)})
+	caches := NewCaches(clients, CacheOptions{Shard: sharded.NewFilter(selector, &sharded.Streams{}, true)})
 	caches.Secrets()
 	caches.Deployments()
 	caches.Others.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps"))

@@ -3,8 +3,10 @@ package sharded
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -19,13 +21,15 @@ var served = metrics.NewGauge(&metrics.GaugeOpts{
 
 func init() { legacyregistry.MustRegister(served) }
 
-// Detect reports whether the API server limits lists and watches to a shard. Caches do not depend on that: see Filter. Only lists
-// of built-in types say so, so Detect lists one ConfigMap of the shard.
-func (f Filter) Detect(ctx context.Context, client kubernetes.Interface) (bool, error) {
-	if f.Empty() {
-		return false, nil
-	}
-	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{Limit: 1, ShardSelector: f.selector.String()})
+const detectTimeout = 5 * time.Second
+
+// Detect reports whether the API server limits lists and watches to the namespaces that a selector matches. Caches do not depend on that: see
+// Filter. Only lists of built-in types say so, so Detect lists one ConfigMap. It returns an error if that takes longer than 5 s, because a replica
+// does not begin to work on a shard before.
+func Detect(ctx context.Context, selector sharding.Selector, client kubernetes.Interface) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
+	defer cancel()
+	list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{Limit: 1, ShardSelector: selector.String()})
 	if err != nil {
 		return false, fmt.Errorf("finding out whether the API server serves shards: %w", err)
 	}

@@ -36,7 +36,7 @@ type exclusions struct {
 	mu            sync.Mutex
 	counts        map[string]int // discarded objects of each namespace
 	halved        time.Time
-	accepted      int       // the largest number of namespaces in a successful request
+	accepted      int       // the length of the longest selector in a successful request
 	disabledUntil time.Time // after a rejected request
 }
 
@@ -82,12 +82,20 @@ func (e *exclusions) choose(shards ...Filter) (excluded []string) {
 		if slices.ContainsFunc(shards, func(f Filter) bool { return f.hasNamespace(namespace) }) {
 			continue
 		}
-		if length += len(escapedTerm) + len(namespace); length > maxSelectorLength {
+		if length += lengthOf(namespace); length > maxSelectorLength {
 			break
 		}
 		excluded = append(excluded, namespace)
 	}
 	return excluded
+}
+
+// lengthOf returns the length of a field selector in a URL, in bytes.
+func lengthOf(namespaces ...string) (length int) {
+	for _, namespace := range namespaces {
+		length += len(escapedTerm) + len(namespace)
+	}
+	return length
 }
 
 // escapedTerm is a term of the field selector in a URL, without the namespace.
@@ -111,7 +119,7 @@ func (e *exclusions) halve() {
 // last request excluded.
 func (e *exclusions) sendWithFallback(ctx context.Context, excluded []string, send func(excluded []string) error) ([]string, error) {
 	rejected := send(excluded)
-	if len(excluded) == 0 || ctx.Err() != nil || !e.isRejection(rejected, len(excluded)) {
+	if len(excluded) == 0 || ctx.Err() != nil || !e.isRejection(rejected, lengthOf(excluded...)) {
 		return excluded, rejected
 	}
 	if err := send(nil); err != nil {
@@ -127,16 +135,16 @@ func (e *exclusions) sendWithFallback(ctx context.Context, excluded []string, se
 }
 
 // isRejection reports whether err may mean that an API server does not know the field of the selector, or that a proxy does not accept its length.
-func (e *exclusions) isRejection(err error, namespaces int) bool {
+func (e *exclusions) isRejection(err error, length int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err == nil {
-		e.accepted = max(e.accepted, namespaces)
+		e.accepted = max(e.accepted, length)
 		return false
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return e.accepted < namespaces // a proxy may close the connection
+		return e.accepted < length // a proxy may close the connection
 	}
 	code := status.Status().Code
 	if !apierrors.IsUnexpectedServerError(err) { // the response is from an API server

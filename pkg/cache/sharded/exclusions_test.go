@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,8 +33,8 @@ func TestBusiestNamespacesOfOtherShardsAreExcluded(t *testing.T) {
 		shards []Filter
 		want   []string
 	}{
-		"of one shard":  {[]Filter{half(true)}, []string{high, "kube-system"}},
-		"of two shards": {[]Filter{half(true), half(false)}, nil},
+		"of one shard":  {[]Filter{half(true, false)}, []string{high, "kube-system"}},
+		"of two shards": {[]Filter{half(true, false), half(false, false)}, nil},
 		"of no shard":   {nil, []string{high, low, "kube-system"}},
 	} {
 		if got := e.choose(c.shards...); !slices.Equal(got, c.want) {
@@ -111,7 +112,7 @@ func TestNothingIsExcludedAfterRejection(t *testing.T) {
 				s, u := newStream(ofMetadataObjects, &exclusions{}), &upstream{}
 				discard(s.exclusions, high, 2)
 				begin := func() error {
-					w, err := s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+					w, err := s.watch(t.Context(), half(true, false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 					if err == nil {
 						w.Stop()
 						synctest.Wait()
@@ -146,5 +147,23 @@ func TestExclusionsGoOnIfTheyAreNotTheCause(t *testing.T) {
 	excluded, err := e.sendWithFallback(t.Context(), e.choose(), func([]string) error { return apierrors.NewBadRequest("no") })
 	if err == nil || excluded != nil || len(e.choose()) != 1 {
 		t.Errorf("got %q, %v; then %q are excluded", excluded, err, e.choose())
+	}
+}
+
+// TestLongerSelectorMayBeRejected has a proxy that closes the connection of a request with long names of namespaces, although it has accepted more
+// namespaces with short names.
+func TestLongerSelectorMayBeRejected(t *testing.T) {
+	e, long := &exclusions{}, []string{strings.Repeat("a", 63), strings.Repeat("b", 63)}
+	if _, err := e.sendWithFallback(t.Context(), []string{"a", "b", "c"}, func([]string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	excluded, err := e.sendWithFallback(t.Context(), long, func(excluded []string) error {
+		if len(excluded) > 0 {
+			return errors.New("the connection was closed")
+		}
+		return nil
+	})
+	if err != nil || excluded != nil {
+		t.Errorf("got %q, %v", excluded, err)
 	}
 }

@@ -24,30 +24,23 @@ type Filter struct {
 	selector sharding.Selector // nil for the zero Filter
 	// namespaceOf returns the namespace that an object belongs to. Nil means metadata.namespace.
 	namespaceOf func(runtime.Object) string
-	// streams is nil if the Filter shares no watches.
-	streams *Streams
-	served  bool // whether the API server limits watches to shards
+	streams     *Streams // nil for the zero Filter
+	served      bool     // whether the API server limits watches to shards
 }
 
-// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches.
-func NewFilter(selector sharding.Selector) Filter {
+// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches. All Filters of a process share
+// the same streams. served says whether the API server limits watches to shards: see Detect.
+func NewFilter(selector sharding.Selector, streams *Streams, served bool) Filter {
 	if selector.Empty() {
 		return Filter{}
 	}
-	return Filter{selector: selector}
+	return Filter{selector: selector, streams: streams, served: served}
 }
 
 // Of returns a Filter with the same shard, for a cluster-scoped type whose objects belong to namespaces. The API server
 // cannot select such objects, so that only the client discards other objects.
 func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 	f.namespaceOf = namespace
-	return f
-}
-
-// Share returns a Filter that shares watches with the other Filters that have the same streams. served says whether the API server limits
-// watches to shards: see Detect.
-func (f Filter) Share(streams *Streams, served bool) Filter {
-	f.streams, f.served = streams, served
 	return f
 }
 
@@ -67,7 +60,7 @@ func (f Filter) selects() bool { return f.served && f.namespaceOf == nil }
 
 // exclusions returns nil if the API server cannot exclude the objects of other shards.
 func (f Filter) exclusions() *exclusions {
-	if f.streams == nil || f.namespaceOf != nil {
+	if f.namespaceOf != nil {
 		return nil
 	}
 	return &f.streams.exclusions
@@ -126,15 +119,8 @@ func (f Filter) prune(list runtime.Object) error {
 
 // watch begins a watch of the objects of the shard. open begins a watch of the objects of all shards.
 func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
-	if f.streams != nil {
-		objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
-		return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
-	}
-	events, err := open(ctx, f.options(options))
-	if err != nil {
-		return nil, err
-	}
-	return newWatch(events, f.event), nil
+	objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
+	return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
 }
 
 // event translates an event of a watch of all objects for a watch of the shard. ok is false if the shard gets no event.

@@ -42,7 +42,7 @@ func (l *lasting) Stop() {
 
 // probation is how long a watch without events must last before a stream relies on it. If a watch fails at once, for example because its
 // version is too old, the API server says so at its beginning.
-const probation = 500 * time.Millisecond
+const probation = 200 * time.Millisecond
 
 // errEnded is the error of a watch that ended before its first event.
 var errEnded = errors.New("the watch ended before its first event")

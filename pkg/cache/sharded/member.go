@@ -21,13 +21,14 @@ type member struct {
 	// version is a resource version up to which the member has got all events. It skips events of the stream up to this version. A member joins
 	// only with a version. It has none while it reads the initial events.
 	version string
+	joined  chan struct{}    // is closed when the member joins
 	some    chan watch.Event // of the shard
 	stopped chan struct{}
 	stop    sync.Once
 }
 
 func newMember(s *stream, filter Filter, options metav1.ListOptions) *member {
-	w := &member{stream: s, filter: filter, some: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &member{stream: s, filter: filter, joined: make(chan struct{}), some: make(chan watch.Event), stopped: make(chan struct{})}
 	if !ptr.Deref(options.SendInitialEvents, false) {
 		w.version = options.ResourceVersion
 	}
@@ -45,9 +46,14 @@ func (w *member) Stop() {
 	})
 }
 
-func (w *member) isStopped() bool {
+func (w *member) isStopped() bool { return isClosed(w.stopped) }
+
+// hasJoined reports whether the member has joined its stream, which may have ended since.
+func (w *member) hasJoined() bool { return isClosed(w.joined) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.stopped:
+	case <-c:
 		return true
 	default:
 		return false

@@ -13,7 +13,7 @@ func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, u, yes := newStream(ofMetadataObjects, &exclusions{}), &upstream{}, true
 		join := func(low bool) *reader {
-			w, err := s.watch(t.Context(), half(low), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
+			w, err := s.watch(t.Context(), half(low, false), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
 			return read(t, w, err)
 		}
 		end := func(version int) {
@@ -62,7 +62,7 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, u, yes := newStream(ofMetadataObjects, nil), &upstream{}, true
-				w, err := s.watch(t.Context(), half(true), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
+				w, err := s.watch(t.Context(), half(true, false), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
 				r := read(t, w, err)
 				stops(w, u)
 				if synctest.Wait(); !r.ended || !u.events.IsStopped() || s.events != nil || len(s.members) > 0 || len(s.opening) > 0 {
@@ -77,7 +77,7 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 func TestStoppedMemberGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			w := newMember(newStream(ofMetadataObjects, nil), half(true), metav1.ListOptions{})
+			w := newMember(newStream(ofMetadataObjects, nil), half(true, false), metav1.ListOptions{})
 			r := read(t, w, nil)
 			w.Stop()
 			synctest.Wait()

@@ -18,7 +18,7 @@ func part(from, to int) Filter {
 		}
 		return fmt.Sprintf("0x%02x%s", hash, strings.Repeat("0", 14))
 	}
-	return NewFilter(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: bound(from), End: bound(to)})).Share(&Streams{}, true)
+	return NewFilter(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: bound(from), End: bound(to)}), &Streams{}, true)
 }
 
 func TestScopeHasAllItsShards(t *testing.T) {
@@ -42,7 +42,7 @@ func TestScopeHasAllItsShards(t *testing.T) {
 		"all shards":                {every, 1, nil},
 		"more ranges than allowed":  {second, 32, []Filter{part(0, 1)}},
 		"the last shard":            {[]Filter{part(255, 256)}, 1, []Filter{part(254, 256)}},
-		"a shard that none selects": {[]Filter{part(0, 256)}, 1, []Filter{half(true)}},
+		"a shard that none selects": {[]Filter{part(0, 256)}, 1, []Filter{half(true, false)}},
 	} {
 		s := newStream(ofMetadataObjects, nil).scopeOf(c.shards...)
 		if len(s.shards) != c.ranges {
@@ -67,11 +67,11 @@ func TestScopeHasAllItsShards(t *testing.T) {
 func TestShardsWithoutSelectorsGetAllNamespacesThatAreNotExcluded(t *testing.T) {
 	e := &exclusions{}
 	e.discarded(object(high, 1))
-	s := newStream(ofMetadataObjects, e).scopeOf(half(true))
+	s := newStream(ofMetadataObjects, e).scopeOf(half(true, false))
 	if options := s.limit(metav1.ListOptions{}); options.ShardSelector != "" || options.FieldSelector != "metadata.namespace!="+high {
 		t.Errorf("the options are %+v", options)
 	}
-	if !s.has(half(true)) || s.has(half(false)) {
+	if !s.has(half(true, false)) || s.has(half(false, false)) {
 		t.Errorf("the scope is %+v", s)
 	}
 }
@@ -85,15 +85,15 @@ func TestStreamSelectsItsShards(t *testing.T) {
 			w, err := s.watch(t.Context(), f, metav1.ListOptions{ResourceVersion: version}, u.selecting(&selectors))
 			return read(t, w, err)
 		}
-		one := join(half(true).Share(&Streams{}, true), "5")
+		one := join(half(true, true), "5")
 		u.send(6, low)
-		another := join(half(false).Share(&Streams{}, true), "6")
+		another := join(half(false, true), "6")
 		u.send(7, low, high)
 		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  8")
 		another.expect(t, "another", "MODIFIED default 8", "BOOKMARK  8")
 		one.Stop()
 		synctest.Wait()
-		again := join(half(true).Share(&Streams{}, true), "8")
+		again := join(half(true, true), "8")
 		u.send(9, low)
 		again.expect(t, "one again", "MODIFIED a 9", "BOOKMARK  9")
 		u.expect(t, "5", "6") // the watch has the objects of both shards until it ends

@@ -2,6 +2,7 @@ package sharded_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,16 +102,15 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 			},
 		},
 	} {
-		stream := sharded.NewFilter(selector()).Share(&sharded.Streams{}, false)
-		for kind, filter := range map[string]sharded.Filter{"a watch for each shard": sharded.NewFilter(selector()), "a shared stream": stream} {
-			t.Run(name+", "+kind, func(t *testing.T) {
+		for _, served := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, served: %v", name, served), func(t *testing.T) {
 				server := c.server
-				informer := c.informer(t, server.start(t), filter)
+				informer := c.informer(t, server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, served))
 				got := run(t, informer, len(c.seen))
 				controllertest.Equal(t, "events", c.seen, got)
 				controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
 				want := c.request
-				if path, _, _ := strings.Cut(want, " "); kind == "a shared stream" {
+				if path, _, _ := strings.Cut(want, " "); !served {
 					want = path + " " // a watch of all shards
 				}
 				controllertest.Equal(t, "first request", want, <-server.selectors)
@@ -146,7 +146,7 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := server{initial: c.initial, list: []runtime.Object{c.of("a"), c.of("b"), c.of("web")}, events: []watch.Event{{Type: watch.Added, Object: c.of("default")}}}
-			config, filter := server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false)
+			config, filter := server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false)
 			for _, want := range [][]string{c.first, c.second} {
 				controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, c.informer(t, config, filter), 2))
 				var got []string
@@ -162,7 +162,7 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 // TestInformerContinuesAfterRejection has an API server that rejects field selectors.
 func TestInformerContinuesAfterRejection(t *testing.T) {
 	server := server{list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}, rejects: true}
-	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector()).Share(&sharded.Streams{}, false))
+	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false))
 	controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer, 2))
 }
 
@@ -201,7 +201,7 @@ func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := sharded.NewFilter(selector()).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
+	events, err := sharded.NewFilter(selector(), &sharded.Streams{}, false).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +215,8 @@ func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 
 func TestFilterOfAllNamespacesLimitsNothing(t *testing.T) {
 	client := metadata.Interface(nil)
-	filter := sharded.NewFilter(sharding.Everything())
-	if !filter.Empty() || filter.Metadata(client) != client || sharded.NewFilter(selector()).Empty() {
+	filter := sharded.NewFilter(sharding.Everything(), &sharded.Streams{}, false)
+	if !filter.Empty() || filter.Metadata(client) != client || sharded.NewFilter(selector(), &sharded.Streams{}, false).Empty() {
 		t.Error("a filter of all namespaces is not empty, or another filter is")
 	}
 }

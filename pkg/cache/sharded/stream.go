@@ -24,7 +24,8 @@ type stream struct {
 	scope   scope           // of the watch
 	version string          // of the latest event
 	members []*member
-	former  []Filter // the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
+	waiting []*member // that need another watch; one of them begins it for all
+	former  []Filter  // the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
 }
 
 func newStream(objects source, e *exclusions) *stream {
@@ -73,83 +74,7 @@ func (s *stream) begin(ctx context.Context, options metav1.ListOptions, of scope
 	return events, first, of, err
 }
 
-// join lets a member receive the events of the stream after its version. It returns an error if the stream needs another watch for that, and
-// the watch fails. The stream then continues without the member.
-func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
-	if joined, _, _ := s.admit(w); joined {
-		return nil
-	}
-	select {
-	case s.opening <- struct{}{}:
-		defer func() { <-s.opening }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for {
-		joined, version, needed := s.admit(w)
-		switch {
-		case joined:
-			return nil
-		case w.isStopped():
-			return errStopped
-		}
-		options.ResourceVersion = version
-		events, first, begun, err := s.begin(ctx, options, needed, open)
-		if err != nil {
-			return err
-		}
-		if s.resume(w, events, first, version, begun) {
-			return nil
-		}
-	}
-}
-
-// admit lets a member join if the watch of the stream has all events that the member needs. Otherwise, it returns the version after which another
-// watch must begin, and its scope.
-func (s *stream) admit(w *member) (joined bool, version string, needed scope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	version = w.version
-	switch {
-	case s.events == nil || w.isStopped():
-	case isNewer(s.version, w.version):
-	case !s.scope.has(w.filter):
-		version = s.version
-	default:
-		s.members = append(s.members, w)
-		return true, "", scope{}
-	}
-	shards := append([]Filter{w.filter}, s.former...)
-	for _, m := range s.members {
-		shards = append(shards, m.filter)
-	}
-	return false, version, s.scopeOf(shards...)
-}
-
-// resume adds a member, and continues the stream with a watch that began after a version. The caller has read the first events of the watch.
-// If the member has been stopped, or if the watch does not have all objects of another member, resume stops the watch and returns false.
-func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, begun scope) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return !begun.has(m.filter) }) {
-		go events.Stop() // it may wait for the network
-		return false
-	}
-	for _, m := range s.members {
-		if isNewer(s.version, m.version) {
-			m.version = s.version
-		}
-	}
-	if s.events != nil {
-		go s.events.Stop()
-	}
-	s.events, s.version, s.scope, s.former = events, version, begun, nil
-	s.members = append(s.members, w)
-	go s.run(events, first)
-	return true
-}
-
-// run passes the events of a watch until it ends. The members then return with the version of the last event.
+// run passes the events of a watch until it ends.
 func (s *stream) run(events watch.Interface, first []watch.Event) {
 	defer events.Stop()
 	for _, event := range first {
@@ -164,12 +89,16 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.events != events {
-		return
+	if s.events == events {
+		s.end()
 	}
+}
+
+// end ends the watches of all members, after they have got the version of the last event. The caller holds mu.
+func (s *stream) end() {
 	deadline := time.Now().Add(sendPatience)
 	for _, w := range s.members {
-		if !isNewer(w.version, s.version) {
+		if isNewer(s.version, w.version) {
 			w.send(s.objects.bookmark(s.version), deadline)
 		}
 	}

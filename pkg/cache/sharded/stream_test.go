@@ -109,7 +109,7 @@ func TestShardsShareStream(t *testing.T) {
 			shared := u.events
 			begin := func(fails func()) (watch.Interface, error) {
 				u.opened = fails
-				return s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+				return s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			}
 			tooOld := &metav1.Status{Reason: metav1.StatusReasonExpired}
 			_, err := begin(func() { u.events.Action(watch.Error, tooOld) })
@@ -147,7 +147,9 @@ func TestShardsShareStream(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			go func() { _, _ = s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, hangs) }()
+			go func() {
+				_, _ = s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, hangs)
+			}()
 			synctest.Wait()
 			another := join(false, "6")
 			u.send(7, high)
@@ -201,7 +203,7 @@ func TestShardsShareStream(t *testing.T) {
 		},
 		"a shard that never receives does not stop others for ever": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
-			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
+			if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
 				t.Fatal(err)
 			}
 			u.events.Modify(object(high, 6))
@@ -211,7 +213,7 @@ func TestShardsShareStream(t *testing.T) {
 		},
 		"a shard waits for all shards that do not receive together": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			for range 3 {
-				if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
+				if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -222,7 +224,7 @@ func TestShardsShareStream(t *testing.T) {
 		},
 		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			one := join(true, "5")
-			slow, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+			slow, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +240,7 @@ func TestShardsShareStream(t *testing.T) {
 			one := join(true, "5")
 			u.send(6, low)
 			u.err = errors.New("no")
-			if _, err := s.watch(t.Context(), half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || len(s.opening) > 0 {
+			if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || len(s.opening) > 0 {
 				t.Errorf("the watch began: %v", err)
 			}
 			u.send(7, low)
@@ -246,7 +248,7 @@ func TestShardsShareStream(t *testing.T) {
 		},
 		"a shard that stops while its watch begins leaves nothing behind": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
 			ctx, cancel := context.WithCancel(t.Context())
-			_, err := s.watch(ctx, half(false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			_, err := s.watch(ctx, half(false, false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				cancel()
 				return u.open(ctx, options)
 			})
@@ -261,17 +263,19 @@ func TestShardsShareStream(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			go func() { _, _ = s.watch(t.Context(), half(true), metav1.ListOptions{ResourceVersion: "5"}, hangs) }()
+			go func() {
+				_, _ = s.watch(t.Context(), half(true, false), metav1.ListOptions{ResourceVersion: "5"}, hangs)
+			}()
 			synctest.Wait()
 			time.AfterFunc(time.Second, cancel)
-			if _, err := s.watch(ctx, half(false), metav1.ListOptions{ResourceVersion: "5"}, u.open); !errors.Is(err, context.Canceled) {
+			if _, err := s.watch(ctx, half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); !errors.Is(err, context.Canceled) {
 				t.Errorf("the watch began: %v", err)
 			}
 		},
 		"the stream outlives the first shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var whole context.Context
-			w, err := s.watch(ctx, half(true), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := s.watch(ctx, half(true, false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				whole = ctx
 				return u.open(ctx, options)
 			})
@@ -294,7 +298,7 @@ func TestShardsShareStream(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, u := newStream(ofMetadataObjects, &exclusions{}), &upstream{}
 				join := func(low bool, version string) *reader {
-					w, err := s.watch(t.Context(), half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
+					w, err := s.watch(t.Context(), half(low, false), metav1.ListOptions{ResourceVersion: version}, u.open)
 					r := read(t, w, err)
 					t.Cleanup(r.Stop)
 					return r
@@ -312,7 +316,7 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 		ofLabel := func(object runtime.Object) string { return object.(*metav1.PartialObjectMetadata).Labels["of"] }
 		got := make(chan watch.Event, 2)
 		for _, is := range []bool{true, false} {
-			w, err := s.watch(t.Context(), half(is).Of(ofLabel), metav1.ListOptions{ResourceVersion: "5"}, u.open)
+			w, err := s.watch(t.Context(), half(is, false).Of(ofLabel), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,13 +336,12 @@ func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 func TestWatchesShareStream(t *testing.T) {
 	clusterScoped := func(runtime.Object) string { return low }
 	for name, c := range map[string]struct {
-		filter          Filter
-		shares, selects bool
+		filter  Filter
+		selects bool
 	}{
-		"the API server serves shards":                   {half(true).Share(&Streams{}, true), true, true},
-		"the API server does not":                        {half(true).Share(&Streams{}, false), true, false},
-		"the API server serves shards, but not the type": {half(true).Share(&Streams{}, true).Of(clusterScoped), true, false},
-		"a Filter that shares no watches":                {half(true), false, true},
+		"the API server serves shards":                   {half(true, true), true},
+		"the API server does not":                        {half(true, false), false},
+		"the API server serves shards, but not the type": {half(true, true).Of(clusterScoped), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -351,7 +354,7 @@ func TestWatchesShareStream(t *testing.T) {
 					}
 					defer w.Stop()
 				}
-				if shares := len(selectors) == 1; shares != c.shares || c.selects != (selectors[0] != "") {
+				if len(selectors) != 1 || c.selects != (selectors[0] != "") {
 					t.Errorf("the requests have the selectors %q", selectors)
 				}
 			})

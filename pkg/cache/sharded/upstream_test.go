@@ -104,13 +104,13 @@ func (r *reader) expect(t *testing.T, who string, want ...string) {
 	r.got = nil
 }
 
-// half returns the shard of the namespaces whose hash is below that of b, or that of the others.
-func half(low bool) Filter {
+// half returns the shard of the namespaces whose hash is below that of b, or that of the others. served says whether the API server selects shards.
+func half(low, served bool) Filter {
 	r := sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x" + sharding.HashField("b")}
 	if !low {
 		r.Start, r.End = r.End, "0x10000000000000000"
 	}
-	return NewFilter(sharding.NewSelector(r))
+	return NewFilter(sharding.NewSelector(r), &Streams{}, served)
 }
 
 // A namespace in each shard.

@@ -1,0 +1,158 @@
+package sharded
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// join lets a member receive the events of the stream after its version. It returns an error if the stream needs another watch for that, and
+// the watch fails. The stream then continues without the member.
+func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	s.mu.Lock()
+	joined := s.admit(w)
+	if !joined {
+		s.waiting = append(s.waiting, w)
+	}
+	s.mu.Unlock()
+	if joined {
+		return nil
+	}
+	err := s.waitOrBegin(ctx, w, options, open)
+	if err == nil {
+		return nil // without mu, which the stream holds while it waits until the member receives an event
+	}
+	w.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopWaiting(w)
+	if w.hasJoined() {
+		return nil // leave ends the watch
+	}
+	return err
+}
+
+// waitOrBegin waits until the member joins with a watch that another one begins, or begins a watch for all members that wait.
+func (s *stream) waitOrBegin(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	select {
+	case <-w.joined:
+		return nil
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if w.hasJoined() {
+		return nil
+	}
+	for others := waitingToo; ; {
+		version, needed, joined := s.needs(w, others)
+		switch {
+		case joined:
+			return nil
+		case w.isStopped():
+			return errStopped
+		}
+		options.ResourceVersion = version
+		events, first, begun, err := s.begin(ctx, options, needed, open)
+		switch {
+		case isTooOld(err) && version != w.version && others != nobody:
+			others++ // the version of another member may be too old
+		case err != nil:
+			return err
+		case s.resume(w, events, first, version, begun):
+			return nil
+		}
+	}
+}
+
+// admit lets a member join if the watch of the stream has all events that the member needs. The caller holds mu.
+func (s *stream) admit(w *member) (joined bool) {
+	if w.hasJoined() {
+		return true
+	}
+	if s.events == nil || w.isStopped() || isNewer(s.version, w.version) || !s.scope.has(w.filter) {
+		return false
+	}
+	s.add(w)
+	return true
+}
+
+// add adds a member. The caller holds mu.
+func (s *stream) add(w *member) {
+	s.stopWaiting(w)
+	s.members = append(s.members, w)
+	close(w.joined)
+}
+
+// stopWaiting forgets that a member waits. The caller holds mu.
+func (s *stream) stopWaiting(w *member) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *member) bool { return other == w })
+}
+
+// isTooOld reports whether a watch failed because its version is too old.
+func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// The members for which a watch has all events, besides the one that begins it.
+const (
+	waitingToo = iota // those that have joined, and those that wait
+	joinedOnly        // those that have joined
+	nobody            // none: the stream ends
+)
+
+// needs lets a member join if possible. Otherwise, it returns the version after which another watch must begin, and its scope.
+func (s *stream) needs(w *member, others int) (version string, needed scope, joined bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admit(w) {
+		return "", scope{}, true
+	}
+	if others == nobody && s.events != nil {
+		go s.events.Stop() // it may wait for the network
+		s.end()
+	}
+	version = w.version
+	if s.events != nil && isNewer(version, s.version) {
+		version = s.version
+	}
+	shards := append([]Filter{w.filter}, s.former...)
+	for _, m := range s.members {
+		shards = append(shards, m.filter)
+	}
+	for _, m := range s.waiting {
+		if shards = append(shards, m.filter); others == waitingToo && isNewer(version, m.version) {
+			version = m.version
+		}
+	}
+	return version, s.scopeOf(shards...), false
+}
+
+// resume adds the members that wait and that the watch has all events for, and continues the stream with the watch. It began after a version, and
+// the caller has read its first events. If w has been stopped, or if the watch does not have all objects of another member, resume stops the
+// watch and returns false.
+func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, begun scope) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return !begun.has(m.filter) }) {
+		go events.Stop() // it may wait for the network
+		return false
+	}
+	for _, m := range s.members {
+		if isNewer(s.version, m.version) {
+			m.version = s.version
+		}
+	}
+	if s.events != nil {
+		go s.events.Stop()
+	}
+	s.events, s.version, s.scope, s.former = events, version, begun, nil
+	s.add(w)
+	for _, m := range slices.Clone(s.waiting) {
+		s.admit(m)
+	}
+	go s.run(events, first)
+	return true
+}
