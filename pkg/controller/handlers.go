@@ -16,7 +16,7 @@ import (
 // of only the status adds no key if this process wrote the status, which tracker records. If another
 // client wrote the status, the update adds the key to the background lane.
 func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
-	return handler{queue: q, tracker: tracker, resyncs: true, waits: isUnseen, keys: func(obj metav1.Object) []Key {
+	return handler{queue: q, tracker: tracker, resyncs: true, urgent: hasNewSpec, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
@@ -43,27 +43,27 @@ func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceE
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. Changes are urgent, except foreign changes of only a status. The initial
-// list, except objects for which waits returns true, and resyncs are not urgent.
+// handler turns events into keys. Changes are urgent, except changes of only a status by other clients. Resyncs, and objects of the initial
+// list for which urgent returns false, are background.
 type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
 	resyncs bool // whether a resync adds the key
-	// waits, if it is set, reports whether an object of the initial list is urgent.
-	waits func(obj any) bool
+	// urgent reports whether an object of the initial list is urgent. Nil means that none is.
+	urgent func(obj any) bool
 	// tracker, if it is set, knows which statuses this process wrote.
 	tracker *Tracker
 }
 
-// isUnseen reports whether the spec of an object has changed since the last reconcile.
-func isUnseen(obj any) bool {
+// hasNewSpec reports whether the spec of an object has changed since the last reconcile.
+func hasNewSpec(obj any) bool {
 	object, ok := obj.(Object)
 	return ok && *object.StatusObservedGeneration() < object.GetGeneration()
 }
 
 func (h handler) OnAdd(obj any, isInInitialList bool) {
 	lane := Urgent
-	if isInInitialList && (h.waits == nil || !h.waits(obj)) {
+	if isInInitialList && (h.urgent == nil || !h.urgent(obj)) {
 		lane = Background
 	}
 	h.enqueue(obj, lane)

@@ -52,9 +52,9 @@ type state struct {
 	foreign bool                // another installation holds a Lease of the cluster
 }
 
-// state reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout that is stored after
+// readState reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout that is stored after
 // it has acquired its Lease.
-func (c *coordination) state(ctx context.Context) (s state, err error) {
+func (c *coordination) readState(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	s.asked = c.clock.Now()
@@ -114,28 +114,28 @@ func (c *coordination) unlabelled(ctx context.Context, name string) error {
 	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, or delete it", name, shards.OperatorLabel, c.operator)
 }
 
-// release gives back a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to is the
+// release releases a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to is the
 // replica that should take the shard, or "" for any. After an error, the API server may still carry out the write.
 func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) error {
 	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
 		holderOf(lease) != c.identity {
 		return nil
 	}
-	given := lease.DeepCopy()
-	given.Spec.HolderIdentity = ptr.To("")
-	given.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
+	released := lease.DeepCopy()
+	released.Spec.HolderIdentity = ptr.To("")
+	released.Spec.RenewTime = ptr.To(metav1.NewMicroTime(c.clock.Now()))
 	if to != "" {
-		metav1.SetMetaDataAnnotation(&given.ObjectMeta, shards.OfferedAnnotation, to)
+		metav1.SetMetaDataAnnotation(&released.ObjectMeta, shards.OfferedAnnotation, to)
 	}
-	if _, err := c.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("giving up the Lease %s: %w", lease.Name, err)
+	if _, err := c.leases.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("releasing the Lease %s: %w", lease.Name, err)
 	}
-	klog.FromContext(ctx).Info("Gave up a shard", "lease", lease.Name)
+	klog.FromContext(ctx).Info("Released a shard", "lease", lease.Name)
 	return nil
 }
 
-// keep writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
-func (c *coordination) keep(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
+// rewrite writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
+func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
 	now := c.clock.Now().Truncate(time.Microsecond) // as it is stored
 	if last := lease.Spec.RenewTime; last != nil && now.Equal(last.Time) {
 		now = now.Add(time.Microsecond) // a write without a change would leave the version as it is
@@ -143,7 +143,7 @@ func (c *coordination) keep(ctx context.Context, lease *coordinationv1.Lease) (k
 	kept = lease.DeepCopy()
 	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
 	if kept, err = c.leases.Update(ctx, kept, metav1.UpdateOptions{}); err != nil {
-		return nil, fmt.Errorf("keeping the Lease %s: %w", lease.Name, err)
+		return nil, fmt.Errorf("writing the Lease %s again: %w", lease.Name, err)
 	}
 	return kept, nil
 }

@@ -19,7 +19,8 @@ import (
 // Leases it holds, and one of them leads. See package shards.
 type Sharding struct {
 	// Shards is the number of shards, from 2 to shards.Max, or 1 for an operator without shards: the leader works on all
-	// namespaces, as without Sharding, but first waits until no replica works on a shard. The leader decides.
+	// namespaces, as without Sharding, but first waits until no replica works on a shard. If replicas have different numbers, the number of
+	// the leader counts.
 	Shards int
 	// New returns the operator for the namespaces that a selector of object.metadata.namespace matches.
 	New func(ctx context.Context, namespaces sharding.Selector) (Instance, error)
@@ -44,9 +45,7 @@ const (
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
 //
-// No object may have two owners. While a shard has a holder, nobody else works on it. While the layout changes, the same
-// object may be in two shards. A replica therefore stops all work with the former layout before it confirms the new one,
-// and begins to work with the new one when the leader and all other holders have confirmed it.
+// No two replicas may work on the same object. Package shards has the protocol.
 type coordinator struct {
 	Sharding
 	coordination
@@ -69,20 +68,20 @@ type coordinator struct {
 	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
 	wake      func()                           // lets the next step follow at once
 	lastRead  time.Time                        // when the state was read last, or this replica kept nobody from working
-	read      *term                            // of the state
+	readTerm  *term                            // of the last reading of the state
 	listed    map[string]*coordinationv1.Lease // all Leases, by name
 	running   map[int]*instance                // by shard
 	taken     map[int]takeover                 // by shard, until the work on it begins
-	offers    map[int]offer                    // of shards that this replica has given up, and nobody holds yet
-	declined  map[string]time.Time             // by the replica that has not taken a shard, or to which none could be given
-	doubtful  map[string]string                // the versions of Leases that this replica has tried to give up, without a clear answer
+	offers    map[int]offer                    // of shards that this replica has released, and nobody holds yet
+	declined  map[string]time.Time             // by the replica that has not taken a shard, or to which none could be offered
+	doubtful  map[string]string                // the versions of Leases that this replica has tried to release, without a clear answer
 	failing   time.Time                        // since when an instance could not be started; zero if all were
 
-	mu      sync.Mutex
-	stopped bool // no instance may start any more
+	mu        sync.Mutex
+	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends, and then gives back the shards. It returns an error if this replica has lost a shard, or if
+// run coordinates until ctx ends, and then releases the shards. It returns an error if this replica has lost a shard, or if
 // reconciles do not end in time. changes has a value when the Leases may have changed.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
@@ -109,20 +108,20 @@ func (c *coordinator) interval() time.Duration {
 // step brings this replica closer to the shards that it should work on. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
 	c.settled = false
-	s, err := c.state(ctx)
+	s, err := c.readState(ctx)
 	if err != nil {
-		return c.unread(ctx, err)
+		return c.readFailed(ctx, err)
 	}
 	c.lastRead, c.listed = s.asked, byName(s.leases)
 	if s.foreign {
 		return c.yield(ctx)
 	}
-	c.read.renew(s.asked)
+	c.readTerm.renew(s.asked)
 	if c.yields && !c.leads.Load() && holderOf(c.listed[c.operator]) == c.identity {
 		return nil // its election waits until the other installation has ended
 	}
 	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
-		return c.adopt(ctx, s.layout.Layout) // the Leases were read too early for this layout
+		return c.switchLayout(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
 	if s.layout.ID() == c.layout.ID() {
 		c.layout.Weights = s.layout.Weights
@@ -130,32 +129,32 @@ func (c *coordinator) step(ctx context.Context) error {
 	view := c.observer.View(s.leases, c.layout, s.asked)
 	if view.Leader.Holder != "" && view.Leader.Confirmed == "" {
 		klog.FromContext(ctx).Info("Standing by while a leader works on no shards, or waits for another installation", "holder", view.Leader.Holder)
-		return c.giveAll(ctx)
+		return c.releaseAll(ctx)
 	}
 	for shard := range c.running {
 		if !c.holds(view, shard) {
 			return fmt.Errorf("shard %d: %w", shard, errLeaseLost)
 		}
 	}
-	if gave, err := c.give(ctx, view); gave || err != nil {
+	if released, err := c.releaseSurplus(ctx, view); released || err != nil {
 		return err // the view is outdated
 	}
 	c.take(ctx, view)
 	if s.layout.ID() == c.layout.ID() && s.layout.Version > 0 {
-		if err := c.begin(ctx, view); err != nil {
+		if err := c.startShards(ctx, view); err != nil {
 			return err
 		}
 		c.settled = view.Settled(c.identity, len(c.running)) && len(c.offers) == 0
 	}
 	if c.leads.Load() {
-		return c.lead(ctx, s, max(c.layout.Version, view.Newest()))
+		return c.maintainLayout(ctx, s, max(c.layout.Version, view.Newest()))
 	}
 	return nil
 }
 
-// unread returns err if this replica keeps the others from working on shards that it does not work on itself: it has a share of them,
-// but has not read the state for readPatience. unread logs err otherwise.
-func (c *coordinator) unread(ctx context.Context, err error) error {
+// readFailed returns err if this replica keeps the others from working on shards that it does not work on itself: it has a share of them,
+// but has not read the state for readPatience. readFailed logs err otherwise.
+func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
 	if !c.presence.term.begun() || waits {
 		c.lastRead = c.clock.Now()
@@ -180,9 +179,9 @@ func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
 	return named
 }
 
-// adopt stops all work with the former layout, and confirms the new one. The next step follows at once.
-func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
-	if err := c.pauseAll(); err != nil {
+// switchLayout stops all work with the former layout, and confirms the new one. The next step follows at once.
+func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) error {
+	if err := c.stopShards(); err != nil {
 		return err
 	}
 	if layout.Version >= c.layout.Version {
@@ -200,21 +199,21 @@ func (c *coordinator) adopt(ctx context.Context, layout shards.Layout) error {
 	return c.step(ctx)
 }
 
-// pauseAll stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not end in time.
-func (c *coordinator) pauseAll() error {
+// stopShards stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not end in time.
+func (c *coordinator) stopShards() error {
 	for _, i := range c.running {
 		i.cancel() // so that all end at the same time
 	}
 	for shard := range c.running {
-		if err := c.pause(shard); err != nil {
+		if err := c.stopShard(shard); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pause stops the work on a shard.
-func (c *coordinator) pause(shard int) error {
+// stopShard stops the work on a shard.
+func (c *coordinator) stopShard(shard int) error {
 	i := c.running[shard]
 	if i == nil {
 		return nil
@@ -223,30 +222,30 @@ func (c *coordinator) pause(shard int) error {
 	return i.stop()
 }
 
-// stop makes sure that no instance starts any more.
-func (c *coordinator) stop() {
+// preventStarts makes sure that no instance starts any more.
+func (c *coordinator) preventStarts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopped = true
+	c.prevented = true
 }
 
-func (c *coordinator) isStopped() bool {
+func (c *coordinator) startsPrevented() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stopped
+	return c.prevented
 }
 
-// begin starts to work on the shards that this replica holds. view and the layout were read from the API server after their
+// startShards starts to work on the shards that this replica holds. view and the layout were read from the API server after their
 // Leases were acquired. It returns an error if an instance could not be started for startPatience.
-func (c *coordinator) begin(ctx context.Context, view shards.View) error {
+func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var failed error
 	for shard := range c.layout.Shards() {
-		if c.stopped || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
+		if c.prevented || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
 			continue
 		}
-		if err := c.secure(ctx, shards.LeaseName(c.operator, shard)); err != nil {
+		if err := c.supersedeRelease(ctx, shards.LeaseName(c.operator, shard)); err != nil {
 			failed = err
 			continue
 		}

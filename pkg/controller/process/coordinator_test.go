@@ -296,7 +296,7 @@ func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
 }
 
 // TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the other one takes back
-// what it gives up.
+// what it releases up.
 func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)

@@ -24,7 +24,7 @@ import (
 
 var errLate = apierrors.NewTimeoutError("the request took too long", 1)
 
-// TestReplicaWorksOnNoShardThatItMayLose lets the API server carry out a write late: the replica has tried to give up a shard, got a
+// TestReplicaWorksOnNoShardThatItMayLose lets the API server carry out a write late: the replica has tried to release a shard, got a
 // timeout, and works on the shard again.
 func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
@@ -43,12 +43,12 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 		})
 		l.settles("with one replica", map[string]int{"a": 40})
 		b := l.start("b", 4)
-		l.eventually("the first replica to give up a shard", func() bool {
+		l.eventually("the first replica to release a shard", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return late != nil
 		})
-		l.settles("after it could not give up the shard", map[string]int{"a": 40})
+		l.settles("after it could not release the shard", map[string]int{"a": 40})
 		_, err := l.client.CoordinationV1().Leases("windlass-system").Update(t.Context(), late, metav1.UpdateOptions{})
 		if !apierrors.IsConflict(err) {
 			t.Errorf("the error of the late write is %v, and a conflict was expected", err)
@@ -58,8 +58,8 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesBackWhatItCannotGive lets a replica give up a shard, which nobody else can acquire.
-func TestReplicaTakesBackWhatItCannotGive(t *testing.T) {
+// TestReplicaTakesBackWhatItCannotRelease lets a replica release a shard, which nobody else can acquire.
+func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
 		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuseShard(lease) },
 		"the API server stores that, and the response is lost": func(l *ledger, lease *coordinationv1.Lease) error {
@@ -69,22 +69,22 @@ func TestReplicaTakesBackWhatItCannotGive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLedger(t, func(t *testing.T, l *ledger) {
-				var gives atomic.Int32
+				var releases atomic.Int32
 				a := l.start("a", 4, func(m *member, _ *Options) {
 					updates(m, func(lease *coordinationv1.Lease) error {
 						if !isShard(lease) || holderOf(lease) != "" {
 							return nil
 						}
-						gives.Add(1)
+						releases.Add(1)
 						return answer(l, lease)
 					})
 				})
 				l.settles("with one replica", map[string]int{"a": 40})
 				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuseShard) })
-				l.eventually("the first replica to give up a shard", func() bool { return gives.Load() > 0 })
+				l.eventually("the first replica to release a shard", func() bool { return releases.Load() > 0 })
 				l.passes(offerPatience + 2*stepInterval)
 				l.settles("after that", map[string]int{"a": 40})
-				controllertest.Equal(t, "attempts to give up a shard", 1, int(gives.Load()))
+				controllertest.Equal(t, "attempts to release a shard", 1, int(releases.Load()))
 				a.stop()
 				b.stop()
 			})

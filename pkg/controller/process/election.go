@@ -12,11 +12,13 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/controller/shards"
 )
 
 // The times of a Lease. They are the defaults of kube-controller-manager.
 const (
-	leaseDuration = 15 * time.Second
+	leaseDuration = shards.LeaseDuration
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
@@ -132,7 +134,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	elector.Run(ctx)
 	led = !state.CompareAndSwap(standing, over) && state.Load() == leading
 	if lost := led && outer.Err() == nil; !lost && !e.keep.Load() && !errors.Is(context.Cause(outer), errAbandoned) {
-		lease.giveBack(outer, e.deadline)
+		lease.releaseIfHeld(outer, e.deadline)
 	}
 	return led, nil
 }

@@ -138,7 +138,7 @@ func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 		t.Errorf("before it expired the lease was taken by %q", got)
 	}
 	c.clock.Step(1)
-	eventually(t, "the lease to be given back", func() bool { return holder(t, client) == "" })
+	eventually(t, "the lease to be released", func() bool { return holder(t, client) == "" })
 	watcher.Modify(lease(t, client))
 	eventually(t, "it to lead", c.working.Load)
 	c.stop()

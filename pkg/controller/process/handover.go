@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// offerPatience is how long another replica may take a shard that this one has given up, before this one takes it back. It then
+	// offerPatience is how long another replica may take a shard that this one has released, before this one takes it back. It then
 	// offers that replica none for offerPause.
 	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
 )
 
-// offer is a shard that was given up so that another replica takes it.
+// offer is a shard that was released so that another replica takes it.
 type offer struct {
 	to string
 	at time.Time
 }
 
-// give gives up one shard if another replica should have it. The next step follows at once. It waits until the other replica has
-// taken the shard before it gives up another one. If the shard cannot be given up, this replica works on it again.
-func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, err error) {
-	view.Renewed = slices.DeleteFunc(view.Renewed, func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
-	shard, to, ok := view.Give(c.identity)
+// releaseSurplus releases one shard if another replica should have it. The next step follows at once. It waits until the other replica has
+// taken the shard before it releases another one. If the shard cannot be released, this replica works on it again.
+func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (released bool, err error) {
+	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
+	shard, to, ok := view.Surplus(c.identity)
 	if !ok || len(c.offers) > 0 {
 		return false, nil
 	}
-	if err := c.pause(shard); err != nil {
+	if err := c.stopShard(shard); err != nil {
 		return false, err
 	}
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	switch gave = c.giveUp(writing, shards.LeaseName(c.operator, shard), to); {
-	case gave:
+	switch released = c.releaseShard(writing, shards.LeaseName(c.operator, shard), to); {
+	case released:
 		c.wake()
 	case to != "":
 		c.declined[to] = c.clock.Now()
@@ -46,62 +46,62 @@ func (c *coordinator) give(ctx context.Context, view shards.View) (gave bool, er
 	if to != "" {
 		c.offers[shard] = offer{to, c.clock.Now()} // even after an error, because the API server may have stored it
 	}
-	return gave, nil
+	return released, nil
 }
 
-// giveUp gives back the Lease of a shard, and reports whether the API server has stored that: see release.
-func (c *coordinator) giveUp(ctx context.Context, name, to string) bool {
+// releaseShard releases the Lease of a shard, and reports whether the API server has stored that: see release.
+func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	lease := c.listed[name]
 	err := c.release(ctx, lease, to)
 	if err == nil {
 		return true
 	}
-	klog.FromContext(ctx).Error(err, "Cannot give up a shard")
+	klog.FromContext(ctx).Error(err, "Cannot release a shard")
 	if !controller.IsRefused(err) {
 		c.doubtful[name] = lease.ResourceVersion
 	}
 	return false
 }
 
-// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an attempt to give it up.
+// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an attempt to release it.
 func (c *coordinator) mayLose(name string) bool {
 	lease := c.listed[name]
 	return lease != nil && holderOf(lease) == c.identity && lease.ResourceVersion == c.doubtful[name]
 }
 
-// secure makes sure that this replica does not lose the Lease of a shard by an earlier attempt to give it up.
-func (c *coordinator) secure(ctx context.Context, name string) error {
+// supersedeRelease makes sure that this replica does not lose the Lease of a shard by an earlier attempt to release it.
+func (c *coordinator) supersedeRelease(ctx context.Context, name string) error {
 	if !c.mayLose(name) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	kept, err := c.keep(ctx, c.listed[name])
+	kept, err := c.rewrite(ctx, c.listed[name])
 	if err == nil {
 		c.listed[name] = kept
 	}
 	return err
 }
 
-// giveAll gives up all shards.
-func (c *coordinator) giveAll(ctx context.Context) error {
-	if err := c.pauseAll(); err != nil {
+// releaseAll releases all shards.
+func (c *coordinator) releaseAll(ctx context.Context) error {
+	if err := c.stopShards(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
-		c.giveUp(ctx, name, "")
+		c.releaseShard(ctx, name, "")
 	}
 	return nil
 }
 
-// yield gives up all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of the layout. Nobody
+// yield releases all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of the layout. Nobody
 // works on a shard without the confirmation of the leader, which confirms the layout again when election.begin has waited until the other
 // installation has ended.
 func (c *coordinator) yield(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Standing by while another installation works")
-	if err := c.giveAll(ctx); err != nil {
+	if err := c.releaseAll(ctx); err != nil {
 		return err
 	}
 	c.yields, c.confirmed = true, false
@@ -119,7 +119,7 @@ func (c *coordinator) yield(ctx context.Context) error {
 // take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
 // on them.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
-	if c.isStopped() {
+	if c.startsPrevented() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
@@ -133,7 +133,7 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 		}
 		if declined || !isFree && !c.mayLose(shards.LeaseName(c.operator, shard)) {
 			delete(c.offers, shard)
-			c.wake() // this replica may give up the next shard
+			c.wake() // this replica may release the next shard
 		}
 	}
 	for _, shard := range view.Take(c.identity) {
@@ -156,10 +156,10 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	}
 }
 
-// leave gives up all shards, and removes the Lease of this replica. The work on the shards has ended.
+// leave releases all shards, and removes the Lease of this replica. The work on the shards has ended.
 func (c *coordinator) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
-	_ = c.giveAll(ctx) // nothing runs
+	_ = c.releaseAll(ctx) // nothing runs
 	c.presence.remove(ctx)
 }

@@ -25,10 +25,10 @@ type weights struct {
 	err     error
 }
 
-// lead replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
+// maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
 // that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the layout up to date. It writes the layout
 // that the replicas use once more if somebody has deleted it. It also deletes the Leases of replicas that are gone.
-func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
+func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
@@ -62,7 +62,7 @@ func (c *coordinator) lead(ctx context.Context, s state, newest int64) error {
 		return nil
 	}
 	c.weights = nil
-	return c.adopt(ctx, next)
+	return c.switchLayout(ctx, next)
 }
 
 // replace writes the next layout in place of a stored one, and reports whether it has.

@@ -113,9 +113,9 @@ func isRenewed(before, lease *coordinationv1.Lease) bool {
 	return before != nil && !before.Spec.RenewTime.Equal(lease.Spec.RenewTime)
 }
 
-// giveBack releases the Lease if this process holds it. It takes at most limit, and works even though
+// releaseIfHeld releases the Lease if this process holds it. It takes at most limit, and works even though
 // ctx has ended.
-func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
+func (w *leaseWatch) releaseIfHeld(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	lease, err := w.leases.Get(ctx, w.name, metav1.GetOptions{})
@@ -131,9 +131,9 @@ func (w *leaseWatch) giveBack(ctx context.Context, limit time.Duration) {
 // release releases a Lease that this process holds, or that its holder has not renewed in time. The
 // resource version of lease is a precondition: release fails if the holder has renewed it since.
 func (w *leaseWatch) release(ctx context.Context, lease *coordinationv1.Lease) {
-	given := lease.DeepCopy()
-	given.Spec.HolderIdentity = ptr.To("")
-	if _, err := w.leases.Update(ctx, given, metav1.UpdateOptions{}); err != nil {
+	released := lease.DeepCopy()
+	released.Spec.HolderIdentity = ptr.To("")
+	if _, err := w.leases.Update(ctx, released, metav1.UpdateOptions{}); err != nil {
 		klog.FromContext(ctx).V(2).Info("Failed to release the Lease", "err", err)
 		return
 	}

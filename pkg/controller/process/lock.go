@@ -12,7 +12,7 @@ import (
 
 // lock is the Lease of an election as the elector of client-go sees it. Unlike the elector, it ends the term of a holder
 // that renews its Lease too late, or finds it held by another: in the meantime another process may have held it,
-// and given it back.
+// and released it.
 type lock struct {
 	resourcelock.Interface
 	watch *leaseWatch

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -44,7 +45,8 @@ type Options struct {
 	BindAddress string
 	// Metrics says how /metrics is served.
 	Metrics Metrics
-	// Ready, if it is set, returns an error if the process is not ready although its caches have synced.
+	// Ready, if it is set, returns an error if the process is not ready although its caches have synced, or although it shares the work with
+	// other replicas.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
@@ -78,7 +80,11 @@ func Run(ctx context.Context, o Options) error {
 	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 4)}
 	warm := newWarmUp(o.Controllers, o.Warm)
 	elections := newElections(o.Leases, sharded)
-	stopped, err := p.listen(lasting, o, health(elections.check, readiness(warm, o.Ready), p.current))
+	ready := readiness(warm, o.Ready)
+	if sharded {
+		ready = p.readyWithShards(o.Ready)
+	}
+	stopped, err := p.listen(lasting, o, health(elections.check, ready, p.current))
 	if err != nil {
 		return err
 	}
@@ -116,6 +122,7 @@ type process struct {
 	failed      chan error // errors of servers that ended before ctx
 	working     sync.WaitGroup
 	serving     sync.WaitGroup
+	takesPart   atomic.Bool // with shards, whether this process has confirmed a layout, or waits for another installation
 
 	mu        sync.Mutex
 	instances []*instance // of the shards that this process works on

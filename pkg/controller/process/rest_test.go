@@ -53,8 +53,8 @@ func TestReplicasAtRestSendFewRequests(t *testing.T) {
 	})
 }
 
-// TestShardsAreGivenWithoutPause lets a replica give up six of twelve shards, one after another.
-func TestShardsAreGivenWithoutPause(t *testing.T) {
+// TestShardsAreReleasedWithoutPause lets a replica release six of twelve shards, one after another.
+func TestShardsAreReleasedWithoutPause(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		l.start("a", 12)
 		l.settles("with one replica", map[string]int{"a": 40})

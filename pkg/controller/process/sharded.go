@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
-// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then gives back the shards
+// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then releases the shards
 // and the Leases, unless reconciles are still in flight: see election.run. It returns an error at once if a Lease is lost.
 func (p *process) coordinate(ctx context.Context, o Options, elections elections) error {
 	changed := make(chan struct{}, 1)
@@ -28,10 +28,11 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
 		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
-		doubtful: map[string]string{}, read: &term{},
+		doubtful: map[string]string{}, readTerm: &term{},
 	}
 	c.lastRead = c.clock.Now()
 	c.ready = sync.OnceFunc(func() {
+		p.takesPart.Store(true)
 		electing.Go(func() {
 			lost <- elect(ctx, elections, func() {
 				c.leads.Store(true)
@@ -44,8 +45,8 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	})
 	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
 	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
-	c.read.reset(c.clock, readDeadline, readDeadline)
-	o.Fence.guard(c.presence.term, c.read)
+	c.readTerm.reset(c.clock, readDeadline, readDeadline)
+	o.Fence.guard(c.presence.term, c.readTerm)
 	present, leave := context.WithCancel(ctx)
 	defer leave()
 	var renewing sync.WaitGroup
@@ -55,7 +56,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	p.working.Go(func() { // so that live does not release the Leases before the last instance has ended
 		select {
 		case <-p.ctx.Done():
-			c.stop()
+			c.preventStarts()
 		case <-ended:
 		}
 	})
@@ -109,7 +110,7 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 	if err != nil && !foreign {
 		return apierrors.IsForbidden(err), err
 	}
-	s, err := c.state(ctx)
+	s, err := c.readState(ctx)
 	if err != nil && !errors.Is(err, shards.ErrForeign) {
 		return apierrors.IsForbidden(err) && stored.Version == 0, err
 	}
@@ -123,6 +124,20 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 	}
 	next := shards.Layout{Version: min(max(stored.Version, view.Newest())+1, shards.MaxVersion)}
 	return false, c.store.Replace(ctx, stored, next)
+}
+
+// readyWithShards returns a check that passes when this process takes part in sharing the work, and further passes. It does not wait for the caches
+// of shards, because the process gets its shards when it takes part.
+func (p *process) readyWithShards(further func() error) func() error {
+	return func() error {
+		if !p.takesPart.Load() {
+			return errors.New("this replica has not confirmed the layout of the shards yet")
+		}
+		if further == nil {
+			return nil
+		}
+		return further()
+	}
 }
 
 // follow counts an instance among the running ones until it ends.

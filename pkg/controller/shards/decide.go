@@ -13,7 +13,7 @@ type Lease struct {
 	// stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an earlier
 	// layout.
 	Confirmed string
-	// Offered is the replica for which the former holder has given up a Lease that is free, or "".
+	// Offered is the replica for which the former holder has released a Lease, or "".
 	Offered string
 }
 
@@ -118,10 +118,10 @@ func (v View) offered(shard int) string {
 	return v.Leases[shard].Offered
 }
 
-// Give returns the next shard that a replica gives up, and the replica that should take it. ok is false if it keeps all its shards. A
-// replica gives up a shard that the layout no longer has, to nobody. It also gives up a shard if another replica, which certainly runs,
+// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if it keeps all its shards. A
+// replica releases a shard that the layout no longer has, to nobody. It also releases a shard if another replica, which certainly runs,
 // has at least two shards less. It chooses the shard with which both replicas then have about as many objects.
-func (v View) Give(self string) (shard int, to string, ok bool) {
+func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
 		return 0, "", false

@@ -1,9 +1,3 @@
-// Package shards divides the namespaces of a cluster among the replicas of the operator.
-//
-// A Layout divides the hashes of all namespaces into shards. Each shard has a Lease, and the replica that holds this
-// Lease works on the objects in the namespaces of the shard. A namespace is never divided, so an object and its children
-// in the same namespace have one owner. Each replica has a Lease of its own, which it renews. All other Leases are valid as
-// long as the Lease of their holder, except the Lease of the leader, which writes the layout.
 package shards
 
 import (

@@ -88,7 +88,7 @@ func (s *simulation) step(r *replica) bool {
 	case 2:
 		s.take(r)
 	case 3:
-		if shard, _, ok := r.seen.Give(r.name); ok && s.holders[shard] == r.name {
+		if shard, _, ok := r.seen.Surplus(r.name); ok && s.holders[shard] == r.name {
 			delete(r.works, shard) // the work ends before the Lease is released
 			s.holders[shard] = ""
 		}

@@ -27,7 +27,7 @@ const (
 	OperatorLabel = controller.AnnotationDomain + "/replicas-of"
 	// ConfirmedAnnotation on the Lease of a replica has the ID of the layout that the replica has confirmed.
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
-	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the holder has given it up.
+	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the former holder has released it.
 	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
 

@@ -31,7 +31,7 @@ func replicaLease(replica, confirmed, version string) coordinationv1.Lease {
 	return lease
 }
 
-// offeredLease returns the Lease of a shard that was given up for a replica.
+// offeredLease returns the Lease of a shard that was released for a replica.
 func offeredLease(shard int, to string) coordinationv1.Lease {
 	lease := leaseOf(LeaseName(operator, shard), "", "1")
 	lease.Annotations = map[string]string{OfferedAnnotation: to}
@@ -242,20 +242,20 @@ func TestOfferedShardIsTakenBeyondTheShare(t *testing.T) {
 	}
 }
 
-// TestShardsAreGivenOnlyToReplicasThatAreSeenToRun shows that a new process gives no shard to a replica that has long been gone.
-func TestShardsAreGivenOnlyToReplicasThatAreSeenToRun(t *testing.T) {
+// TestShardsAreReleasedOnlyForReplicasThatAreSeenToRun shows that a new process releases no shard for a replica that has long been gone.
+func TestShardsAreReleasedOnlyForReplicasThatAreSeenToRun(t *testing.T) {
 	o := NewObserver(operator, clocktesting.NewFakePassiveClock(time.Now()))
 	layout := Layout{Version: 1, Cuts: Balance(nil, 2)}
 	leases := []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), leaseOf(LeaseName(operator, 1), "a", "2"), replicaLease("a", "", "3"), replicaLease("b", "", "4")}
-	gives := func() bool {
-		_, _, ok := o.View(leases, layout, time.Now()).Give("a")
+	releases := func() bool {
+		_, _, ok := o.View(leases, layout, time.Now()).Surplus("a")
 		return ok
 	}
-	controllertest.Equal(t, "a shard is given up at first", false, gives())
+	controllertest.Equal(t, "a shard is released at first", false, releases())
 	leases[2].ResourceVersion = "5"
-	controllertest.Equal(t, "a shard is given up when the process has renewed its own Lease", false, gives())
+	controllertest.Equal(t, "a shard is released when the process has renewed its own Lease", false, releases())
 	leases[3].ResourceVersion = "6"
-	controllertest.Equal(t, "a shard is given up when the other replica has renewed its Lease", true, gives())
+	controllertest.Equal(t, "a shard is released when the other replica has renewed its Lease", true, releases())
 }
 
 // TestReplicaThatIsGoneHasNoShare shows that a new process soon takes the shards of a replica that has long been gone.

@@ -77,9 +77,9 @@ func TestReplicaGivesWhatMakesReplicasEqual(t *testing.T) {
 					c.view.Renewed = append(c.view.Renewed, lease.Holder)
 				}
 			}
-			shard, to, ok := c.view.Give("a")
+			shard, to, ok := c.view.Surplus("a")
 			if shard != c.want || to != "b" || !ok {
-				t.Errorf("a gives shard %d to %q (%t), want %d", shard, to, ok, c.want)
+				t.Errorf("a releases shard %d for %q (%t), want %d", shard, to, ok, c.want)
 			}
 		})
 	}

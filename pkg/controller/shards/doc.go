@@ -1,0 +1,27 @@
+// Package shards divides the namespaces of a cluster among the replicas of an operator, and decides which replica works on which
+// shard. Package process carries that out.
+//
+//	layout   divides the hashes of all namespaces into shards; has a version, and is stored in a ConfigMap
+//	shard    a range of hashes, with all namespaces whose hashes are in it; no namespace is divided
+//	leader   the replica that holds the Lease OPERATOR; only the leader writes the layout
+//	holder   the replica that the Lease of a shard names; only the holder works on the shard
+//	confirm  to write the ID of a layout into the replica's own Lease: all work with earlier layouts has stopped
+//	release  to remove the holder from the Lease of a shard, so that another replica can acquire it
+//	offer    to release a shard for a certain replica
+//
+// All Leases are in one namespace:
+//
+//	OPERATOR               one; the leader renews it
+//	OPERATOR-replica-HASH  one for each replica, which renews it
+//	OPERATOR-shard-NUMBER  one for each shard; it is not renewed, but is valid as long as the Lease of the replica that holds it
+//
+// Each replica repeats these steps:
+//
+//  1. It reads all Leases, and then the layout. If the layout has changed, it stops all work, keeps its Leases, and confirms the
+//     new layout.
+//  2. It releases a shard if another replica has too few (View.Surplus), and acquires free shards up to its share (View.Take).
+//  3. It begins to work on a shard that it holds when the leader and the holders of all other shards have confirmed the layout
+//     (View.MayWork). It has read the Leases and the layout after it has acquired the shard.
+//
+// Therefore no two replicas work on the same namespace, even while the layout changes.
+package shards
