@@ -145,7 +145,7 @@ faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault
 .PHONY: chaos
 chaos: build bin/kubernetes ## Kill, stop, freeze and add replicas that share shards, for about ten minutes.
 	@$(STEP) "chaos" go test -race -count=1 -v -tags integration -timeout 0 -run '^TestChaos$$' ./test/sharding \
-		-sharding.rounds 13 -sharding.writes 10000 -sharding.ats 1000
+		-sharding.duration 10m -sharding.writes 10000 -sharding.ats 1000 -sharding.limits -sharding.seed $$(date +%s)
 
 .PHONY: mutants
 mutants: postgresql bin/kubernetes ## Show that `make faults` finds the bugs in test/faults/mutants.

@@ -118,6 +118,7 @@ func TestChartEqualsArtifacts(t *testing.T) {
 			map[string]any{"monitoring": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"egress": map[string]any{"enabled": true}}},
 			[]string{"monitoring", "egress"},
 		},
+		"with shards": {map[string]any{"shards": 12, "replicas": 3}, []string{"sharded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := render(t, c.values)
@@ -224,7 +225,7 @@ func TestPackagedChartInstallsTheRelease(t *testing.T) {
 func TestManifestsInstallTheRelease(t *testing.T) {
 	for name, components := range map[string][]string{
 		"without components": nil,
-		"with components":    {"monitoring", "egress"},
+		"with components":    {"monitoring", "egress", "sharded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "install.yaml")

@@ -5,19 +5,16 @@ package sharding
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
@@ -25,150 +22,158 @@ import (
 
 // The defaults take some minutes. `make chaos` disturbs the replicas for ten minutes.
 var (
-	rounds = flag.Int("sharding.rounds", 1, "how often each disturbance happens")
-	drifts = flag.Int("sharding.writes", 500, "writes to children of Apps")
-	ats    = flag.Int("sharding.ats", 60, "Ats that become due")
-	served = flag.Bool("sharding.served", true, "whether the API server has the feature ShardedListAndWatch")
+	duration = flag.Duration("sharding.duration", time.Minute, "how long replicas are disturbed, but until each disturbance has happened")
+	drifts   = flag.Int("sharding.writes", 500, "writes to children of Apps")
+	ats      = flag.Int("sharding.ats", 60, "Ats that become due")
+	seed     = flag.Uint64("sharding.seed", 1, "seed of the disturbances")
+	served   = flag.Bool("sharding.served", true, "whether the API server has the feature ShardedListAndWatch")
+	limited  = flag.Bool("sharding.limits", false, "fail if a shard had no owner, or a change of a user was not carried out, for longer than docs/scaling.md says")
 )
 
-// disturbances happen to one of two to four replicas. Each returns what to do when other replicas hold the shards of a replica that has ended.
-var disturbances = map[string]func(t *testing.T, s *sharded, p *place.Process) (after func()){
-	"killed": func(_ *testing.T, s *sharded, p *place.Process) func() {
+// disturbance is something that happens to a replica, or to the number of replicas.
+type disturbance struct {
+	// happen disturbs a replica.
+	happen func(t *testing.T, s *sharded, p *place.Process)
+	// after is called when other replicas hold the shards. Nil does nothing.
+	after func(t *testing.T, p *place.Process)
+	// limit is the longest time in which the change of a user is carried out.
+	limit time.Duration
+}
+
+const added = "added"
+
+var disturbances = map[string]disturbance{
+	"killed": {limit: expiryLimit, happen: func(_ *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		p.Kill()
-		return func() {}
-	},
-	"stopped": func(t *testing.T, s *sharded, p *place.Process) func() {
+	}},
+	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		if code := p.Terminate(); code != 0 {
 			t.Errorf("a replica ended with exit code %d after SIGTERM", code)
 		}
-		return func() {}
-	},
-	"frozen": func(t *testing.T, s *sharded, p *place.Process) func() {
+	}},
+	"frozen": {limit: expiryLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		if err := p.Freeze(); err != nil {
 			t.Fatal(err)
 		}
-		return func() {
-			if err := p.Thaw(); err != nil {
-				t.Fatal(err)
-			}
-			if code := p.Wait(); code != 1 {
-				t.Errorf("a replica that was frozen ended with exit code %d", code)
-			}
+	}, after: func(t *testing.T, p *place.Process) {
+		if err := p.Thaw(); err != nil {
+			t.Fatal(err)
 		}
-	},
-	"added": func(t *testing.T, s *sharded, _ *place.Process) func() {
-		s.start(t)
-		return func() {}
-	},
+		if code := p.Wait(); code != 1 {
+			t.Errorf("a replica that was frozen ended with exit code %d", code)
+		}
+	}},
+	added: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) { s.start(t) }},
+}
+
+// choose chooses a disturbance at random, so that there are always from one to four replicas. It prefers those that have happened least.
+func choose(random *rand.Rand, replicas int, happened map[string]int) string {
+	if replicas == 1 || replicas < 4 && random.IntN(2) == 0 {
+		return added
+	}
+	ends := []string{"frozen", "killed", "stopped"}
+	random.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+	return slices.MinFunc(ends, func(a, b string) int { return happened[a] - happened[b] })
 }
 
 // TestChaos disturbs the replicas while users change objects, children are changed, and Ats become due.
 func TestChaos(t *testing.T) {
 	s := newSharded(t, *served)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 3 {
-		s.start(t)
-	}
+	s.start(t)
 	s.settle(t, s.replicas...)
 	first := s.layout(t).ID()
 	var drifting sync.WaitGroup
 	drifting.Go(func() { s.drift(t) })
 	t.Cleanup(drifting.Wait)
 	s.createAts(t)
-	longest := map[string]time.Duration{}
-	for range *rounds {
-		for _, name := range []string{"killed", "added", "frozen", "stopped", "added", "added"} {
-			began := time.Now()
-			after := disturbances[name](t, s, s.replicas[random.IntN(len(s.replicas))])
-			var carriedOut time.Duration
-			for settled := false; !settled && time.Since(began) < world.Patience; settled = s.isSettled(t, s.replicas...) {
-				carriedOut = max(carriedOut, s.change(t, s.tenants...)) // in all namespaces, while some are handed over
-			}
-			s.settle(t, s.replicas...)
-			longest[name] = max(longest[name], carriedOut)
-			t.Logf("a replica was %s: each change was carried out after at most %v, the shards were held after at most %v", name, carriedOut, time.Since(began))
-			after()
-		}
-	}
+	users := s.beginToUse(t)
+	windows := s.disturb(t, users)
 	drifting.Wait()
+	users.stop()
 	if t.Failed() {
 		return
 	}
-	t.Logf("the longest time until the change of a user was carried out, by disturbance: %v", longest)
 	if layout := s.layout(t).ID(); layout != first {
 		t.Fatalf("the layout has changed from %s to %s, so that the terms cannot be checked", first, layout)
 	}
 	s.converge(t)
 	s.checkTerms(t)
 	s.checkPods(t)
-	for _, cause := range []string{"released", "expired"} {
-		t.Logf("the longest time without an owner that the remaining replicas measured, %s: up to %v s", cause, s.unowned(t, cause))
-	}
+	s.report(t, windows, users.made())
 }
 
-// round is about how long the disturbances of one round take.
-const round = 45 * time.Second
-
-// drifters write at the same time, because the API server and the replicas are busy.
-const drifters = 4
-
-// drift changes and deletes children of Apps. That takes about as long as the rounds, and ends with the test.
-func (s *sharded) drift(t *testing.T) {
-	next := time.NewTicker(time.Duration(*rounds) * round / time.Duration(*drifts))
-	defer next.Stop()
-	var begun, made atomic.Int64
-	var writers sync.WaitGroup
-	for range drifters {
-		writers.Go(func() {
-			for i := begun.Add(1); i <= int64(*drifts); i = begun.Add(1) {
-				select {
-				case <-t.Context().Done():
-					return
-				case <-next.C:
-				}
-				if err := s.spoil(context.Background(), i); world.IgnoreNotFound(err) != nil {
-					t.Errorf("changing a child: %v", err)
-					return
-				}
-				made.Add(1)
-			}
-		})
-	}
-	writers.Wait()
-	t.Logf("%d of %d writes to children were made", made.Load(), *drifts)
+// window is the time from a disturbance until all changes that users had made when the replicas shared the shards again are carried out. Changes that
+// were carried out in a window may have been delayed by its disturbance.
+type window struct {
+	name       string
+	begin, end time.Time
+	shared     time.Duration // until each replica has its share of the shards
 }
 
-// spoil changes or deletes a child of an App.
-func (s *sharded) spoil(ctx context.Context, number int64) (err error) {
-	tenant := s.tenants[rand.New(rand.NewPCG(3, uint64(number))).IntN(len(s.tenants))]
-	switch number % 3 {
-	case 0:
-		_, err = s.Kube.AppsV1().Deployments(tenant).Patch(ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":9}}`), metav1.PatchOptions{})
-	case 1:
-		err = s.Kube.CoreV1().Services(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
-	default:
-		err = s.Kube.AppsV1().Deployments(tenant).Delete(ctx, "web", metav1.DeleteOptions{})
-	}
-	return err
-}
-
-// createAts creates Ats that become due one after another during all rounds.
-func (s *sharded) createAts(t *testing.T) {
+// disturb disturbs the replicas, each time after they have shared the shards again.
+func (s *sharded) disturb(t *testing.T, users *users) (windows []window) {
 	t.Helper()
-	start := time.Now()
-	for i := range *ats {
-		due := start.Add(time.Duration(*rounds) * round * time.Duration(i) / time.Duration(*ats))
-		_, err := s.Windlass.CnatV1().Ats(s.tenants[i%len(s.tenants)]).Create(t.Context(), &cnatv1.At{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("at-%d", i)},
-			Spec:       cnatv1.AtSpec{Schedule: due.UTC().Format(time.RFC3339), Command: []string{"echo", "Hello"}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatalf("creating an At: %v", err)
+	random, happened := rand.New(rand.NewPCG(*seed, 0)), map[string]int{}
+	most := 0
+	users.catchUp(t)
+	for end := time.Now().Add(*duration); time.Now().Before(end) || len(happened) < len(disturbances); {
+		name, victim := choose(random, len(s.replicas), happened), s.replicas[random.IntN(len(s.replicas))]
+		happened[name]++
+		w := window{name: name, begin: time.Now()}
+		disturbances[name].happen(t, s, victim)
+		s.settle(t, s.replicas...)
+		w.shared = time.Since(w.begin)
+		users.catchUp(t)
+		w.end = time.Now()
+		windows, most = append(windows, w), max(most, len(s.replicas))
+		if after := disturbances[name].after; after != nil {
+			after(t, victim)
 		}
 	}
+	t.Logf("seed %d, up to %d replicas, disturbances: %v", *seed, most, happened)
+	return windows
+}
+
+// report logs the longest times, and compares them with the limits if the flag says so.
+func (s *sharded) report(t *testing.T, windows []window, changes []change) {
+	t.Helper()
+	complain := t.Logf
+	if *limited {
+		complain = t.Errorf
+	}
+	sent, err := writes(s.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cause, times := range unowned(sent) {
+		longest := slices.Max(times)
+		t.Logf("time without an owner, %s: %d times, at most %v", cause, len(times), longest.Round(time.Millisecond))
+		if limit := limits[cause]; longest > limit {
+			complain("a shard had no owner for %v: %s; the limit is %v", longest, cause, limit)
+		}
+	}
+	for name, of := range disturbances {
+		n, longest, shared := 0, time.Duration(0), time.Duration(0)
+		for _, w := range windows {
+			if w.name != name {
+				continue
+			}
+			n, shared = n+1, max(shared, w.shared)
+			for _, c := range changes {
+				if c.carriedOut.After(w.begin) && !c.carriedOut.After(w.end) {
+					longest = max(longest, c.carriedOut.Sub(c.made))
+				}
+			}
+		}
+		t.Logf("%s %d times: each change of a user was carried out after at most %v, the shards were shared after at most %v", name, n, longest.Round(time.Millisecond), shared.Round(time.Millisecond))
+		if longest > of.limit {
+			complain("%s: a change of a user was carried out after %v; the limit is %v", name, longest, of.limit)
+		}
+	}
+	t.Logf("%d changes of users", len(changes))
 }
 
 // converge waits until every object has the state that its user wants.
@@ -183,19 +188,26 @@ func (s *sharded) converge(t *testing.T) {
 		return len(open) == 0, nil
 	})
 	for _, tenant := range s.tenants {
-		world.Eventually(t, "the children of an App to be as its spec says", func(ctx context.Context) (bool, error) {
-			app, err := s.Windlass.WindlassV1alpha1().Apps(tenant).Get(ctx, "web", metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
-			if err != nil {
-				return false, world.IgnoreNotFound(err)
-			}
-			_, err = s.Kube.CoreV1().Services(tenant).Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && *deployment.Spec.Replicas == *app.Spec.Replicas, world.IgnoreNotFound(err)
-		})
+		world.Eventually(t, "the children of an App to be as its spec says", func(ctx context.Context) (bool, error) { return s.isCarriedOut(ctx, tenant) })
+		s.AppIn(t, tenant, "web", v1alpha1.AppReady)
 	}
+}
+
+// isCarriedOut reports whether the children of an App are as its spec says, and no longer as drift has left them.
+func (s *sharded) isCarriedOut(ctx context.Context, tenant string) (bool, error) {
+	app, err := s.Windlass.WindlassV1alpha1().Apps(tenant).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		return false, world.IgnoreNotFound(err)
+	}
+	service, err := s.Kube.CoreV1().Services(tenant).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		return false, world.IgnoreNotFound(err)
+	}
+	return *deployment.Spec.Replicas == *app.Spec.Replicas && deployment.Labels[drifted] == "app" && service.Labels[drifted] == "app", nil
 }
 
 // checkPods fails the test if an At has two Pods.
@@ -219,24 +231,4 @@ func (s *sharded) checkPods(t *testing.T) {
 	if len(pods) != *ats {
 		t.Errorf("%d Pods were created for %d Ats", len(pods), *ats)
 	}
-}
-
-// unowned returns the upper bound of the longest time without an owner in the histogram of a cause.
-func (s *sharded) unowned(t *testing.T, cause string) (bound float64) {
-	t.Helper()
-	for _, p := range s.replicas {
-		before := 0
-		for line := range strings.Lines(p.Get(t, "/metrics")) {
-			text, ok := strings.CutPrefix(line, fmt.Sprintf(`windlass_shard_unowned_seconds_bucket{cause=%q,le="`, cause))
-			if !ok {
-				continue
-			}
-			var le float64
-			var n int
-			if _, err := fmt.Sscanf(text, "%g\"} %d", &le, &n); err == nil && n > before {
-				before, bound = n, max(bound, le)
-			}
-		}
-	}
-	return bound
 }

@@ -6,8 +6,6 @@ package sharding
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/shards"
-	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
 )
@@ -156,29 +152,6 @@ func (s *sharded) checkTerms(t *testing.T) {
 	t.Logf("%d writes, %d shards with terms", len(sent), len(terms(sent)))
 }
 
-// checkSelectors fails the test unless, for each namespaced type, at least one watch has excluded namespaces of other replicas. It also fails
-// if the API server has rejected a selector.
-func (s *sharded) checkSelectors(t *testing.T) {
-	t.Helper()
-	watches, err := s.Requests(func(r cluster.Request) bool {
-		return r.User.Username == place.ControllerUser && r.Verb == "watch" && strings.Contains(r.RequestURI, "metadata.namespace%21%3D")
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	selected := map[string]bool{}
-	for _, r := range watches {
-		if code := r.ResponseStatus.Code; code != http.StatusOK {
-			t.Errorf("%s: %d %s", r.RequestURI, code, r.ResponseStatus.Message)
-		}
-		selected[r.ObjectRef.Resource] = true
-	}
-	controllertest.Equal(t, "types whose watches exclude namespaces", []string{
-		"apps", "ats", "configmaps", "databases", "deployments", "externaldatabases", "horizontalpodautoscalers", "ingresses", "persistentvolumeclaims",
-		"poddisruptionbudgets", "pods", "secrets", "services", "statefulsets",
-	}, slices.Sorted(maps.Keys(selected)))
-}
-
 // metric returns the sum of the values of a metric.
 func metric(t *testing.T, p *place.Process, name string) (sum int) {
 	t.Helper()
@@ -221,32 +194,14 @@ func TestReplicasShareObjects(t *testing.T) {
 					t.Errorf("a replica says that the API server serves shards: %v", got)
 				}
 			}
+			ended := s.replicas[0]
+			s.remove(ended)
+			ended.Terminate()
+			s.settle(t, s.replicas...)
+			s.checkMetrics(t)
 			s.checkTerms(t)
-			if !served {
-				s.checkSelectors(t)
-			}
+			s.checkSelectors(t, served)
+			s.checkRights(t)
 		})
 	}
-}
-
-func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
-	t.Parallel()
-	s := newSharded(t, false)
-	former := s.start(t, "--shards=1")
-	s.change(t, s.tenants...)
-	next := s.start(t)
-	if code := former.Terminate(); code != 0 {
-		t.Errorf("the replica without shards ended with exit code %d", code)
-	}
-	s.settle(t, next)
-	s.change(t, s.tenants...)
-	last := s.start(t, "--shards=1")
-	if code := next.Terminate(); code != 0 {
-		t.Errorf("the replica with shards ended with exit code %d", code)
-	}
-	s.change(t, s.tenants...)
-	if layout := s.layout(t); layout.Shards() != 0 {
-		t.Errorf("without shards, the stored layout has %d", layout.Shards())
-	}
-	last.Terminate()
 }

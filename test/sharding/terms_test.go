@@ -20,7 +20,13 @@ const operator = "windlass-controller"
 type term struct {
 	replica    string
 	begin, end time.Time // end is zero while the term lasts
+	released   bool      // the replica has released the Lease, before which it has ended its work
 }
+
+// The longest times that a shard may have no owner, by cause. A Lease is valid for 15 s.
+const releaseLimit, expiryLimit = 2 * time.Second, shards.LeaseDuration + 5*time.Second
+
+var limits = map[string]time.Duration{"released": releaseLimit, "expired": expiryLimit}
 
 // terms returns the terms of each shard, from the writes to their Leases. A write by the holder gives the Lease back, and any other
 // write acquires it. Requests are in the order in which the API server received them.
@@ -35,7 +41,7 @@ func terms(requests []cluster.Request) map[string][]term {
 		replica, at := r.User.Credential(), r.RequestReceivedTimestamp
 		held := len(of) > 0 && of[len(of)-1].end.IsZero()
 		if held {
-			of[len(of)-1].end = at
+			of[len(of)-1].end, of[len(of)-1].released = at, of[len(of)-1].replica == replica
 		}
 		if !held || of[len(of)-1].replica != replica {
 			of = append(of, term{replica: replica, begin: at})
@@ -43,6 +49,33 @@ func terms(requests []cluster.Request) map[string][]term {
 		all[name] = of
 	}
 	return all
+}
+
+// unowned returns how long each shard had no owner after each term, by cause. A replica whose Lease has expired is last known to have
+// worked when it sent its last write.
+func unowned(requests []cluster.Request) map[string][]time.Duration {
+	times := map[string][]time.Duration{}
+	for _, of := range terms(requests) {
+		for i, next := range of[1:] {
+			former := of[i]
+			cause, since := "released", former.end
+			if !former.released {
+				cause, since = "expired", lastWrite(requests, former.replica, next.begin)
+			}
+			times[cause] = append(times[cause], next.begin.Sub(since))
+		}
+	}
+	return times
+}
+
+// lastWrite returns when a replica sent its last write before a time.
+func lastWrite(requests []cluster.Request, replica string, before time.Time) (at time.Time) {
+	for _, r := range requests {
+		if r.User.Credential() == replica && r.RequestReceivedTimestamp.Before(before) {
+			at = r.RequestReceivedTimestamp
+		}
+	}
+	return at
 }
 
 // outsideOfTerms returns the writes that a replica sent to a namespace while it did not hold the Lease of the shard.

@@ -1,0 +1,120 @@
+//go:build integration
+
+package sharding
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
+)
+
+// TestNumberOfShardsChangesDuringRollout replaces a replica by another one with another number of shards, again and again. Both run side by side for
+// a while. Users change Apps all the time.
+func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
+	t.Parallel()
+	s := newSharded(t, false)
+	former := s.start(t, "--shards=1")
+	users := s.beginToUse(t)
+	for _, shards := range []string{"6", "9", "1"} {
+		next := s.start(t, "--shards="+shards)
+		s.change(t, s.tenants...) // while both run
+		s.remove(former)
+		if code := former.Terminate(); code != 0 {
+			t.Errorf("the replica before %s shards ended with exit code %d", shards, code)
+		}
+		s.change(t, s.tenants...)
+		former = next
+	}
+	users.stop()
+	if layout := s.layout(t); layout.Shards() != 0 {
+		t.Errorf("without shards, the stored layout has %d", layout.Shards())
+	}
+	s.checkTurns(t)
+}
+
+// checkTurns fails the test if a replica has written to a namespace after another replica that took over from it.
+func (s *sharded) checkTurns(t *testing.T) {
+	t.Helper()
+	sent, err := writes(s.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writers := map[string][]string{} // of each namespace
+	for _, r := range sent {
+		namespace, replica := r.ObjectRef.Namespace, r.User.Credential()
+		if of := writers[namespace]; !slices.Contains(s.tenants, namespace) || len(of) > 0 && of[len(of)-1] == replica {
+			continue
+		}
+		if slices.Contains(writers[namespace], replica) {
+			t.Errorf("%s by %s, after another replica has written to the namespace", r, replica)
+		}
+		writers[namespace] = append(writers[namespace], replica)
+	}
+	if len(writers) != len(s.tenants) || len(writers[s.tenants[0]]) < 3 {
+		t.Errorf("the audit log has the writers %v", writers)
+	}
+}
+
+// TestReplicasConvert asks each replica to convert an At, whether it leads or not. The first replica cannot read the layout at first.
+func TestReplicasConvert(t *testing.T) {
+	t.Parallel()
+	s := newSharded(t, false)
+	configMaps := s.Kube.CoreV1().ConfigMaps(namespace)
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: operator + "-shards"}}
+	if _, err := configMaps.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	first := place.Begin(t, s.Cluster, "--shards=6")
+	t.Cleanup(first.Kill)
+	world.Eventually(t, "the replica to say why it waits", func(context.Context) (bool, error) {
+		return bytes.Contains(first.Log.Bytes(), []byte("the ConfigMap does not belong to the operator")), nil
+	})
+	if first.Ready() {
+		t.Error("the replica is ready, although it takes no part")
+	}
+	if err := configMaps.Delete(t.Context(), theirs.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "the replica to be ready", func(context.Context) (bool, error) { return first.Ready(), nil })
+	second := s.start(t, "--webhook-url", first.WebhookURL)
+	s.settle(t, first, second)
+	for _, p := range []*place.Process{first, second} {
+		convert(t, p)
+	}
+	first.Terminate()
+	s.settle(t, second)
+	convert(t, second)
+}
+
+// convert asks a replica to convert an At, and fails the test unless it does.
+func convert(t *testing.T, p *place.Process) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is not what is tested
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1",` +
+		`"objects":[{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2030-01-01T00:00:00Z","command":["echo"]}}]}}`
+	response, err := client.Post(p.WebhookURL, "application/json", bytes.NewBufferString(review))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var converted apiextensionsv1.ConversionReview
+	if err := json.Unmarshal(body, &converted); err != nil || converted.Response == nil || len(converted.Response.ConvertedObjects) != 1 {
+		t.Errorf("the replica has not converted an At: %s, %v", body, err)
+	}
+}
