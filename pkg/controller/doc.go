@@ -4,11 +4,12 @@
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
 //	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache has observed our own writes
 //	    ▲                                      backoff      │ 2 fetch       from the cache; NotFound: forget
-//	    │                                                   │ 3 finalize    being deleted: Finalize, then remove the finalizer
-//	    │                                                   │               otherwise: add the finalizer if it is missing
-//	    │                                                   │ 4 reconcile   the kind, unless nothing it reads has changed; may write children and obj.Status
-//	    └───────────── watch ◀──────────────────────────────│ 5 status      one write, only if changed, also after an error
-//	                                                        └ 6 outcome     forget / after / backoff / terminal
+//	    │                                                   │ 3 paused?     set the condition Paused, and stop
+//	    │                                                   │ 4 finalize    being deleted: Finalize, remove the finalizer, and stop
+//	    │                                                   │ 5 refuse      the write budget is used up, or the object is unreadable: stop
+//	    │                                                   │ 6 reconcile   add a missing finalizer; call the kind, unless nothing it reads has changed
+//	    └───────────── watch ◀──────────────────────────────│ 7 status      one write, only if changed, also after an error
+//	                                                        └ 8 outcome     forget / after / backoff / quickly
 //
 // Start reading at Controller.Run and its worker loop (controller.go). Then read Pipeline.Sync
 // (pipeline.go), and the contract with a kind (contract.go).

@@ -92,14 +92,14 @@ type throttledError struct{ after time.Duration }
 
 func (e *throttledError) Error() string { return "throttled for " + e.after.String() }
 
-// Terminal wraps an error that no retry can fix. The object becomes Degraded and Stalled, and is
-// not reconciled until its spec or a dependency changes.
+// Terminal wraps an error that a user has to fix, if the fix causes an event. The object becomes Degraded
+// and Stalled, and is reconciled again when its spec or a dependency changes.
 func Terminal(err error) error {
 	return &stalledError{err: err}
 }
 
-// Stalled wraps an error that no retry can fix and whose cause is not watched. It is like
-// Terminal, but the object is reconciled again after the given time.
+// Stalled is like Terminal, for an error whose fix causes no event: the object is also reconciled again
+// after the given time.
 func Stalled(err error, after time.Duration) error {
 	return &stalledError{err: err, after: after}
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// join lets a member receive the events of the stream after its version. It returns an error if the stream needs another watch for that, and
-// the watch fails. The stream then continues without the member.
+// join lets a member receive the events of the stream after its version. If the stream needs another watch for that, join begins it, or waits for
+// a member that begins one. It returns an error if the watch fails or ctx ends, and has then stopped the member.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	s.mu.Lock()
 	joined := s.admit(w)
@@ -23,7 +23,7 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 	}
 	err := s.waitOrBegin(ctx, w, options, open)
 	if err == nil {
-		return nil // without mu, which the stream holds while it waits until the member receives an event
+		return nil // do not lock mu here: the stream may hold it until the caller receives an event
 	}
 	w.Stop()
 	s.mu.Lock()
@@ -60,7 +60,7 @@ func (s *stream) waitOrBegin(ctx context.Context, w *member, options metav1.List
 		events, first, begun, err := s.begin(ctx, options, needed, open)
 		switch {
 		case isTooOld(err) && version != w.version && others != nobody:
-			others++ // the version of another member may be too old
+			others++ // perhaps only the version of another member is too old
 		case err != nil:
 			return err
 		case s.resume(w, events, first, version, begun):
@@ -71,9 +71,6 @@ func (s *stream) waitOrBegin(ctx context.Context, w *member, options metav1.List
 
 // admit lets a member join if the watch of the stream has all events that the member needs. The caller holds mu.
 func (s *stream) admit(w *member) (joined bool) {
-	if w.hasJoined() {
-		return true
-	}
 	if s.events == nil || w.isStopped() || isNewer(s.version, w.version) || !s.scope.has(w.filter) {
 		return false
 	}
@@ -84,7 +81,7 @@ func (s *stream) admit(w *member) (joined bool) {
 // add adds a member. The caller holds mu.
 func (s *stream) add(w *member) {
 	s.stopWaiting(w)
-	s.members = append(s.members, w)
+	s.members, w.began = append(s.members, w), w.version
 	close(w.joined)
 }
 
@@ -96,11 +93,12 @@ func (s *stream) stopWaiting(w *member) {
 // isTooOld reports whether a watch failed because its version is too old.
 func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// The members for which a watch has all events, besides the one that begins it.
+// The members whose events the next watch must have, besides the member that begins it. If the API server says that the version is too old, the next
+// value is tried.
 const (
-	waitingToo = iota // those that have joined, and those that wait
-	joinedOnly        // those that have joined
-	nobody            // none: the stream ends
+	waitingToo = iota // the members that have joined, and the members that wait
+	joinedOnly        // the members that have joined
+	nobody            // none: their watches end
 )
 
 // needs lets a member join if possible. Otherwise, it returns the version after which another watch must begin, and its scope.
@@ -110,12 +108,8 @@ func (s *stream) needs(w *member, others int) (version string, needed scope, joi
 	if s.admit(w) {
 		return "", scope{}, true
 	}
-	if others == nobody && s.events != nil {
-		go s.events.Stop() // it may wait for the network
-		s.end()
-	}
 	version = w.version
-	if s.events != nil && isNewer(version, s.version) {
+	if others != nobody && s.events != nil && isNewer(version, s.version) {
 		version = s.version
 	}
 	shards := append([]Filter{w.filter}, s.former...)
@@ -130,8 +124,8 @@ func (s *stream) needs(w *member, others int) (version string, needed scope, joi
 	return version, s.scopeOf(shards...), false
 }
 
-// resume adds the members that wait and that the watch has all events for, and continues the stream with the watch. It began after a version, and
-// the caller has read its first events. If w has been stopped, or if the watch does not have all objects of another member, resume stops the
+// resume continues the stream with a watch that began after version, and whose first events the caller has read. It adds w, and the waiting members
+// that the watch has all events for. If w has been stopped, or a member has joined in the meantime whose objects the watch lacks, resume stops the
 // watch and returns false.
 func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, begun scope) bool {
 	s.mu.Lock()
@@ -139,6 +133,10 @@ func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, 
 	if w.isStopped() || slices.ContainsFunc(s.members, func(m *member) bool { return !begun.has(m.filter) }) {
 		go events.Stop() // it may wait for the network
 		return false
+	}
+	if s.events != nil && isNewer(version, s.version) {
+		go s.events.Stop()
+		s.end() // the members need events that the watch lacks
 	}
 	for _, m := range s.members {
 		if isNewer(s.version, m.version) {

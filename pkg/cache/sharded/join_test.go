@@ -85,6 +85,32 @@ func TestShardsJoinTogether(t *testing.T) {
 			}
 			u.expect(t, "5", "5", "5", "50")
 		},
+		"a shard that cannot join ends no other watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+			first := join(true, "5")
+			<-time.After(probation)
+			one := first.reads(t)
+			u.opened = func() { u.events.Action(watch.Error, tooOld) }
+			second := join(false, "50")
+			if synctest.Wait(); !apierrors.IsResourceExpired(second.err) {
+				t.Errorf("the error of the second shard is %v", second.err)
+			}
+			if one.expect(t, "the first"); one.ended {
+				t.Error("the watch of the first has ended")
+			}
+			u.expect(t, "5", "5", "5", "50")
+		},
+		"a shard whose stream has begun again gets a bookmark at its end": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+			first := join(true, "5")
+			u.events.Modify(object(low, 6))
+			u.events.Modify(object(high, 7))
+			one := first.reads(t)
+			join(true, "6")
+			u.events.Modify(object(high, 7))
+			synctest.Wait()
+			u.events.Stop()
+			one.expect(t, "the first", "MODIFIED a 6", "BOOKMARK  7")
+			u.expect(t, "5", "6")
+		},
 		"a shard that is stopped while it waits leaves nothing": func(t *testing.T, s *stream, _ *upstream, join func(bool, string) *joining) {
 			first, second := join(true, "5"), join(false, "5")
 			second.cancel()

@@ -57,19 +57,30 @@ func beginProven(ctx context.Context, options metav1.ListOptions, open opener) (
 	defer proven.Stop()
 	select {
 	case <-proven.C:
-		return events, nil, nil
+		select {
+		case event, open := <-events.ResultChan(): // this process may have been slow
+			first, err = firstOf(event, open)
+		default:
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	case event, open := <-events.ResultChan():
-		switch {
-		case !open:
-			err = errEnded
-		case event.Type == watch.Error:
-			err = apierrors.FromObject(event.Object)
-		default:
-			return events, []watch.Event{event}, nil
-		}
+		first, err = firstOf(event, open)
+	}
+	if err == nil {
+		return events, first, nil
 	}
 	go events.Stop() // it may wait for the network
 	return nil, nil, err
+}
+
+// firstOf returns the first events of a watch, or an error if the watch has failed or ended. open says whether there is an event.
+func firstOf(event watch.Event, open bool) (first []watch.Event, err error) {
+	switch {
+	case !open:
+		return nil, errEnded
+	case event.Type == watch.Error:
+		return nil, apierrors.FromObject(event.Object)
+	}
+	return []watch.Event{event}, nil
 }

@@ -21,6 +21,7 @@ type member struct {
 	// version is a resource version up to which the member has got all events. It skips events of the stream up to this version. A member joins
 	// only with a version. It has none while it reads the initial events.
 	version string
+	began   string           // the version with which the member joined
 	joined  chan struct{}    // is closed when the member joins
 	some    chan watch.Event // of the shard
 	stopped chan struct{}

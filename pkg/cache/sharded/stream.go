@@ -94,12 +94,17 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	}
 }
 
-// end ends the watches of all members, after they have got the version of the last event. The caller holds mu.
+// end ends the watches of all members. Before, each member gets a bookmark with the version up to which it has got all events, unless it has joined with
+// that version. The caller holds mu.
 func (s *stream) end() {
 	deadline := time.Now().Add(sendPatience)
 	for _, w := range s.members {
-		if isNewer(s.version, w.version) {
-			w.send(s.objects.bookmark(s.version), deadline)
+		latest := s.version
+		if isNewer(w.version, latest) {
+			latest = w.version
+		}
+		if isNewer(latest, w.began) {
+			w.send(s.objects.bookmark(latest), deadline)
 		}
 	}
 	s.dismiss()

@@ -152,8 +152,8 @@ func (c *coordinator) step(ctx context.Context) error {
 	return nil
 }
 
-// readFailed returns err if this replica keeps the others from working on shards that it does not work on itself: it has a share of them,
-// but has not read the state for readPatience. readFailed logs err otherwise.
+// readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it cannot work. If it has not read
+// the state for readPatience, readFailed returns err, which ends the process, so that the others get this share. Otherwise, it logs err.
 func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
 	if !c.presence.term.begun() || waits {

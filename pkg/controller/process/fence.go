@@ -20,8 +20,8 @@ type Fence struct {
 
 var errFenced = errors.New("this process has not renewed its Lease in time, so another process may lead now")
 
-// Wrap returns a transport that refuses writes unless this process has renewed all its Leases in time. It is meant for
-// rest.Config.Wrap.
+// Wrap returns a transport that refuses writes unless this process may still act. Without shards, it must have renewed all its Leases in time. With
+// shards, it must have renewed the Lease of the replica, and read the Leases and the layout. Wrap is meant for rest.Config.Wrap.
 func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fenced{f, next} }
 
 // guard makes the fence refuse writes outside of the terms.
@@ -68,8 +68,8 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. It continues while the process is stopped, and while the whole
-// machine is suspended.
+// term is the time in which a process may act as the holder of a Lease. The time counts even while the process is stopped, or the whole machine is
+// suspended.
 type term struct {
 	mu       sync.Mutex
 	clock    clock.PassiveClock

@@ -52,7 +52,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return record, raw, nil
 }
 
-// countsAsFree reports whether a Lease counts as free although it has a holder.
+// countsAsFree reports whether a Lease counts as free although it has a holder: a Lease of the cluster that a replica of this installation holds.
+// Only the identities in such a Lease name an installation.
 func (l *lock) countsAsFree(holder string) bool {
 	return installationOf(holder) != "" && !otherInstallation(holder, l.Identity())
 }

@@ -39,7 +39,7 @@ type Options struct {
 	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works on, in
 	// place of Controllers, Caches, Warm and Events. It requires Leases. The process that holds all of them leads.
 	Sharding *Sharding
-	// Fence, if it is set, refuses writes while this process does not certainly hold its Leases.
+	// Fence, if it is set, refuses writes unless this process may still act: see Fence.Wrap.
 	Fence *Fence
 	// BindAddress is the HOST:PORT of /healthz and /readyz, which are served by HTTP to everyone. Empty means none.
 	BindAddress string
@@ -51,7 +51,7 @@ type Options struct {
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
 	Serve func(ctx context.Context) error
-	// Lead, if it is set, is called when the process holds all Leases, and without shards before its workers start.
+	// Lead, if it is set, is called when the process holds all Leases. Without shards, the workers start after it.
 	Lead func()
 }
 
