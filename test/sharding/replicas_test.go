@@ -22,8 +22,8 @@ import (
 
 const (
 	namespace = "windlass-system" // of the operator
-	// count is the number of shards. The number of tenants is larger, so that each shard has some.
-	count, population = 6, 24
+	// count is the number of shards. Up to four replicas can share them equally. The number of tenants is larger, so that each shard has some.
+	count, population = 12, 24
 )
 
 // sharded is a cluster in which the replicas of an operator share the tenants. Each tenant has an App.

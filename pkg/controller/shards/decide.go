@@ -120,7 +120,7 @@ func (v View) offered(shard int) string {
 
 // Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if it keeps all its shards. A
 // replica releases a shard that the layout no longer has, to nobody. It also releases a shard if another replica, which certainly runs,
-// has at least two shards less. It chooses the shard with which both replicas then have about as many objects.
+// has at least two shards less, and if it is in turn. It chooses the shard with which both replicas then have about as many objects.
 func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -144,7 +144,30 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	}
 	slices.Reverse(mine) // the last of those with the same weight
 	shard = slices.MinFunc(mine, func(a, b int) int { return difference(a) - difference(b) })
-	return shard, to, len(v.held(to))+2 <= len(mine)
+	return shard, to, v.isInTurn(self, to)
+}
+
+// isInTurn reports whether a replica is among those that release a shard for another one now. The replicas with most shards come first. Others follow
+// only as long as each of them has at least two shards more, counting those that the other one then gets. Otherwise, all of them would release a
+// shard at the same time, and some of the shards would have to move again.
+func (v View) isInTurn(self, to string) bool {
+	others := slices.DeleteFunc(slices.Clone(v.Renewed), func(replica string) bool { return replica == to || replica == self })
+	turns := append(others, self)
+	slices.SortFunc(turns, func(a, b string) int {
+		one, another := v.held(a), v.held(b)
+		return cmp.Or(len(another)-len(one), v.weightOf(another)-v.weightOf(one), cmp.Compare(a, b))
+	})
+	gets := len(v.held(to))
+	for _, replica := range turns {
+		if len(v.held(replica)) < gets+2 {
+			return false
+		}
+		if replica == self {
+			return true
+		}
+		gets++
+	}
+	return false
 }
 
 // MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the leader has

@@ -85,6 +85,32 @@ func TestReplicaGivesWhatMakesReplicasEqual(t *testing.T) {
 	}
 }
 
+// TestReplicasReleaseInTurn adds a replica without shards to others, which all have the same view.
+func TestReplicasReleaseInTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		holders string
+		want    string // the replicas that release a shard
+	}{
+		"one shard, although three replicas have two more": {"aabbcc", "a"},
+		"a shard of each replica":                          {"aaaabbbbcccc", "abc"},
+		"the replica with most shards first":               {"aaabbbbcc", "ab"},
+		"nothing, because the others have one shard each":  {"abc", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := viewOf(c.holders, make([]int, len(c.holders))...)
+			v.Replicas = []string{"a", "b", "c", "new"}
+			v.Renewed = v.Replicas
+			got := ""
+			for _, replica := range v.Replicas {
+				if _, to, ok := v.Surplus(replica); ok && to == "new" {
+					got += replica
+				}
+			}
+			controllertest.Equal(t, "replicas that release a shard", c.want, got)
+		})
+	}
+}
+
 func TestStoreKeepsWeights(t *testing.T) {
 	client := fake.NewClientset().CoreV1().ConfigMaps("windlass-system")
 	store := Store{ConfigMaps: client, Operator: operator}
