@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -29,12 +30,12 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	users := s.beginToUse(t)
 	for _, shards := range []string{"6", "9", "1"} {
 		next := s.start(t, "--shards="+shards)
-		s.change(t, s.tenants...) // while both run
+		users.catchUp(t) // while both run
 		s.remove(former)
 		if code := former.Terminate(); code != 0 {
 			t.Errorf("the replica before %s shards ended with exit code %d", shards, code)
 		}
-		s.change(t, s.tenants...)
+		users.catchUp(t)
 		former = next
 	}
 	users.stop()
@@ -76,7 +77,7 @@ func TestReplicasConvert(t *testing.T) {
 	if _, err := configMaps.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	first := place.Begin(t, s.Cluster, "--shards=6")
+	first := place.Begin(t, s.Cluster, fmt.Sprintf("--shards=%d", count))
 	t.Cleanup(first.Kill)
 	world.Eventually(t, "the replica to say why it waits", func(context.Context) (bool, error) {
 		return bytes.Contains(first.Log.Bytes(), []byte("the ConfigMap does not belong to the operator")), nil
