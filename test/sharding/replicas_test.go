@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -109,26 +108,6 @@ func (s *sharded) held(ctx context.Context) (map[string]int, error) {
 	return held, nil
 }
 
-// change makes a change that a user would make in each namespace, and waits until it is carried out. It returns the longest time that a change
-// took.
-func (s *sharded) change(t *testing.T, tenants ...string) (longest time.Duration) {
-	t.Helper()
-	wanted, made := map[string]int32{}, map[string]time.Time{}
-	for _, tenant := range tenants {
-		made[tenant] = time.Now()
-		app := s.UpdateApp(t, tenant, "web", func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To(*app.Spec.Replicas%5 + 1) })
-		wanted[tenant] = *app.Spec.Replicas
-	}
-	for tenant, replicas := range wanted {
-		world.Eventually(t, "the change of a user to be carried out", func(ctx context.Context) (bool, error) {
-			deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && *deployment.Spec.Replicas == replicas, nil
-		})
-		longest = max(longest, time.Since(made[tenant]))
-	}
-	return longest
-}
-
 // layout returns the stored layout.
 func (s *sharded) layout(t *testing.T) shards.StoredLayout {
 	t.Helper()
@@ -177,7 +156,9 @@ func TestReplicasShareObjects(t *testing.T) {
 				s.start(t)
 			}
 			s.settle(t, s.replicas...)
-			s.change(t, s.tenants...)
+			users := s.beginToUse(t)
+			users.catchUp(t)
+			users.stop()
 			world.Eventually(t, "each replica to have its share of the Apps", func(context.Context) (bool, error) {
 				total := 0
 				for _, p := range s.replicas {

@@ -42,11 +42,11 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	if layout := s.layout(t); layout.Shards() != 0 {
 		t.Errorf("without shards, the stored layout has %d", layout.Shards())
 	}
-	s.checkTurns(t)
+	s.checkTakeovers(t)
 }
 
-// checkTurns fails the test if a replica has written to a namespace after another replica that took over from it.
-func (s *sharded) checkTurns(t *testing.T) {
+// checkTakeovers fails the test if a replica has written to a namespace after another replica has taken it over.
+func (s *sharded) checkTakeovers(t *testing.T) {
 	t.Helper()
 	sent, err := writes(s.Cluster)
 	if err != nil {

@@ -20,7 +20,7 @@ const operator = "windlass-controller"
 type term struct {
 	replica    string
 	begin, end time.Time // end is zero while the term lasts
-	released   bool      // the replica has released the Lease, before which it has ended its work
+	released   bool      // whether the replica has released the Lease; its work has ended before that
 }
 
 // The longest times that a shard may have no owner, by cause. A Lease is valid for 15 s.
@@ -28,8 +28,9 @@ const releaseLimit, expiryLimit = 2 * time.Second, shards.LeaseDuration + 5*time
 
 var limits = map[string]time.Duration{"released": releaseLimit, "expired": expiryLimit}
 
-// terms returns the terms of each shard, from the writes to their Leases. A write by the holder gives the Lease back, and any other
-// write acquires it. Requests are in the order in which the API server received them.
+// terms returns the terms of each shard, from the writes to their Leases. A write by the holder counts as a release, and any other write as an
+// acquisition. A holder that writes its Lease again after a failed release (coordinator.supersedeRelease) would be counted wrongly. Requests are in
+// the order in which the API server received them.
 func terms(requests []cluster.Request) map[string][]term {
 	all := map[string][]term{}
 	for _, r := range requests {

@@ -19,19 +19,18 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// pause is the time between two changes of a user.
-const pause = time.Second
+// pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, so that changes take long without any disturbance.
+const pause = 4 * time.Second
 
 // change is a change that a user has made, and the operator has carried out.
 type change struct {
 	made, carriedOut time.Time
 }
 
-// users are one for each tenant. A user changes an App, waits until the operator has changed its Deployment, and begins again after a
-// pause.
+// users change Apps. Each tenant has one user, who changes an App, waits until the operator has changed its Deployment, pauses, and begins again.
 type users struct {
 	*sharded
-	stop func() // waits until the last changes were carried out
+	stop func() // ends the users, and waits until their last changes are carried out
 
 	mu       sync.Mutex
 	replicas map[string]int32         // of the Deployment in a namespace
@@ -87,7 +86,7 @@ func (u *users) observe(object any) {
 func (u *users) use(t *testing.T, tenant string, ended <-chan struct{}) {
 	for replicas := int32(2); ; replicas = replicas%5 + 1 {
 		ctx, cancel := context.WithTimeout(context.Background(), world.Patience)
-		err := u.carryOut(ctx, tenant, replicas)
+		err := u.changeAndWait(ctx, tenant, replicas)
 		cancel()
 		if err != nil {
 			t.Errorf("a change of the App in %s: %v", tenant, err)
@@ -101,8 +100,8 @@ func (u *users) use(t *testing.T, tenant string, ended <-chan struct{}) {
 	}
 }
 
-// carryOut changes an App, and waits until its Deployment has the replicas.
-func (u *users) carryOut(ctx context.Context, tenant string, replicas int32) error {
+// changeAndWait changes an App, and waits until its Deployment has the replicas.
+func (u *users) changeAndWait(ctx context.Context, tenant string, replicas int32) error {
 	c := change{made: time.Now()}
 	_, err := u.Windlass.WindlassV1alpha1().Apps(tenant).Patch(ctx, "web", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
 	if err != nil {
@@ -128,7 +127,7 @@ func (u *users) has(tenant string, replicas int32) bool {
 	return u.replicas[tenant] == replicas
 }
 
-// catchUp waits until all changes that were made before now are carried out, and one more of each user.
+// catchUp waits until each user has had a change carried out that was made after the call. All earlier changes are then carried out too.
 func (u *users) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -139,8 +138,8 @@ func (u *users) catchUp(t *testing.T) {
 	})
 }
 
-// made returns all changes that were carried out.
-func (u *users) made() []change {
+// carriedOut returns all changes that were carried out.
+func (u *users) carriedOut() []change {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.changes

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// join lets a member receive the events of the stream after its version. If the stream needs another watch for that, join begins it, or waits for
-// a member that begins one. It returns an error if the watch fails or ctx ends, and has then stopped the member.
+// join lets a member receive the events of the stream after the member's version. If that needs another watch, join begins one, or waits for a
+// member that does. If the watch fails, or ctx or the member ends before that, join stops the member and returns an error.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	s.mu.Lock()
 	joined := s.admit(w)
@@ -35,7 +35,8 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 	return err
 }
 
-// waitOrBegin waits until the member joins with a watch that another one begins, or begins a watch for all members that wait.
+// waitOrBegin waits until another member begins a watch with which this member joins. If no other member begins one now, it begins a watch for all
+// members that wait.
 func (s *stream) waitOrBegin(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	select {
 	case <-w.joined:
@@ -93,12 +94,12 @@ func (s *stream) stopWaiting(w *member) {
 // isTooOld reports whether a watch failed because its version is too old.
 func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// The members whose events the next watch must have, besides the member that begins it. If the API server says that the version is too old, the next
-// value is tried.
+// The other members whose versions count when the next watch begins. Its scope includes the shards of all members in any case. If the API server
+// says that the version is too old, the next value is tried.
 const (
 	waitingToo = iota // the members that have joined, and the members that wait
 	joinedOnly        // the members that have joined
-	nobody            // none: their watches end
+	nobody            // none: the watches of the members that have joined end if they need earlier events
 )
 
 // needs lets a member join if possible. Otherwise, it returns the version after which another watch must begin, and its scope.
@@ -134,17 +135,16 @@ func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, 
 		go events.Stop() // it may wait for the network
 		return false
 	}
-	if s.events != nil && isNewer(version, s.version) {
+	if s.events != nil {
 		go s.events.Stop()
-		s.end() // the members need events that the watch lacks
+		if isNewer(version, s.version) {
+			s.end() // the members need events that the watch lacks
+		}
 	}
-	for _, m := range s.members {
+	for _, m := range s.members { // they have got all events up to s.version
 		if isNewer(s.version, m.version) {
 			m.version = s.version
 		}
-	}
-	if s.events != nil {
-		go s.events.Stop()
 	}
 	s.events, s.version, s.scope, s.former = events, version, begun, nil
 	s.add(w)

@@ -35,8 +35,8 @@ const (
 	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires the Lease of the
 	// cluster waits longer than that.
 	readDeadline = renewDeadline + reconcilesTimeout
-	// readPatience is how long a replica that has a share of the shards may be unable to read the state. That is renewDeadline, and the
-	// additional rest before the first attempt.
+	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and the additional time before
+	// the first attempt if the replica rested.
 	readPatience = renewDeadline + restInterval - stepInterval
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
@@ -55,27 +55,25 @@ type coordinator struct {
 	working context.Context
 	started func(*instance) // is called when an instance starts
 	leads   atomic.Bool     // whether this replica leads
-	ready   func()          // is called once this replica has confirmed a layout or yields, so that it may stand for election
+	ready   func()          // is called when this replica has confirmed a layout, or has withdrawn its confirmation; it may then stand for election
 
-	// layout is the layout that this replica works with, or is about to. confirmed says that the API server has stored that.
-	layout    shards.Layout
-	confirmed bool
-	yields    bool // whether this replica withdraws its confirmation for another installation
-	withdrawn bool // whether the API server has stored that
-	settled   bool // whether this replica waits for nothing
-	weighed   time.Time
-	weights   *weights                         // the last ones that are not in the stored layout yet, or nil
-	weighing  chan weights                     // has a value when Weigh has ended; nil if it does not run
-	wake      func()                           // lets the next step follow at once
-	lastRead  time.Time                        // when the state was read last, or this replica kept nobody from working
-	readTerm  *term                            // of the last reading of the state
-	listed    map[string]*coordinationv1.Lease // all Leases, by name
-	running   map[int]*instance                // by shard
-	taken     map[int]takeover                 // by shard, until the work on it begins
-	offers    map[int]offer                    // of shards that this replica has released, and nobody holds yet
-	declined  map[string]time.Time             // by the replica that has not taken a shard, or to which none could be offered
-	doubtful  map[string]string                // the versions of Leases that this replica has tried to release, without a clear answer
-	failing   time.Time                        // since when an instance could not be started; zero if all were
+	// layout is the layout that this replica works with, or is about to.
+	layout       shards.Layout
+	confirmation confirmation
+	settled      bool // whether this replica waits for nothing
+	weighed      time.Time
+	weights      *weights                         // the latest result of Weigh, until the stored layout has it; then nil
+	weighing     chan weights                     // has a value when Weigh has ended; nil if it does not run
+	wake         func()                           // lets the next step follow at once
+	lastRead     time.Time                        // when the state was read last, or this replica kept nobody from working
+	readTerm     *term                            // of the last reading of the state
+	listed       map[string]*coordinationv1.Lease // all Leases, by name
+	running      map[int]*instance                // by shard
+	taken        map[int]takeover                 // by shard, until the work on it begins
+	offers       map[int]offer                    // of shards that this replica has released, and nobody holds yet
+	declined     map[string]time.Time             // by the replica that has not taken a shard, or to which none could be offered
+	doubtful     map[string]string                // the versions of Leases that this replica has tried to release, without a clear answer
+	failing      time.Time                        // since when an instance could not be started; zero if all were
 
 	mu        sync.Mutex
 	prevented bool // no instance may start any more
@@ -117,10 +115,10 @@ func (c *coordinator) step(ctx context.Context) error {
 		return c.yield(ctx)
 	}
 	c.readTerm.renew(s.asked)
-	if c.yields && !c.leads.Load() && holderOf(c.listed[c.operator]) == c.identity {
+	if c.yields() && !c.leads.Load() && holderOf(c.listed[c.operator]) == c.identity {
 		return nil // its election waits until the other installation has ended
 	}
-	if s.layout.Version > c.layout.Version || s.layout.Version == c.layout.Version && s.layout.ID() != c.layout.ID() || !c.confirmed {
+	if c.mustConfirm(s.layout) {
 		return c.switchLayout(ctx, s.layout.Layout) // the Leases were read too early for this layout
 	}
 	if s.layout.ID() == c.layout.ID() {
@@ -128,7 +126,7 @@ func (c *coordinator) step(ctx context.Context) error {
 	}
 	view := c.observer.View(s.leases, c.layout, s.asked)
 	if view.Leader.Holder != "" && view.Leader.Confirmed == "" {
-		klog.FromContext(ctx).Info("Standing by while a leader works on no shards, or waits for another installation", "holder", view.Leader.Holder)
+		klog.FromContext(ctx).Info("Standing by while the leader works without shards, or waits for another installation", "holder", view.Leader.Holder)
 		return c.releaseAll(ctx)
 	}
 	for shard := range c.running {
@@ -177,26 +175,6 @@ func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
 		named[leases[i].Name] = &leases[i]
 	}
 	return named
-}
-
-// switchLayout stops all work with the former layout, and confirms the new one. The next step follows at once.
-func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) error {
-	if err := c.stopShards(); err != nil {
-		return err
-	}
-	if layout.Version >= c.layout.Version {
-		c.layout, c.confirmed = layout, false
-	}
-	c.withdrawn = false // even after an error, because the Lease is renewed with the confirmation
-	if err := c.presence.confirm(ctx, c.layout.ID()); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot confirm the layout of the shards", "layout", c.layout.Version)
-		return nil
-	}
-	c.confirmed, c.yields = true, false
-	klog.FromContext(ctx).Info("Using a new layout of the shards", "layout", c.layout.Version, "shards", c.layout.Shards())
-	layoutShards.Set(float64(c.layout.Shards()))
-	c.ready()
-	return c.step(ctx)
 }
 
 // stopShards stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not end in time.

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// offerPatience is how long another replica may take a shard that this one has released, before this one takes it back. It then
-	// offers that replica none for offerPause.
+	// offerPatience is how long this replica waits for another replica to take a shard that it has offered. It then takes the shard back, and
+	// offers no shard to that replica for offerPause.
 	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
 )
 
@@ -24,8 +24,8 @@ type offer struct {
 	at time.Time
 }
 
-// releaseSurplus releases one shard if another replica should have it. The next step follows at once. It waits until the other replica has
-// taken the shard before it releases another one. If the shard cannot be released, this replica works on it again.
+// releaseSurplus releases one shard if View.Surplus says so. If the API server has stored that, the next step follows at once. While an offer is
+// open, this replica releases no other shard. If the release fails, this replica works on the shard again.
 func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (released bool, err error) {
 	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
 	shard, to, ok := view.Surplus(c.identity)
@@ -96,26 +96,6 @@ func (c *coordinator) releaseAll(ctx context.Context) error {
 	return nil
 }
 
-// yield releases all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of the layout. Nobody
-// works on a shard without the confirmation of the leader, which confirms the layout again when election.begin has waited until the other
-// installation has ended.
-func (c *coordinator) yield(ctx context.Context) error {
-	klog.FromContext(ctx).Info("Standing by while another installation works")
-	if err := c.releaseAll(ctx); err != nil {
-		return err
-	}
-	c.yields, c.confirmed = true, false
-	if !c.withdrawn {
-		if err := c.presence.confirm(ctx, ""); err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot withdraw the confirmation of the layout")
-			return nil
-		}
-		c.withdrawn = true
-	}
-	c.ready()
-	return nil
-}
-
 // take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
 // on them.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
@@ -143,7 +123,7 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	}
 }
 
-// acquireShard tries to acquire the Lease of a shard, and remembers how it has.
+// acquireShard tries to acquire the Lease of a shard. If it succeeds, it records the takeover for the metrics.
 func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	former := c.listed[name]

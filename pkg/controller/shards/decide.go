@@ -118,9 +118,10 @@ func (v View) offered(shard int) string {
 	return v.Leases[shard].Offered
 }
 
-// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if it keeps all its shards. A
-// replica releases a shard that the layout no longer has, to nobody. It also releases a shard if another replica, which certainly runs,
-// has at least two shards less, and if it is in turn. It chooses the shard with which both replicas then have about as many objects.
+// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if the replica keeps all its shards.
+// First, it releases a shard that the layout no longer has; to is then "". Otherwise, it keeps its shards while any shard is free. It releases a
+// shard for the replica in Renewed that has the fewest shards, if mayRelease allows that. It chooses the shard after which both replicas have
+// about as many objects.
 func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -144,13 +145,13 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	}
 	slices.Reverse(mine) // the last of those with the same weight
 	shard = slices.MinFunc(mine, func(a, b int) int { return difference(a) - difference(b) })
-	return shard, to, v.isInTurn(self, to)
+	return shard, to, v.mayRelease(self, to)
 }
 
-// isInTurn reports whether a replica is among those that release a shard for another one now. The replicas with most shards come first. Others follow
-// only as long as each of them has at least two shards more, counting those that the other one then gets. Otherwise, all of them would release a
-// shard at the same time, and some of the shards would have to move again.
-func (v View) isInTurn(self, to string) bool {
+// mayRelease reports whether a replica may release a shard for the replica to now. Several replicas may do so at the same time, one shard each. The
+// replicas with the most shards come first. A replica may release a shard only if it has at least two shards more than to will have after the
+// replicas before it have released theirs. Otherwise, all replicas would release a shard, and some of these shards would have to move again.
+func (v View) mayRelease(self, to string) bool {
 	others := slices.DeleteFunc(slices.Clone(v.Renewed), func(replica string) bool { return replica == to || replica == self })
 	turns := append(others, self)
 	slices.SortFunc(turns, func(a, b string) int {

@@ -5,11 +5,11 @@
 //	shard    a range of hashes, with all namespaces whose hashes are in it; no namespace is divided
 //	leader   the replica that holds the Lease OPERATOR; only the leader writes the layout
 //	holder   the replica that the Lease of a shard names; only the holder works on the shard
-//	confirm  to write the ID of a layout into the replica's own Lease: all work with earlier layouts has stopped
+//	confirm  to write the ID of a layout into the replica's own Lease, after all work with earlier layouts has stopped
 //	release  to remove the holder from the Lease of a shard, so that another replica can acquire it
 //	offer    to release a shard for a certain replica
 //
-// All Leases are in one namespace:
+// These Leases are in the namespace of the operator:
 //
 //	OPERATOR               one; the leader renews it
 //	OPERATOR-replica-HASH  one for each replica, which renews it
@@ -17,11 +17,12 @@
 //
 // Each replica repeats these steps:
 //
-//  1. It reads all Leases, and then the layout. If the layout has changed, it stops all work, keeps its Leases, and confirms the
-//     new layout.
-//  2. It releases a shard if another replica has too few (View.Surplus), and acquires free shards up to its share (View.Take).
-//  3. It begins to work on a shard that it holds when the leader and the holders of all other shards have confirmed the layout
-//     (View.MayWork). It has read the Leases and the layout after it has acquired the shard.
+//  1. It reads these Leases, and then the layout. If the layout has changed, it stops all work, keeps its Leases, confirms the new
+//     layout, and begins again.
+//  2. It releases a shard if the layout no longer has it, or if another replica has too few shards (View.Surplus). It acquires the
+//     shards that are offered to it, and other free shards up to its share (View.Take).
+//  3. It begins to work on a shard that it holds, once the leader and the holders of all other shards have confirmed the layout
+//     (View.MayWork). To decide this, it uses only Leases and a layout that it has read after it acquired the shard.
 //
 // Therefore no two replicas work on the same namespace, even while the layout changes.
 package shards
