@@ -82,6 +82,7 @@ func choose(random *rand.Rand, replicas int, happened map[string]int) string {
 
 // TestChaos disturbs the replicas while users change objects, children are changed, and Ats become due.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	s := newSharded(t, *served)
 	s.start(t)
 	s.settle(t, s.replicas...)

@@ -171,7 +171,7 @@ func (c *coordination) watch(ctx context.Context, changed func()) {
 			if !ok || !too {
 				return
 			}
-			c.observer.Saw(is)
+			c.observer.Observe(is)
 			if holderOf(was) != holderOf(is) || was.Annotations[shards.ConfirmedAnnotation] != is.Annotations[shards.ConfirmedAnnotation] {
 				changed()
 			}

@@ -23,18 +23,13 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		default:
 		}
 	}
-	lost := make(chan error, 3)
-	var electing sync.WaitGroup
-	c := &coordinator{
-		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: p.workers, working: p.ctx,
-		started: p.follow, wake: wake, running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{},
-		doubtful: map[string]string{}, readTerm: &term{},
-	}
-	c.lastRead = c.clock.Now()
+	c := newCoordinator(p.ctx, o, p.follow, wake)
+	leasesEnded := make(chan error, 2) // nil when ctx has ended
+	var electing, renewing sync.WaitGroup
 	c.ready = sync.OnceFunc(func() {
 		p.takesPart.Store(true)
 		electing.Go(func() {
-			lost <- elect(ctx, elections, func() {
+			leasesEnded <- elect(ctx, elections, func() {
 				c.leads.Store(true)
 				if o.Lead != nil {
 					o.Lead()
@@ -43,17 +38,14 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 			})
 		})
 	})
-	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
-	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
-	c.readTerm.reset(c.clock, readDeadline, readDeadline)
 	o.Fence.guard(c.presence.term, c.readTerm)
-	present, leave := context.WithCancel(ctx)
-	defer leave()
-	var renewing sync.WaitGroup
-	renewing.Go(func() { lost <- c.presence.run(present) })
+	present, endPresence := context.WithCancel(ctx)
+	defer endPresence()
+	renewing.Go(func() { leasesEnded <- c.presence.run(present) })
 	ended := make(chan struct{})
 	defer close(ended)
-	p.working.Go(func() { // so that live does not release the Leases before the last instance has ended
+	// After the signal, live waits for p.working. This keeps its counter above zero until no instance starts any more.
+	p.working.Go(func() {
 		select {
 		case <-p.ctx.Done():
 			c.preventStarts()
@@ -63,22 +55,42 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	go c.watch(ctx, wake)
 	result := make(chan error, 1)
 	go func() { result <- c.run(ctx, changed) }()
-	var err error
-	select {
-	case err = <-lost: // nil when ctx has ended
-		if err == nil {
-			err = <-result
-		}
-	case err = <-result:
-	}
-	if err != nil {
+	if err := firstError(leasesEnded, result); err != nil {
 		return err
 	}
 	electing.Wait() // the Lease of the leader is released before the Lease of this replica is deleted
-	leave()
+	endPresence()
 	renewing.Wait()
 	c.leave(ctx)
 	return nil
+}
+
+// firstError returns the first error of two channels, or nil when result has a value without an error.
+func firstError(other, result <-chan error) error {
+	select {
+	case err := <-other:
+		if err != nil {
+			return err
+		}
+		return <-result
+	case err := <-result:
+		return err
+	}
+}
+
+// newCoordinator returns the coordinator of a process. working ends with the signal that ends the process. started is called when an instance starts,
+// and wake lets the next step follow at once.
+func newCoordinator(working context.Context, o Options, started func(*instance), wake func()) *coordinator {
+	c := &coordinator{
+		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working, started: started, wake: wake,
+		running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{}, doubtful: map[string]string{},
+		readTerm: &term{},
+	}
+	c.lastRead = c.clock.Now()
+	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
+	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
+	c.readTerm.reset(c.clock, readDeadline, readDeadline)
+	return c
 }
 
 // endSharding ends the work of other replicas on shards, for example after --shards was changed to 1. It replaces a stored layout by a

@@ -20,7 +20,7 @@ const (
 	Max = 256
 	// LeaseDuration is how long the Lease of a replica is valid without a renewal.
 	LeaseDuration = 15 * time.Second
-	// renewedWithin is how long a replica has a share of the shards without a renewal of its Lease. It renews its Lease every 2 s.
+	// renewedWithin is how long a replica has a share of the shards without a renewal of its Lease. A replica renews its Lease every 2 s.
 	renewedWithin = 5 * time.Second
 	// OperatorLabel is the label of all Leases through which the replicas of an operator coordinate. Its value is the name
 	// of the operator.
@@ -56,14 +56,14 @@ type Observer struct {
 	operator string
 	clock    clock.PassiveClock
 
-	mu      sync.Mutex
-	seen    map[string]sighting // by the name of the Lease
-	holders map[int]string      // by shard, according to the last View
-	asked   time.Time           // the time of the last View
+	mu       sync.Mutex
+	observed map[string]observation // by the name of the Lease
+	holders  map[int]string         // by shard, according to the last View
+	asked    time.Time              // the time of the last View
 }
 
-// sighting is when a process has first seen a version of a Lease.
-type sighting struct {
+// observation is when a process has first seen a version of a Lease.
+type observation struct {
 	version  string // "" if the Lease does not exist
 	previous string // the version before
 	at       time.Time
@@ -72,21 +72,21 @@ type sighting struct {
 
 // has reports whether a version of the Lease was seen before. That may be the previous version, because a watch and a list show the same
 // renewal at different times. Any other version is a renewal, even if it is lower, as after a restore of etcd.
-func (s sighting) has(version string) bool {
-	return version == s.version || version != "" && version == s.previous
+func (o observation) has(version string) bool {
+	return version == o.version || version != "" && version == o.previous
 }
 
 // NewObserver returns an Observer of the Leases of an operator.
 func NewObserver(operator string, clk clock.PassiveClock) *Observer {
-	return &Observer{operator: operator, clock: clk, seen: map[string]sighting{}}
+	return &Observer{operator: operator, clock: clk, observed: map[string]observation{}}
 }
 
-// Saw tells the observer about a renewal, so that it knows the time better than from the Leases passed to View.
-func (o *Observer) Saw(lease *coordinationv1.Lease) {
+// Observe tells the observer about a renewal, so that it knows the time better than from the Leases passed to View.
+func (o *Observer) Observe(lease *coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if before, known := o.seen[lease.Name]; !before.has(lease.ResourceVersion) {
-		o.seen[lease.Name] = sighting{lease.ResourceVersion, before.version, o.clock.Now(), known}
+	if before, known := o.observed[lease.Name]; !before.has(lease.ResourceVersion) {
+		o.observed[lease.Name] = observation{lease.ResourceVersion, before.version, o.clock.Now(), known}
 	}
 }
 
@@ -99,7 +99,7 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	for i := range leases {
 		byName[leases[i].Name] = &leases[i]
 	}
-	look := look{o, byName, asked, map[string]sighting{}}
+	r := reading{o.operator, o.clock, asked, byName, o.holders, o.observed, map[string]observation{}}
 	v := View{Layout: layout}
 	for i := range leases {
 		lease := &leases[i]
@@ -109,21 +109,21 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 		case ok && holder == "":
 			v.set(shard, Lease{Offered: lease.Annotations[OfferedAnnotation]})
 		case ok:
-			v.set(shard, look.of(holder))
+			v.set(shard, r.leaseOf(holder))
 		case holder == "":
-		case lease.Name == o.operator && look.valid(lease.Name):
-			v.Leader = look.leader(holder)
-		case lease.Name == ReplicaLeaseName(o.operator, holder) && look.valid(lease.Name):
-			if seen := look.seen[lease.Name]; asked.Sub(seen.at) <= renewedWithin {
+		case lease.Name == o.operator && r.isValid(lease.Name):
+			v.Leader = r.leaseOfLeader(holder)
+		case lease.Name == ReplicaLeaseName(o.operator, holder) && r.isValid(lease.Name):
+			if observed := r.observe(lease.Name); asked.Sub(observed.at) <= renewedWithin {
 				v.Replicas = append(v.Replicas, holder)
-				if seen.renewed {
+				if observed.renewed {
 					v.Renewed = append(v.Renewed, holder)
 				}
 			}
 		}
 	}
-	look.addDeleted(&v)
-	o.seen, o.holders, o.asked = look.seen, v.holders(), asked
+	r.addDeleted(&v)
+	o.observed, o.holders, o.asked = r.current, v.holders(), asked
 	return v
 }
 
@@ -133,9 +133,9 @@ func (o *Observer) UntilExpiry() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	shortest := LeaseDuration
-	for _, seen := range o.seen {
-		if o.asked.Sub(seen.at) <= LeaseDuration {
-			shortest = min(shortest, max(0, LeaseDuration-o.clock.Since(seen.at))+1)
+	for _, observed := range o.observed {
+		if o.asked.Sub(observed.at) <= LeaseDuration {
+			shortest = min(shortest, max(0, LeaseDuration-o.clock.Since(observed.at))+1)
 		}
 	}
 	return shortest
@@ -167,40 +167,43 @@ func (o *Observer) Gone(leases []coordinationv1.Lease, multiple int) (gone []coo
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, lease := range leases {
-		s, known := o.seen[lease.Name]
+		last, known := o.observed[lease.Name]
 		replica := lease.Name == ReplicaLeaseName(o.operator, ptr.Deref(lease.Spec.HolderIdentity, ""))
-		if replica && known && s.version == lease.ResourceVersion && o.clock.Since(s.at) > time.Duration(multiple)*LeaseDuration {
+		if replica && known && last.version == lease.ResourceVersion && o.clock.Since(last.at) > time.Duration(multiple)*LeaseDuration {
 			gone = append(gone, lease)
 		}
 	}
 	return gone
 }
 
-// look is one look at all Leases.
-type look struct {
-	*Observer
-	leases map[string]*coordinationv1.Lease
-	asked  time.Time
-	seen   map[string]sighting
+// reading evaluates one list of Leases.
+type reading struct {
+	operator string
+	clock    clock.PassiveClock
+	asked    time.Time
+	leases   map[string]*coordinationv1.Lease
+	holders  map[int]string         // by shard, in the View before
+	before   map[string]observation // by the name of the Lease, from earlier lists and from the watch
+	current  map[string]observation // by the name of the Lease
 }
 
-// of returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease is not valid.
-func (l look) of(holder string) Lease {
-	name := ReplicaLeaseName(l.operator, holder)
-	if !l.valid(name) {
+// leaseOf returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease is not valid.
+func (r reading) leaseOf(holder string) Lease {
+	name := ReplicaLeaseName(r.operator, holder)
+	if !r.isValid(name) {
 		return Lease{}
 	}
-	if own := l.leases[name]; own != nil {
+	if own := r.leases[name]; own != nil {
 		return Lease{Holder: holder, Confirmed: own.Annotations[ConfirmedAnnotation]}
 	}
 	return Lease{Holder: holder}
 }
 
-// leader returns what a replica sees of the Lease of the leader with this holder.
-func (l look) leader(holder string) Lease {
-	lease := l.of(holder)
-	seen := l.seen[ReplicaLeaseName(l.operator, holder)]
-	if everExisted := seen.version != "" || seen.renewed; everExisted && (seen.version == "" || lease.Holder == "") {
+// leaseOfLeader returns what a replica sees of the Lease of the leader with this holder.
+func (r reading) leaseOfLeader(holder string) Lease {
+	lease := r.leaseOf(holder)
+	own := r.observe(ReplicaLeaseName(r.operator, holder))
+	if everExisted := own.version != "" || own.renewed; everExisted && (own.version == "" || lease.Holder == "") {
 		return Lease{} // its Lease of a replica is deleted, or has expired before that of the leader
 	}
 	return Lease{Holder: holder, Confirmed: lease.Confirmed}
@@ -208,26 +211,33 @@ func (l look) leader(holder string) Lease {
 
 // addDeleted adds the shards whose Leases somebody has deleted. Their holders keep them for LeaseDuration, because they may not know it
 // yet.
-func (l look) addDeleted(v *View) {
-	for shard, holder := range l.holders {
-		if name := LeaseName(l.operator, shard); l.leases[name] == nil && l.valid(name) {
-			v.set(shard, l.of(holder))
+func (r reading) addDeleted(v *View) {
+	for shard, holder := range r.holders {
+		if name := LeaseName(r.operator, shard); r.leases[name] == nil && r.isValid(name) {
+			v.set(shard, r.leaseOf(holder))
 		}
 	}
 }
 
-// valid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that somebody has deleted
+// isValid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that somebody has deleted
 // is valid for as long, because its holder may not know it yet.
-func (l look) valid(name string) bool {
+func (r reading) isValid(name string) bool {
+	return r.asked.Sub(r.observe(name).at) <= LeaseDuration
+}
+
+// observe returns the observation of a Lease, and records it. It is new if this list is the first one with this version.
+func (r reading) observe(name string) observation {
+	if now, ok := r.current[name]; ok {
+		return now
+	}
 	version := ""
-	if lease := l.leases[name]; lease != nil {
+	if lease := r.leases[name]; lease != nil {
 		version = lease.ResourceVersion
 	}
-	before, known := l.Observer.seen[name]
-	if known && before.has(version) {
-		l.seen[name] = before
-	} else if _, looked := l.seen[name]; !looked {
-		l.seen[name] = sighting{version, before.version, l.clock.Now(), known}
+	now, known := r.before[name]
+	if !known || !now.has(version) {
+		now = observation{version, now.version, r.clock.Now(), known}
 	}
-	return l.asked.Sub(l.seen[name].at) <= LeaseDuration
+	r.current[name] = now
+	return now
 }

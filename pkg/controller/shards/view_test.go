@@ -150,11 +150,11 @@ func TestRenewalIsSeenOnce(t *testing.T) {
 			look("1")
 			clock.SetTime(clock.Now().Add(2 * time.Second))
 			if versions.watched == "2" {
-				o.Saw(ptr.To(replicaLease("a", "", versions.watched)))
+				o.Observe(ptr.To(replicaLease("a", "", versions.watched)))
 				look(versions.listed)
 			} else {
 				look(versions.listed)
-				o.Saw(ptr.To(replicaLease("a", "", versions.watched)))
+				o.Observe(ptr.To(replicaLease("a", "", versions.watched)))
 			}
 			clock.SetTime(clock.Now().Add(6 * time.Second))
 			controllertest.Equal(t, "replicas that were renewed within 5 s", []string(nil), look("2"))
@@ -165,7 +165,7 @@ func TestRenewalIsSeenOnce(t *testing.T) {
 
 func TestRenewalsAreSeenAfterRestoreOfEtcd(t *testing.T) {
 	for name, see := range map[string]func(o *Observer, lease coordinationv1.Lease){
-		"in a watch": func(o *Observer, lease coordinationv1.Lease) { o.Saw(&lease) },
+		"in a watch": func(o *Observer, lease coordinationv1.Lease) { o.Observe(&lease) },
 		"in a list":  func(*Observer, coordinationv1.Lease) {},
 	} {
 		t.Run(name, func(t *testing.T) {
