@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -110,12 +109,8 @@ func convert(t *testing.T, p *place.Process) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var converted apiextensionsv1.ConversionReview
-	if err := json.Unmarshal(body, &converted); err != nil || converted.Response == nil || len(converted.Response.ConvertedObjects) != 1 {
-		t.Errorf("the replica has not converted an At: %s, %v", body, err)
+	if err := json.NewDecoder(response.Body).Decode(&converted); err != nil || converted.Response == nil || len(converted.Response.ConvertedObjects) != 1 {
+		t.Errorf("the replica has not converted an At: %+v, %v", converted.Response, err)
 	}
 }

@@ -25,7 +25,7 @@ const detectTimeout = 5 * time.Second
 
 // Detect reports whether the API server limits lists and watches to the namespaces that a selector matches. Caches do not depend on that: see
 // Filter. Only lists of built-in types say so, so Detect lists one ConfigMap. It returns an error if that takes longer than 5 s, because a replica
-// does not begin to work on a shard before.
+// begins to work on a shard only after that.
 func Detect(ctx context.Context, selector sharding.Selector, client kubernetes.Interface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
