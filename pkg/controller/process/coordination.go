@@ -67,13 +67,20 @@ func (c *coordination) readState(ctx context.Context) (s state, err error) {
 			s.foreign = true
 		}
 	}
-	list, err := c.leases.List(ctx, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.operator})
-	if err != nil {
-		return s, fmt.Errorf("listing the Leases of the replicas: %w", err)
+	if s.leases, err = c.list(ctx); err != nil {
+		return s, err
 	}
-	s.leases = list.Items
 	s.layout, err = c.store.Read(ctx)
 	return s, err
+}
+
+// list returns the Leases of the leader, the replicas and the shards.
+func (c *coordination) list(ctx context.Context) ([]coordinationv1.Lease, error) {
+	list, err := c.leases.List(ctx, metav1.ListOptions{LabelSelector: shards.OperatorLabel + "=" + c.operator})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Leases of the replicas: %w", err)
+	}
+	return list.Items, nil
 }
 
 // acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist, which is the

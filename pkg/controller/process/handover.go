@@ -97,16 +97,17 @@ func (c *coordinator) releaseAll(ctx context.Context) error {
 }
 
 // take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
-// on them.
+// on them. The end of the process cancels no request: the API server could carry out a canceled one, and leave would not know it.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
 	if c.startsPrevented() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
 	free := view.Free()
 	for shard, o := range c.offers {
-		declined, isFree := c.clock.Since(o.at) > offerPatience, slices.Contains(free, shard)
+		declined := c.clock.Since(o.at) > offerPatience || !slices.Contains(view.Replicas, o.to)
+		isFree := slices.Contains(free, shard)
 		if declined && isFree {
 			c.acquireShard(ctx, shard)
 			c.declined[o.to] = c.clock.Now()
@@ -140,6 +141,9 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 func (c *coordinator) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
+	if leases, err := c.list(ctx); err == nil { // a write may have been carried out although its response was an error
+		c.listed = byName(leases)
+	}
 	_ = c.releaseAll(ctx) // nothing runs
 	c.presence.remove(ctx)
 }
