@@ -15,8 +15,6 @@ const (
 	weighInterval = 10 * time.Minute
 	// weighTimeout is how long the leader counts objects before it tries again.
 	weighTimeout = weighInterval
-	// goneLeases is the multiple of shards.LeaseDuration after which the leader deletes the Lease of a replica that is gone.
-	goneLeases = 40
 )
 
 // weights is the result of Sharding.Weigh.
@@ -27,11 +25,12 @@ type weights struct {
 
 // maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
 // that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the layout up to date. It writes the layout
-// that the replicas use once more if somebody has deleted it. It also deletes the Leases of replicas that are gone.
+// that the replicas use once more if somebody has deleted it. It also deletes the Leases of replicas that are gone, because a replica that starts
+// could not tell for some seconds that they are.
 func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	for _, lease := range c.observer.Gone(s.leases, goneLeases) {
+	for _, lease := range c.observer.Gone(s.leases) {
 		c.remove(writing, lease)
 	}
 	if s.layout.Version == 0 && c.layout.Version == newest && newest > 0 && c.layout.Shards() == c.Shards {

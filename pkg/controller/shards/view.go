@@ -162,14 +162,18 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Gone returns the Leases of replicas that were not renewed for a multiple of LeaseDuration, according to the last View.
-func (o *Observer) Gone(leases []coordinationv1.Lease, multiple int) (gone []coordinationv1.Lease) {
+// Gone returns the Leases of replicas that are no longer valid according to the last View, if their replicas hold no other Lease.
+func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	holds := map[string]int{} // the number of Leases of each holder
 	for _, lease := range leases {
-		last, known := o.observed[lease.Name]
-		replica := lease.Name == ReplicaLeaseName(o.operator, ptr.Deref(lease.Spec.HolderIdentity, ""))
-		if replica && known && last.version == lease.ResourceVersion && o.clock.Since(last.at) > time.Duration(multiple)*LeaseDuration {
+		holds[ptr.Deref(lease.Spec.HolderIdentity, "")]++
+	}
+	for _, lease := range leases {
+		holder, last := ptr.Deref(lease.Spec.HolderIdentity, ""), o.observed[lease.Name]
+		isOwn := lease.Name == ReplicaLeaseName(o.operator, holder)
+		if isOwn && holds[holder] == 1 && last.version == lease.ResourceVersion && o.asked.Sub(last.at) > LeaseDuration {
 			gone = append(gone, lease)
 		}
 	}

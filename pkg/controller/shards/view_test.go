@@ -284,15 +284,32 @@ func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	}
 }
 
-func TestLeasesOfReplicasThatAreLongGoneAreFound(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := NewObserver(operator, clock)
-	leases := []coordinationv1.Lease{leaseOf(operator, "b", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), replicaLease("a", "", "3"), replicaLease("b", "", "4")}
-	for _, want := range []int{0, 0, 1} {
-		o.View(leases, Layout{}, clock.Now())
-		controllertest.Equal(t, "Leases of replicas that are gone", want, len(o.Gone(leases, 4)))
-		clock.SetTime(clock.Now().Add(40 * time.Second))
-		leases[3].ResourceVersion += "0"
+func TestLeasesOfReplicasThatAreGoneAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		other   coordinationv1.Lease // beside the Lease of the replica
+		after   time.Duration        // since the Lease of the replica was renewed
+		renewed bool                 // whether it was renewed again since then
+		want    int
+	}{
+		"a Lease that is no longer valid":                   {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, 1},
+		"a Lease that is valid":                             {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, 0},
+		"a Lease that was renewed":                          {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, 0},
+		"the Lease of a replica that still holds a shard":   {leaseOf(LeaseName(operator, 0), "a", "1"), LeaseDuration + 1, false, 0},
+		"the Lease of a replica that is still the leader":   {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, 0},
+		"beside a Lease of a replica that somebody created": {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			o := NewObserver(operator, clock)
+			leases := []coordinationv1.Lease{c.other, replicaLease("a", "", "2")}
+			o.View(leases, Layout{}, clock.Now())
+			clock.SetTime(clock.Now().Add(c.after))
+			if c.renewed {
+				leases[1].ResourceVersion = "3"
+			}
+			o.View(leases, Layout{}, clock.Now())
+			controllertest.Equal(t, "Leases of replicas that are gone", c.want, len(o.Gone(leases)))
+		})
 	}
 }
 
