@@ -41,6 +41,9 @@ const (
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
 	startPatience = time.Minute
+	// stepPatience is how long a step may take. The process then ends, so that the others get its shards. Each request in a step has a timeout, so only
+	// a bug makes a step last longer.
+	stepPatience = 10 * time.Minute
 )
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
@@ -83,6 +86,7 @@ type coordinator struct {
 // reconciles do not end in time. changes has a value when the Leases may have changed.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
+		c.presence.step.renew(c.clock.Now())
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -153,6 +157,9 @@ func (c *coordinator) step(ctx context.Context) error {
 // readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it cannot work. If it has not read
 // the state for readPatience, readFailed returns err, which ends the process, so that the others get this share. Otherwise, it logs err.
 func (c *coordinator) readFailed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil // the process ends
+	}
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
 	if !c.presence.term.begun() || waits {
 		c.lastRead = c.clock.Now()

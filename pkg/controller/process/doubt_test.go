@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -200,5 +201,24 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 		l.change(name, func(lease *coordinationv1.Lease) { lease.Labels = map[string]string{shards.OperatorLabel: leaseName} })
 		l.settles("in the end", map[string]int{"b": 40})
 		b.ends()
+	})
+}
+
+// TestReplicaThatHangsEnds lets the coordinator of a replica hang while the replica renews its Lease.
+func TestReplicaThatHangsEnds(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		b := l.start("b", 4, func(_ *member, o *Options) {
+			o.Sharding.New = func(ctx context.Context, _ sharding.Selector) (Instance, error) {
+				<-ctx.Done()
+				return Instance{}, ctx.Err()
+			}
+		})
+		l.passes(stepPatience - time.Minute)
+		l.settles("while the other one hangs", map[string]int{"a": 30, "": 10})
+		l.settles("when the other one has ended", map[string]int{"a": 40})
+		controllertest.ErrorContains(t, "the coordination with the other replicas hangs", <-b.ended)
+		a.ends()
 	})
 }

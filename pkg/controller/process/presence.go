@@ -25,13 +25,14 @@ type presence struct {
 	identity string
 	clock    clock.Clock
 	term     *term
+	step     term // of the coordinator's current step
 
 	mu        sync.Mutex
 	confirmed string
 	lease     *coordinationv1.Lease // the last response of the API server, or nil
 }
 
-// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost.
+// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost, or when the coordinator hangs.
 func (p *presence) run(ctx context.Context) error {
 	for {
 		err := p.renew(ctx)
@@ -40,6 +41,8 @@ func (p *presence) run(ctx context.Context) error {
 			return nil
 		case p.lost() || p.deleted(err):
 			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
+		case p.step.over():
+			return fmt.Errorf("the operator has a bug: the coordination with the other replicas hangs for more than %v", stepPatience)
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
 		}

@@ -89,6 +89,7 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 	c.lastRead = c.clock.Now()
 	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
 	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
+	c.presence.step.reset(c.clock, stepPatience, stepPatience)
 	c.readTerm.reset(c.clock, readDeadline, readDeadline)
 	return c
 }
