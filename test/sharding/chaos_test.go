@@ -40,19 +40,14 @@ type disturbance struct {
 	limit time.Duration
 }
 
-const added = "added"
+const added, rolledOut = "added", "rolled out"
 
 var disturbances = map[string]disturbance{
 	"killed": {limit: expiryLimit, happen: func(_ *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		p.Kill()
 	}},
-	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
-		s.remove(p)
-		if code := p.Terminate(); code != 0 {
-			t.Errorf("a replica ended with exit code %d after SIGTERM", code)
-		}
-	}},
+	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) { s.end(t, p) }},
 	"frozen": {limit: expiryLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		if err := p.Freeze(); err != nil {
@@ -67,14 +62,21 @@ var disturbances = map[string]disturbance{
 		}
 	}},
 	added: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) { s.start(t) }},
+	rolledOut: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) {
+		for _, p := range slices.Clone(s.replicas) {
+			s.start(t) // returns when the replica is ready
+			s.end(t, p)
+		}
+	}},
 }
 
-// choose chooses a disturbance at random. There are always from one to four replicas. If choose ends a replica, it does so in the rarest way so far.
+// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If choose ends a replica, it does
+// so in the rarest way so far.
 func choose(random *rand.Rand, replicas int, happened map[string]int) string {
 	if replicas == 1 || replicas < 4 && random.IntN(2) == 0 {
 		return added
 	}
-	ends := []string{"frozen", "killed", "stopped"}
+	ends := []string{"frozen", "killed", "stopped", rolledOut}
 	random.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
 	return slices.MinFunc(ends, func(a, b string) int { return happened[a] - happened[b] })
 }

@@ -69,6 +69,15 @@ func (s *sharded) remove(p *place.Process) {
 	s.replicas = slices.DeleteFunc(s.replicas, func(other *place.Process) bool { return other == p })
 }
 
+// end ends a replica with SIGTERM.
+func (s *sharded) end(t *testing.T, p *place.Process) {
+	t.Helper()
+	s.remove(p)
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("a replica ended with exit code %d after SIGTERM", code)
+	}
+}
+
 // settle waits until the given replicas hold all shards, each of them its share.
 func (s *sharded) settle(t *testing.T, replicas ...*place.Process) {
 	t.Helper()
@@ -175,9 +184,7 @@ func TestReplicasShareObjects(t *testing.T) {
 					t.Errorf("a replica says that the API server serves shards: %v", got)
 				}
 			}
-			ended := s.replicas[0]
-			s.remove(ended)
-			ended.Terminate()
+			s.end(t, s.replicas[0])
 			s.settle(t, s.replicas...)
 			s.checkMetrics(t)
 			s.checkTerms(t)
