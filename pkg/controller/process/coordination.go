@@ -84,7 +84,7 @@ func (c *coordination) list(ctx context.Context) ([]coordinationv1.Lease, error)
 }
 
 // acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist, which is the
-// precondition. acquire returns nil if this replica does not hold the Lease now.
+// precondition. acquire returns nil unless the API server says that this replica holds the Lease. After an error, it may hold the Lease nevertheless.
 func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinationv1.Lease) (acquired *coordinationv1.Lease) {
 	now := ptr.To(metav1.NewMicroTime(c.clock.Now()))
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &c.identity, AcquireTime: now, RenewTime: now, LeaseTransitions: ptr.To[int32](0)}
@@ -155,16 +155,16 @@ func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease)
 	return kept, nil
 }
 
-// remove deletes the Lease of a replica that is gone, unless the replica has renewed it.
+// remove deletes a Lease that nobody needs, unless somebody has changed it.
 func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Cannot delete the Lease of a replica that is gone", "lease", lease.Name)
+		klog.FromContext(ctx).Error(err, "Cannot delete a Lease that nobody needs", "lease", lease.Name)
 	}
 }
 
-// watch calls changed when a Lease of the operator may have another holder, or another layout confirmed, and tells the observer about
-// all renewals. Without a working watch, replicas only take longer to react.
+// watch calls changed when a Lease of the operator may have another holder, or another layout confirmed, or its replica stops. It tells the observer
+// about all renewals. Without a working watch, replicas only take longer to react.
 func (c *coordination) watch(ctx context.Context, changed func()) {
 	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0, informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = shards.OperatorLabel + "=" + c.operator
@@ -179,7 +179,8 @@ func (c *coordination) watch(ctx context.Context, changed func()) {
 				return
 			}
 			c.observer.Observe(is)
-			if holderOf(was) != holderOf(is) || was.Annotations[shards.ConfirmedAnnotation] != is.Annotations[shards.ConfirmedAnnotation] {
+			confirmed := was.Annotations[shards.ConfirmedAnnotation] != is.Annotations[shards.ConfirmedAnnotation]
+			if holderOf(was) != holderOf(is) || confirmed || shards.IsStopping(was) != shards.IsStopping(is) {
 				changed()
 			}
 		},

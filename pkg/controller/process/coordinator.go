@@ -41,8 +41,8 @@ const (
 	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
 	// the shard.
 	startPatience = time.Minute
-	// stepPatience is how long a step may take. The process then ends, so that the others get its shards. Each request in a step has a timeout, so only
-	// a bug makes a step last longer.
+	// stepPatience is how long the coordinator may take from one step to the next, or from one shard to the next. The process then ends, so that the
+	// other replicas get its shards. Each request has a timeout, so only a bug can take longer.
 	stepPatience = 10 * time.Minute
 )
 
@@ -82,11 +82,11 @@ type coordinator struct {
 	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends, and then releases the shards. It returns an error if this replica has lost a shard, or if
-// reconciles do not end in time. changes has a value when the Leases may have changed.
+// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state or start an instance for too
+// long, or if reconciles do not end in time. changes has a value when the Leases may have changed, or an instance has ended.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
-		c.presence.step.renew(c.clock.Now())
+		c.presence.progress.renew(c.clock.Now())
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -138,6 +138,10 @@ func (c *coordinator) step(ctx context.Context) error {
 			return fmt.Errorf("shard %d: %w", shard, errLeaseLost)
 		}
 	}
+	if c.startsPrevented() {
+		c.releaseEnded(ctx)
+		return nil
+	}
 	if released, err := c.releaseSurplus(ctx, view); released || err != nil {
 		return err // the view is outdated
 	}
@@ -149,16 +153,18 @@ func (c *coordinator) step(ctx context.Context) error {
 		c.settled = view.Settled(c.identity, len(c.running)) && len(c.offers) == 0
 	}
 	if c.leads.Load() {
+		c.deleteObsolete(ctx, s.leases)
 		return c.maintainLayout(ctx, s, max(c.layout.Version, view.Newest()))
 	}
 	return nil
 }
 
 // readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it cannot work. If it has not read
-// the state for readPatience, readFailed returns err, which ends the process, so that the others get this share. Otherwise, it logs err.
+// the state for readPatience, readFailed returns err, which ends the process, so that the others get this share. Otherwise, it logs err, unless ctx has
+// ended.
 func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil // the process ends
+		return nil // the end of the process has canceled the request
 	}
 	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
 	if !c.presence.term.begun() || waits {
@@ -223,28 +229,43 @@ func (c *coordinator) startsPrevented() bool {
 // startShards starts to work on the shards that this replica holds. view and the layout were read from the API server after their
 // Leases were acquired. It returns an error if an instance could not be started for startPatience.
 func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var failed error
 	for shard := range c.layout.Shards() {
-		if c.prevented || c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
+		if c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
 			continue
 		}
-		if err := c.supersedeRelease(ctx, shards.LeaseName(c.operator, shard)); err != nil {
+		c.presence.progress.renew(c.clock.Now())
+		if err := c.startShard(ctx, shard); err != nil {
 			failed = err
-			continue
 		}
-		of, err := c.New(ctx, c.layout.Selector(shard))
-		if err != nil {
-			failed = fmt.Errorf("starting the operator for shard %d: %w", shard, err)
-			continue
-		}
-		klog.FromContext(ctx).Info("Working on a shard", "shard", shard, "layout", c.layout.Version)
-		c.running[shard] = start(c.working, of, c.workers, c.taken[shard].over)
-		delete(c.taken, shard)
-		c.started(c.running[shard])
 	}
 	return c.tolerate(ctx, failed)
+}
+
+// startShard starts to work on a shard, unless starts are prevented.
+func (c *coordinator) startShard(ctx context.Context, shard int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.prevented {
+		return nil
+	}
+	if err := c.supersedeRelease(ctx, shards.LeaseName(c.operator, shard)); err != nil {
+		return err
+	}
+	of, err := c.New(ctx, c.layout.Selector(shard))
+	if err != nil {
+		return fmt.Errorf("starting the operator for shard %d: %w", shard, err)
+	}
+	klog.FromContext(ctx).Info("Working on a shard", "shard", shard, "layout", c.layout.Version)
+	i := start(c.working, of, c.workers, c.taken[shard].over)
+	delete(c.taken, shard)
+	c.running[shard] = i
+	c.started(i)
+	go func() {
+		<-i.ended
+		c.wake()
+	}()
+	return nil
 }
 
 // tolerate returns err if there was an error for startPatience, and logs it otherwise.

@@ -214,12 +214,16 @@ func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 }
 
 func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
-	inLedger(t, func(_ *testing.T, l *ledger) {
+	inLedger(t, func(t *testing.T, l *ledger) {
 		a, b := l.start("a", 4), l.start("b", 4)
 		l.settles("at first", map[string]int{"a": 20, "b": 20})
 		a.cut.Store(true)
 		l.settles("when a replica does not reach the API server", map[string]int{"b": 40})
 		a.fails()
+		l.eventually("the leader to delete the Lease of the replica that is gone", func() bool {
+			_, err := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
 		b.ends()
 	})
 }
@@ -296,7 +300,7 @@ func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
 }
 
 // TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the other one takes back
-// what it releases up.
+// each shard that it releases.
 func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)

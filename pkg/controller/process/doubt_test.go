@@ -181,7 +181,7 @@ func TestLeaderCountsOnceForALayoutItCannotStore(t *testing.T) {
 	})
 }
 
-// TestLeaseWithoutLabelIsNotAdopted takes the label from the Lease of a shard.
+// TestLeaseWithoutLabelIsNotAdopted removes the label of the Lease of a shard.
 func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -204,8 +204,8 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 	})
 }
 
-// TestReplicaThatHangsEnds lets the coordinator of a replica hang while the replica renews its Lease.
-func TestReplicaThatHangsEnds(t *testing.T) {
+// TestReplicaWhoseCoordinatorHangsEnds lets Sharding.New hang while the replica renews its Lease.
+func TestReplicaWhoseCoordinatorHangsEnds(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
@@ -218,7 +218,7 @@ func TestReplicaThatHangsEnds(t *testing.T) {
 		l.passes(stepPatience - time.Minute)
 		l.settles("while the other one hangs", map[string]int{"a": 30, "": 10})
 		l.settles("when the other one has ended", map[string]int{"a": 40})
-		controllertest.ErrorContains(t, "the coordination with the other replicas hangs", <-b.ended)
+		controllertest.ErrorContains(t, "has made no progress", <-b.ended)
 		a.ends()
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	// offerPatience is how long this replica waits for another replica to take a shard that it has offered. It then takes the shard back, and
-	// offers no shard to that replica for offerPause.
+	// offers no shard to that replica for offerPause. It takes the shard back at once if the other replica stops or has ended.
 	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
 )
 
@@ -83,31 +83,54 @@ func (c *coordinator) supersedeRelease(ctx context.Context, name string) error {
 	return err
 }
 
-// releaseAll releases all shards.
+// releaseAll stops the work on all shards, and releases them.
 func (c *coordinator) releaseAll(ctx context.Context) error {
 	if err := c.stopShards(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
-	defer cancel()
-	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
-		c.releaseShard(ctx, name, "")
-	}
+	c.releaseListed(ctx)
 	return nil
 }
 
-// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
-// on them. The end of the process cancels no request: the API server could carry out a canceled one, and leave would not know it.
-func (c *coordinator) take(ctx context.Context, view shards.View) {
-	if c.startsPrevented() {
-		return
+// releaseListed releases all shards that this replica holds. It reports whether the API server has stored that.
+func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	released = true
+	for _, name := range slices.Sorted(maps.Keys(c.listed)) {
+		released = c.releaseShard(ctx, name, "") && released
 	}
+	return released
+}
+
+// releaseEnded releases the shards that this replica no longer works on, after the signal that ends the process. The reconciles of its other shards
+// have not ended yet.
+func (c *coordinator) releaseEnded(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline) // see take
+	defer cancel()
+	for shard, i := range c.running {
+		select {
+		case <-i.ended:
+			delete(c.running, shard)
+		default:
+		}
+	}
+	for shard := range shards.Max {
+		if c.running[shard] == nil {
+			c.releaseShard(ctx, shards.LeaseName(c.operator, shard), "")
+		}
+	}
+}
+
+// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
+// on them. The end of ctx cancels no request: the API server could carry out a canceled request after leave has read the Leases, and the shard would
+// then have no owner until the Lease of this replica expires.
+func (c *coordinator) take(ctx context.Context, view shards.View) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
 	free := view.Free()
 	for shard, o := range c.offers {
-		declined := c.clock.Since(o.at) > offerPatience || !slices.Contains(view.Replicas, o.to)
-		isFree := slices.Contains(free, shard)
+		declined, isFree := c.clock.Since(o.at) > offerPatience || c.ends(o.to), slices.Contains(free, shard)
 		if declined && isFree {
 			c.acquireShard(ctx, shard)
 			c.declined[o.to] = c.clock.Now()
@@ -124,12 +147,18 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	}
 }
 
-// acquireShard tries to acquire the Lease of a shard. If it succeeds, it records the takeover for the metrics.
+// ends reports whether a replica stops, or has ended and deleted its Lease.
+func (c *coordinator) ends(replica string) bool {
+	lease := c.listed[shards.ReplicaLeaseName(c.operator, replica)]
+	return lease == nil || shards.IsStopping(lease)
+}
+
+// acquireShard tries to acquire the Lease of a shard, unless this replica stops. If it succeeds, it records the takeover for the metrics.
 func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	former := c.listed[name]
-	if holderOf(former) == c.identity {
-		return // it has just acquired a shard that it had offered
+	if c.startsPrevented() || holderOf(former) == c.identity {
+		return // in the second case, it has just acquired a shard that it had offered
 	}
 	if acquired := c.acquire(ctx, shard, former); acquired != nil {
 		c.taken[shard] = takeoverFrom(former, c.listed[shards.ReplicaLeaseName(c.operator, holderOf(former))])
@@ -137,13 +166,15 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	}
 }
 
-// leave releases all shards, and removes the Lease of this replica. The work on the shards has ended.
+// leave reads the Leases once more, releases all shards that this replica holds, and deletes its own Lease. The work on the shards has ended. If a
+// release fails, its own Lease stays until it expires: otherwise, the shard would count as held by a replica that has confirmed no layout.
 func (c *coordinator) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
 	if leases, err := c.list(ctx); err == nil { // a write may have been carried out although its response was an error
 		c.listed = byName(leases)
 	}
-	_ = c.releaseAll(ctx) // nothing runs
-	c.presence.remove(ctx)
+	if c.releaseListed(ctx) {
+		c.presence.remove(ctx)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/controller/shards"
@@ -25,14 +26,10 @@ type weights struct {
 
 // maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
 // that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the layout up to date. It writes the layout
-// that the replicas use once more if somebody has deleted it. It also deletes the Leases of replicas that are gone, because a replica that starts
-// could not tell for some seconds that they are.
+// that the replicas use once more if somebody has deleted it.
 func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	for _, lease := range c.observer.Gone(s.leases) {
-		c.remove(writing, lease)
-	}
 	if s.layout.Version == 0 && c.layout.Version == newest && newest > 0 && c.layout.Shards() == c.Shards {
 		c.replace(writing, s.layout, c.layout)
 		return nil
@@ -62,6 +59,16 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	}
 	c.weights = nil
 	return c.switchLayout(ctx, next)
+}
+
+// deleteObsolete deletes Leases that nobody needs. Otherwise, a replica that starts would count replicas that are gone for 5 s, and acquire too few
+// shards, and would not begin to work for 15 s if one of them is named by the Lease of a shard that the layout does not have.
+func (c *coordinator) deleteObsolete(ctx context.Context, leases []coordinationv1.Lease) {
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	defer cancel()
+	for _, lease := range c.observer.Obsolete(leases, c.layout) {
+		c.remove(ctx, lease)
+	}
 }
 
 // replace writes the next layout in place of a stored one, and reports whether it has.

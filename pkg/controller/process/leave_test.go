@@ -4,19 +4,21 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/shards"
 )
 
-// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica before it has acquired the shard that was released for it.
+// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica, which cannot acquire shards, when one is released for it.
 func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		var stop atomic.Value // stops the other replica
@@ -39,9 +41,8 @@ func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesShardsThatItDoesNotKnowToHold lets a replica leave after the API server has stored that it has acquired shards, and the responses
-// were lost.
-func TestReplicaReleasesShardsThatItDoesNotKnowToHold(t *testing.T) {
+// TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow lets a replica leave that has acquired shards, and has lost the responses.
+func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
 		before := maps.Clone(c.listed)
@@ -51,6 +52,82 @@ func TestReplicaReleasesShardsThatItDoesNotKnowToHold(t *testing.T) {
 		c.leave(t.Context())
 		l.wantHolders("")
 	})
+}
+
+// TestReplicaWhoseReleaseFailsKeepsItsLease lets the API server refuse the release of a shard. Its holder has confirmed the layout, as long as its own
+// Lease exists, so that the other replicas work.
+func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		b := l.start("b", 4, func(m *member, _ *Options) {
+			updates(m, func(lease *coordinationv1.Lease) error {
+				if isShard(lease) && holderOf(lease) == "" && strings.HasSuffix(lease.Name, "-3") {
+					return errLate
+				}
+				return nil
+			})
+		})
+		l.settles("with both", map[string]int{"a": 20, "b": 20})
+		b.ends()
+		l.settlesWithin(2*stepInterval, "after the other one has released one of its shards", map[string]int{"a": 30, "": 10})
+		l.settlesWithin(leaseDuration+100*time.Millisecond, "when the Lease of the other one has expired", map[string]int{"a": 40})
+		a.ends()
+	})
+}
+
+// TestSlowReconcileDelaysNoOtherShard stops a replica that works on two shards while a reconcile of each is in flight. One ends later than the other.
+func TestSlowReconcileDelaysNoOtherShard(t *testing.T) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		slow, slower := make(chan struct{}), make(chan struct{})
+		b := l.start("b", 4, reconciles(slow, slower))
+		l.settles("with both", map[string]int{"a": 20, "b": 20})
+		b.stop()
+		l.passes(time.Second)
+		l.settlesWithin(0, "while the reconciles are in flight", map[string]int{"a": 20, "b": 20})
+		close(slow)
+		l.settlesWithin(time.Second, "when one has ended", map[string]int{"a": 30, "b": 10})
+		close(slower)
+		l.settlesWithin(time.Second, "when both have ended", map[string]int{"a": 40})
+		b.ends()
+		a.ends()
+	})
+}
+
+// TestReconcileThatDoesNotEndKeepsItsShard stops a replica while a reconcile is in flight that does not end in time.
+func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 4)
+		l.settles("at first", map[string]int{"a": 40})
+		never := make(chan struct{})
+		b := l.start("b", 4, reconciles(never))
+		l.settles("with both", map[string]int{"a": 20, "b": 20})
+		b.stop()
+		controllertest.ErrorContains(t, "timed out", <-b.ended)
+		l.passes(renewDeadline)
+		l.settlesWithin(0, "when the other one has ended", map[string]int{"a": 30, "b": 10})
+		l.settles("when the Lease of the other one has expired", map[string]int{"a": 40})
+		close(never)
+		a.ends()
+	})
+}
+
+// reconciles lets each shard of a replica have a reconcile in flight until its channel is closed. Shards without a channel have none.
+func reconciles(until ...chan struct{}) func(*member, *Options) {
+	return func(m *member, o *Options) {
+		start := o.Sharding.New
+		o.Sharding.New = func(ctx context.Context, selector sharding.Selector) (Instance, error) {
+			of, err := start(ctx, selector)
+			if len(until) > 0 {
+				ended := until[0]
+				until = until[1:]
+				of.Controllers = m.controllers(func(context.Context) { <-ended })
+			}
+			return of, err
+		}
+	}
 }
 
 // TestEndOfTheProcessCancelsNoAcquisition acquires shards with a context that has ended.
@@ -103,14 +180,4 @@ func (c canceling) Update(ctx context.Context, lease *coordinationv1.Lease, o me
 		return nil, err
 	}
 	return c.LeaseInterface.Update(ctx, lease, o)
-}
-
-// settlesWithin waits until each replica works on its share of the namespaces, and fails the test if that takes too long by the clock of the bubble.
-func (l *ledger) settlesWithin(limit time.Duration, when string, shares map[string]int) {
-	l.t.Helper()
-	began := time.Now()
-	l.settles(when, shares)
-	if took := time.Since(began); took > limit {
-		l.t.Errorf("it took %v until the owners were %v %s", took, shares, when)
-	}
 }

@@ -112,6 +112,16 @@ func (l *ledger) settles(when string, shares map[string]int) {
 	})
 }
 
+// settlesWithin waits until each replica works on its share of the namespaces, and fails the test if that takes too long by the clock of the bubble.
+func (l *ledger) settlesWithin(limit time.Duration, when string, shares map[string]int) {
+	l.t.Helper()
+	began := time.Now()
+	l.settles(when, shares)
+	if took := time.Since(began); took > limit {
+		l.t.Errorf("it took %v until the owners were %v %s", took, shares, when)
+	}
+}
+
 // eventually waits until a condition holds, for up to 10 minutes of the bubble.
 func (l *ledger) eventually(what string, holds func() bool) {
 	l.t.Helper()
@@ -156,9 +166,6 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 		return true, object, err
 	})
 	m.client.AddWatchReactor("*", l.client.WatchReactionChain[0].React)
-	queue := controller.NewQueue("toy", clock.RealClock{})
-	l.t.Cleanup(func() { queue.ShutDown() })
-	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
 	o := Options{
 		Workers: 1, Fence: m.fence, Leases: leasesOf(m, "windlass-system"),
 		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
@@ -167,10 +174,7 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	}
 	if count == 1 {
 		o.Events = controller.NewEvents(m.client.EventsV1(), nil, "windlass.dev/controller", name, clock.RealClock{})
-		o.Controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
-			(&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done())
-			return controller.Result{}, nil
-		})}
+		o.Controllers = m.controllers(func(context.Context) { (&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done()) })
 	}
 	for _, change := range adjust {
 		change(m, &o)
@@ -178,6 +182,17 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	go func() { m.ended <- Run(ctx, o) }()
 	l.t.Cleanup(stop)
 	return m
+}
+
+// controllers returns a controller that calls reconcile once.
+func (m *member) controllers(reconcile func(context.Context)) []*controller.Controller {
+	queue := controller.NewQueue("toy", clock.RealClock{})
+	m.t.Cleanup(func() { queue.ShutDown() })
+	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
+	return []*controller.Controller{controller.New("toy", queue, func(ctx context.Context, _ controller.Key) (controller.Result, error) {
+		reconcile(ctx)
+		return controller.Result{}, nil
+	})}
 }
 
 // leasesOf returns the Leases that a process of an installation needs.

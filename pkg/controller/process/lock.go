@@ -60,21 +60,29 @@ func (l *lock) countsAsFree(holder string) bool {
 
 // Create implements resourcelock.Interface.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(func() error { return l.Interface.Create(ctx, record) })
+	return l.renew(ctx, func(ctx context.Context) error { return l.Interface.Create(ctx, record) })
 }
 
 // Update implements resourcelock.Interface.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renew(func() error { return l.Interface.Update(ctx, record) })
+	return l.renew(ctx, func(ctx context.Context) error { return l.Interface.Update(ctx, record) })
 }
 
-func (l *lock) renew(write func() error) error {
+// renew writes the Lease. If ctx is canceled, renew waits for the response: the API server could carry out a canceled request after
+// leaseWatch.releaseIfHeld has read the Lease, which would then not be released.
+func (l *lock) renew(ctx context.Context, write func(context.Context) error) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(renewDeadline)
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
 	sent := l.term.now()
 	if l.term.over() {
 		l.lost()
 		return errLeaseLost
 	}
-	err := write()
+	err := write(ctx)
 	if err == nil {
 		l.term.renew(sent)
 	}

@@ -25,10 +25,11 @@ type presence struct {
 	identity string
 	clock    clock.Clock
 	term     *term
-	step     term // of the coordinator's current step
+	progress term // begins again whenever the coordinator makes progress
 
 	mu        sync.Mutex
 	confirmed string
+	stopping  bool
 	lease     *coordinationv1.Lease // the last response of the API server, or nil
 }
 
@@ -41,8 +42,8 @@ func (p *presence) run(ctx context.Context) error {
 			return nil
 		case p.lost() || p.deleted(err):
 			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
-		case p.step.over():
-			return fmt.Errorf("the operator has a bug: the coordination with the other replicas hangs for more than %v", stepPatience)
+		case p.progress.over():
+			return fmt.Errorf("the operator has a bug: the coordination with the other replicas has made no progress for more than %v", stepPatience)
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
 		}
@@ -67,6 +68,16 @@ func (p *presence) confirm(ctx context.Context, layout string) error {
 	p.confirmed = layout
 	p.mu.Unlock()
 	return p.renew(ctx)
+}
+
+// stop tells the other replicas that this one takes no more shards, and releases those that it has.
+func (p *presence) stop(ctx context.Context) {
+	p.mu.Lock()
+	p.stopping = true
+	p.mu.Unlock()
+	if err := p.renew(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot tell the other replicas that this one stops") // the next renewal does
+	}
 }
 
 // renew creates or updates the Lease. It does not create it again.
@@ -104,6 +115,9 @@ func (p *presence) with(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, shards.OperatorLabel, p.operator)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shards.ConfirmedAnnotation, p.confirmed)
+	if p.stopping {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shards.StoppingAnnotation, "true")
+	}
 	lease.Spec.HolderIdentity = ptr.To(p.identity)
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(shards.LeaseDuration / time.Second))
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(p.clock.Now()))

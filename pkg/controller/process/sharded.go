@@ -14,7 +14,8 @@ import (
 )
 
 // coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then releases the shards
-// and the Leases, unless reconciles are still in flight: see election.run. It returns an error at once if a Lease is lost.
+// and the Leases, unless reconciles are still in flight: see election.run. It returns an error at once if a Lease is lost, or if the
+// coordinator fails.
 func (p *process) coordinate(ctx context.Context, o Options, elections elections) error {
 	changed := make(chan struct{}, 1)
 	wake := func() {
@@ -49,6 +50,8 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		select {
 		case <-p.ctx.Done():
 			c.preventStarts()
+			c.presence.stop(ctx)
+			wake()
 		case <-ended:
 		}
 	})
@@ -61,7 +64,9 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	electing.Wait() // the Lease of the leader is released before the Lease of this replica is deleted
 	endPresence()
 	renewing.Wait()
-	c.leave(ctx)
+	if !errors.Is(context.Cause(ctx), errAbandoned) {
+		c.leave(ctx)
+	}
 	return nil
 }
 
@@ -89,7 +94,7 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 	c.lastRead = c.clock.Now()
 	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
 	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
-	c.presence.step.reset(c.clock, stepPatience, stepPatience)
+	c.presence.progress.reset(c.clock, stepPatience, stepPatience)
 	c.readTerm.reset(c.clock, readDeadline, readDeadline)
 	return c
 }

@@ -27,6 +27,8 @@ const (
 	OperatorLabel = controller.AnnotationDomain + "/replicas-of"
 	// ConfirmedAnnotation on the Lease of a replica has the ID of the layout that the replica has confirmed.
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
+	// StoppingAnnotation on the Lease of a replica says that the replica releases its shards and takes no more.
+	StoppingAnnotation = controller.AnnotationDomain + "/stopping"
 	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the former holder has released it.
 	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
@@ -103,7 +105,7 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	v := View{Layout: layout}
 	for i := range leases {
 		lease := &leases[i]
-		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		holder := holderOf(lease)
 		shard, ok := shardOf(o.operator, lease.Name)
 		switch {
 		case ok && holder == "":
@@ -114,7 +116,7 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 		case lease.Name == o.operator && r.isValid(lease.Name):
 			v.Leader = r.leaseOfLeader(holder)
 		case lease.Name == ReplicaLeaseName(o.operator, holder) && r.isValid(lease.Name):
-			if observed := r.observe(lease.Name); asked.Sub(observed.at) <= renewedWithin {
+			if observed := r.observe(lease.Name); asked.Sub(observed.at) <= renewedWithin && !IsStopping(lease) {
 				v.Replicas = append(v.Replicas, holder)
 				if observed.renewed {
 					v.Renewed = append(v.Renewed, holder)
@@ -162,23 +164,35 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Gone returns the Leases of replicas that are no longer valid according to the last View, if their replicas hold no other Lease.
-func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
+// Obsolete returns the Leases of the last View that the leader deletes: of shards that the layout does not have, if nobody holds them, and of
+// replicas that are gone. It leaves out a replica that is named by another Lease: after its own Lease is deleted, the other one would count as
+// valid for LeaseDuration (see isValid).
+func (o *Observer) Obsolete(leases []coordinationv1.Lease, layout Layout) (obsolete []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	holds := map[string]int{} // the number of Leases of each holder
-	for _, lease := range leases {
-		holds[ptr.Deref(lease.Spec.HolderIdentity, "")]++
+	named := map[string]int{} // the number of Leases that name a holder
+	for i := range leases {
+		named[holderOf(&leases[i])]++
 	}
-	for _, lease := range leases {
-		holder, last := ptr.Deref(lease.Spec.HolderIdentity, ""), o.observed[lease.Name]
-		isOwn := lease.Name == ReplicaLeaseName(o.operator, holder)
-		if isOwn && holds[holder] == 1 && last.version == lease.ResourceVersion && o.asked.Sub(last.at) > LeaseDuration {
-			gone = append(gone, lease)
+	for i := range leases {
+		holder := holderOf(&leases[i])
+		shard, ofShard := shardOf(o.operator, leases[i].Name)
+		surplus := ofShard && layout.Shards() > 0 && shard >= layout.Shards() && o.holders[shard] == ""
+		gone := leases[i].Name == ReplicaLeaseName(o.operator, holder) && named[holder] == 1 && o.asked.Sub(o.observed[leases[i].Name].at) > LeaseDuration
+		if surplus || gone {
+			obsolete = append(obsolete, leases[i])
 		}
 	}
-	return gone
+	return obsolete
 }
+
+// IsStopping reports whether the replica of a Lease stops.
+func IsStopping(lease *coordinationv1.Lease) bool {
+	_, stopping := lease.Annotations[StoppingAnnotation]
+	return stopping
+}
+
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
 // reading evaluates one list of Leases.
 type reading struct {

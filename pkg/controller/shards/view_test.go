@@ -284,33 +284,49 @@ func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	}
 }
 
-func TestLeasesOfReplicasThatAreGoneAreFound(t *testing.T) {
+func TestObsoleteLeasesAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
-		other   coordinationv1.Lease // beside the Lease of the replica
-		after   time.Duration        // since the Lease of the replica was renewed
-		renewed bool                 // whether it was renewed again since then
-		want    int
+		other   coordinationv1.Lease // beside the Lease of replica a
+		after   time.Duration        // between two Views
+		renewed bool                 // whether the second View shows a renewal of the Lease of replica a
+		want    []string
 	}{
-		"a Lease that is no longer valid":                   {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, 1},
-		"a Lease that is valid":                             {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, 0},
-		"a Lease that was renewed":                          {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, 0},
-		"the Lease of a replica that still holds a shard":   {leaseOf(LeaseName(operator, 0), "a", "1"), LeaseDuration + 1, false, 0},
-		"the Lease of a replica that is still the leader":   {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, 0},
-		"beside a Lease of a replica that somebody created": {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, 1},
+		"a Lease that is no longer valid":                        {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, []string{ReplicaLeaseName(operator, "a")}},
+		"a Lease that is valid":                                  {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, nil},
+		"a Lease that was renewed":                               {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, nil},
+		"a replica that is named by the Lease of a shard":        {leaseOf(LeaseName(operator, 0), "a", "1"), LeaseDuration + 1, false, nil},
+		"a replica that is named by the Lease of the leader":     {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, nil},
+		"beside a Lease whose name is not that of its holder":    {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{ReplicaLeaseName(operator, "a")}},
+		"a surplus shard whose holder runs":                      {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil},
+		"a surplus shard whose holder is gone, before its Lease": {leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, []string{LeaseName(operator, 2)}},
+		"a surplus shard without a holder":                       {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, []string{LeaseName(operator, 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			o := NewObserver(operator, clock)
-			leases := []coordinationv1.Lease{c.other, replicaLease("a", "", "2")}
-			o.View(leases, Layout{}, clock.Now())
+			leases, layout := []coordinationv1.Lease{c.other, replicaLease("a", "", "2")}, Layout{Cuts: []uint64{5}} // two shards
+			o.View(leases, layout, clock.Now())
 			clock.SetTime(clock.Now().Add(c.after))
 			if c.renewed {
 				leases[1].ResourceVersion = "3"
 			}
-			o.View(leases, Layout{}, clock.Now())
-			controllertest.Equal(t, "Leases of replicas that are gone", c.want, len(o.Gone(leases)))
+			o.View(leases, layout, clock.Now())
+			var got []string
+			for _, lease := range o.Obsolete(leases, layout) {
+				got = append(got, lease.Name)
+			}
+			controllertest.Equal(t, "obsolete Leases", c.want, got)
 		})
 	}
+}
+
+func TestReplicaThatStopsHasNoShare(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	stopping := replicaLease("b", "", "2")
+	stopping.Annotations[StoppingAnnotation] = "true"
+	v := NewObserver(operator, clock).View([]coordinationv1.Lease{replicaLease("a", "", "1"), stopping, leaseOf(LeaseName(operator, 0), "b", "3")}, Layout{}, clock.Now())
+	controllertest.Equal(t, "replicas", []string{"a"}, v.Replicas)
+	controllertest.Equal(t, "whether it holds its shard", true, v.Holds("b", 0))
 }
 
 func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
