@@ -143,7 +143,7 @@ faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault
 	@$(STEP) "faults" $(faults) -faults.all -faults.plan '$(PLAN)'
 
 .PHONY: chaos
-chaos: build bin/kubernetes ## Kill, stop, freeze and add replicas that share shards, for about ten minutes.
+chaos: build bin/kubernetes ## Kill, stop, freeze, add and roll out replicas that share shards, for about ten minutes.
 	@$(STEP) "chaos" go test -race -count=1 -v -tags integration -timeout 0 -run '^TestChaos$$' ./test/sharding \
 		-sharding.duration 10m -sharding.writes 10000 -sharding.ats 1000 -sharding.limits -sharding.seed $$(date +%s)
 

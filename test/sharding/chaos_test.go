@@ -30,9 +30,9 @@ var (
 	limited  = flag.Bool("sharding.limits", false, "fail if a shard had no owner, or a change of a user was not carried out, for longer than docs/reliability.md says")
 )
 
-// disturbance is something that happens to a replica, or to the number of replicas.
+// disturbance is something that happens to a replica, to all replicas, or to their number.
 type disturbance struct {
-	// happen disturbs a replica.
+	// happen disturbs the replica p, or does something that does not depend on p.
 	happen func(t *testing.T, s *sharded, p *place.Process)
 	// after, if it is set, is called when the other replicas hold the shards and have carried out the changes of the users.
 	after func(t *testing.T, p *place.Process)
@@ -47,7 +47,7 @@ var disturbances = map[string]disturbance{
 		s.remove(p)
 		p.Kill()
 	}},
-	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) { s.end(t, p) }},
+	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) { s.terminate(t, p) }},
 	"frozen": {limit: expiryLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
 		s.remove(p)
 		if err := p.Freeze(); err != nil {
@@ -64,14 +64,14 @@ var disturbances = map[string]disturbance{
 	added: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) { s.start(t) }},
 	rolledOut: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) {
 		for _, p := range slices.Clone(s.replicas) {
-			s.start(t) // returns when the replica is ready
-			s.end(t, p)
+			s.start(t)
+			s.terminate(t, p)
 		}
 	}},
 }
 
-// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If choose ends a replica, it does
-// so in the rarest way so far.
+// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If choose does not
+// add a replica, it chooses the disturbance that has happened least often.
 func choose(random *rand.Rand, replicas int, happened map[string]int) string {
 	if replicas == 1 || replicas < 4 && random.IntN(2) == 0 {
 		return added

@@ -52,7 +52,7 @@ func newSharded(t *testing.T, served bool) *sharded {
 	return s
 }
 
-// start starts a replica.
+// start starts a replica, and returns when it is ready.
 func (s *sharded) start(t *testing.T, flags ...string) *place.Process {
 	t.Helper()
 	p := place.Launch(t, s.Cluster, append([]string{"--webhook-url=", fmt.Sprintf("--shards=%d", count)}, flags...)...)
@@ -69,8 +69,8 @@ func (s *sharded) remove(p *place.Process) {
 	s.replicas = slices.DeleteFunc(s.replicas, func(other *place.Process) bool { return other == p })
 }
 
-// end ends a replica with SIGTERM.
-func (s *sharded) end(t *testing.T, p *place.Process) {
+// terminate stops a replica with SIGTERM, and fails the test unless its exit code is 0.
+func (s *sharded) terminate(t *testing.T, p *place.Process) {
 	t.Helper()
 	s.remove(p)
 	if code := p.Terminate(); code != 0 {
@@ -184,7 +184,7 @@ func TestReplicasShareObjects(t *testing.T) {
 					t.Errorf("a replica says that the API server serves shards: %v", got)
 				}
 			}
-			s.end(t, s.replicas[0])
+			s.terminate(t, s.replicas[0])
 			s.settle(t, s.replicas...)
 			s.checkMetrics(t)
 			s.checkTerms(t)

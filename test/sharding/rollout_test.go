@@ -30,10 +30,7 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	for _, shards := range []string{"6", "9", "1"} {
 		next := s.start(t, "--shards="+shards)
 		users.catchUp(t) // while both run
-		s.remove(former)
-		if code := former.Terminate(); code != 0 {
-			t.Errorf("the replica before %s shards ended with exit code %d", shards, code)
-		}
+		s.terminate(t, former)
 		users.catchUp(t)
 		former = next
 	}
@@ -93,7 +90,7 @@ func TestReplicasConvert(t *testing.T) {
 	for _, p := range []*place.Process{first, second} {
 		convert(t, p)
 	}
-	first.Terminate()
+	s.terminate(t, first)
 	s.settle(t, second)
 	convert(t, second)
 }
