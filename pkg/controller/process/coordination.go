@@ -155,11 +155,19 @@ func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease)
 	return kept, nil
 }
 
-// remove deletes a Lease that nobody needs, unless somebody has changed it.
+// clear removes the holder of a Lease, because the holder is gone, unless somebody has changed the Lease.
+func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
+	lease.Spec.HolderIdentity = ptr.To("")
+	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		klog.FromContext(ctx).Error(err, "Cannot release the Lease of a replica that is gone", "lease", lease.Name)
+	}
+}
+
+// remove deletes the Lease of a replica that is gone, unless the replica has renewed it.
 func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Cannot delete a Lease that nobody needs", "lease", lease.Name)
+		klog.FromContext(ctx).Error(err, "Cannot delete the Lease of a replica that is gone", "lease", lease.Name)
 	}
 }
 

@@ -153,7 +153,7 @@ func (c *coordinator) step(ctx context.Context) error {
 		c.settled = view.Settled(c.identity, len(c.running)) && len(c.offers) == 0
 	}
 	if c.leads.Load() {
-		c.deleteObsolete(ctx, s.leases)
+		c.tidy(ctx, s.leases)
 		return c.maintainLayout(ctx, s, max(c.layout.Version, view.Newest()))
 	}
 	return nil

@@ -29,7 +29,7 @@ type offer struct {
 func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (released bool, err error) {
 	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
 	shard, to, ok := view.Surplus(c.identity)
-	if !ok || len(c.offers) > 0 {
+	if !ok || len(c.offers) > 0 || !c.holds(view, shard) {
 		return false, nil
 	}
 	if err := c.stopShard(shard); err != nil {

@@ -61,12 +61,15 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	return c.switchLayout(ctx, next)
 }
 
-// deleteObsolete deletes Leases that nobody needs. Otherwise, a replica that starts would count replicas that are gone for 5 s, and acquire too few
-// shards, and would not begin to work for 15 s if one of them is named by the Lease of a shard that the layout does not have.
-func (c *coordinator) deleteObsolete(ctx context.Context, leases []coordinationv1.Lease) {
+// tidy removes what replicas that are gone have left. Otherwise, a replica that starts would count them for 5 s, and acquire too few shards. If one of
+// them is named by the Lease of a shard that the layout does not have, a replica that starts would not work for 15 s.
+func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	for _, lease := range c.observer.Obsolete(leases, c.layout) {
+	for _, lease := range c.observer.Abandoned(leases, c.layout) {
+		c.clear(ctx, lease)
+	}
+	for _, lease := range c.observer.Gone(leases) {
 		c.remove(ctx, lease)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/controller/shards"
@@ -114,6 +115,37 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
+// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone lets a replica end without a release while the layout gets fewer shards, so that nobody acquires its
+// shard.
+func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		a := l.start("a", 2)
+		l.settles("at first", map[string]int{"a": 40})
+		leases, name := l.client.CoordinationV1().Leases("windlass-system"), shards.LeaseName(leaseName, 7)
+		_, err := leases.Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{shards.OperatorLabel: leaseName}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("gone")},
+		}, metav1.CreateOptions{})
+		controllertest.ErrorContains(t, "", err)
+		l.eventually("the leader to clear the Lease", func() bool {
+			lease, err := leases.Get(t.Context(), name, metav1.GetOptions{})
+			return err == nil && holderOf(lease) == ""
+		})
+		a.ends()
+	})
+}
+
+// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a shard that the layout does not have. Its holder would otherwise
+// release it again and again, without a pause, as long as it counts as held.
+func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
+	inLedger(t, func(t *testing.T, l *ledger) {
+		c, view := l.coordinator()
+		view.Leases = append(make([]shards.Lease, view.Layout.Shards()), shards.Lease{Holder: "a"})
+		released, err := c.releaseSurplus(t.Context(), view)
+		controllertest.ErrorContains(t, "", err)
+		controllertest.Equal(t, "whether it has released a shard", false, released)
+	})
+}
+
 // reconciles lets each shard of a replica have a reconcile in flight until its channel is closed. Shards without a channel have none.
 func reconciles(until ...chan struct{}) func(*member, *Options) {
 	return func(m *member, o *Options) {
@@ -148,7 +180,7 @@ func (l *ledger) coordinator() (*coordinator, shards.View) {
 	a := l.start("a", 4)
 	l.settles("at first", map[string]int{"a": 40})
 	a.ends()
-	c := newCoordinator(l.t.Context(), Options{Sharding: &Sharding{}, Leases: leasesOf(a, "windlass-system")}, nil, nil)
+	c := newCoordinator(l.t.Context(), Options{Sharding: &Sharding{}, Leases: leasesOf(a, "windlass-system")}, nil, func() {})
 	s, err := c.readState(l.t.Context())
 	controllertest.ErrorContains(l.t, "", err)
 	c.listed = byName(s.leases)

@@ -50,7 +50,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		select {
 		case <-p.ctx.Done():
 			c.preventStarts()
-			c.presence.stop(ctx)
+			renewing.Go(func() { c.presence.stop(ctx) })
 			wake()
 		case <-ended:
 		}

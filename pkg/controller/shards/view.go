@@ -164,10 +164,9 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Obsolete returns the Leases of the last View that the leader deletes: of shards that the layout does not have, if nobody holds them, and of
-// replicas that are gone. It leaves out a replica that is named by another Lease: after its own Lease is deleted, the other one would count as
-// valid for LeaseDuration (see isValid).
-func (o *Observer) Obsolete(leases []coordinationv1.Lease, layout Layout) (obsolete []coordinationv1.Lease) {
+// Gone returns the Leases of replicas that are no longer valid in the last View. leases are those of that View. Gone leaves out a replica that is named
+// by another Lease: after its own Lease is deleted, the other one would count as valid for LeaseDuration (see isValid).
+func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	named := map[string]int{} // the number of Leases that name a holder
@@ -175,15 +174,26 @@ func (o *Observer) Obsolete(leases []coordinationv1.Lease, layout Layout) (obsol
 		named[holderOf(&leases[i])]++
 	}
 	for i := range leases {
-		holder := holderOf(&leases[i])
-		shard, ofShard := shardOf(o.operator, leases[i].Name)
-		surplus := ofShard && layout.Shards() > 0 && shard >= layout.Shards() && o.holders[shard] == ""
-		gone := leases[i].Name == ReplicaLeaseName(o.operator, holder) && named[holder] == 1 && o.asked.Sub(o.observed[leases[i].Name].at) > LeaseDuration
-		if surplus || gone {
-			obsolete = append(obsolete, leases[i])
+		name, holder := leases[i].Name, holderOf(&leases[i])
+		if name == ReplicaLeaseName(o.operator, holder) && named[holder] == 1 && o.asked.Sub(o.observed[name].at) > LeaseDuration {
+			gone = append(gone, leases[i])
 		}
 	}
-	return obsolete
+	return gone
+}
+
+// Abandoned returns the Leases of shards that the layout does not have, and that name a replica that no longer holds them. leases are those of the last
+// View. No other replica acquires them.
+func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (abandoned []coordinationv1.Lease) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range leases {
+		shard, ok := shardOf(o.operator, leases[i].Name)
+		if ok && shard >= layout.Shards() && holderOf(&leases[i]) != "" && o.holders[shard] == "" {
+			abandoned = append(abandoned, leases[i])
+		}
+	}
+	return abandoned
 }
 
 // IsStopping reports whether the replica of a Lease stops.

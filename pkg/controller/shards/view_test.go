@@ -284,22 +284,24 @@ func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	}
 }
 
-func TestObsoleteLeasesAreFound(t *testing.T) {
+func TestLeasesThatNobodyNeedsAreFound(t *testing.T) {
+	replica := ReplicaLeaseName(operator, "a")
 	for name, c := range map[string]struct {
-		other   coordinationv1.Lease // beside the Lease of replica a
-		after   time.Duration        // between two Views
-		renewed bool                 // whether the second View shows a renewal of the Lease of replica a
-		want    []string
+		other     coordinationv1.Lease // beside the Lease of replica a
+		after     time.Duration        // between two Views
+		renewed   bool                 // whether the second View shows a renewal of the Lease of replica a
+		gone      []string
+		abandoned []string
 	}{
-		"a Lease that is no longer valid":                        {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, []string{ReplicaLeaseName(operator, "a")}},
-		"a Lease that is valid":                                  {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, nil},
-		"a Lease that was renewed":                               {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, nil},
-		"a replica that is named by the Lease of a shard":        {leaseOf(LeaseName(operator, 0), "a", "1"), LeaseDuration + 1, false, nil},
-		"a replica that is named by the Lease of the leader":     {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, nil},
-		"beside a Lease whose name is not that of its holder":    {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{ReplicaLeaseName(operator, "a")}},
-		"a surplus shard whose holder runs":                      {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil},
-		"a surplus shard whose holder is gone, before its Lease": {leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, []string{LeaseName(operator, 2)}},
-		"a surplus shard without a holder":                       {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, []string{LeaseName(operator, 2)}},
+		"a replica whose Lease is no longer valid":            {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, []string{replica}, nil},
+		"a replica whose Lease is valid":                      {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, nil, nil},
+		"a replica whose Lease was renewed":                   {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, nil, nil},
+		"a replica that is named by the Lease of a shard":     {leaseOf(LeaseName(operator, 1), "a", "1"), LeaseDuration + 1, false, nil, nil},
+		"a replica that is named by the Lease of the leader":  {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, nil, nil},
+		"beside a Lease whose name is not that of its holder": {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{replica}, nil},
+		"a surplus shard whose holder runs":                   {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil, nil},
+		"a surplus shard whose holder is gone":                {leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, nil, []string{LeaseName(operator, 2)}},
+		"a surplus shard without a holder":                    {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -311,13 +313,17 @@ func TestObsoleteLeasesAreFound(t *testing.T) {
 				leases[1].ResourceVersion = "3"
 			}
 			o.View(leases, layout, clock.Now())
-			var got []string
-			for _, lease := range o.Obsolete(leases, layout) {
-				got = append(got, lease.Name)
-			}
-			controllertest.Equal(t, "obsolete Leases", c.want, got)
+			controllertest.Equal(t, "Leases of replicas that are gone", c.gone, names(o.Gone(leases)))
+			controllertest.Equal(t, "Leases of shards that are abandoned", c.abandoned, names(o.Abandoned(leases, layout)))
 		})
 	}
+}
+
+func names(leases []coordinationv1.Lease) (names []string) {
+	for _, lease := range leases {
+		names = append(names, lease.Name)
+	}
+	return names
 }
 
 func TestReplicaThatStopsHasNoShare(t *testing.T) {
