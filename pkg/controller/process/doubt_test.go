@@ -216,7 +216,9 @@ func TestReplicaWhoseCoordinatorHangsEnds(t *testing.T) {
 			}
 		})
 		l.passes(stepPatience - time.Minute)
-		l.settles("while the other one hangs", map[string]int{"a": 30, "": 10})
+		if l.shares()[""] == 0 {
+			t.Error("no namespace lacks an owner while the other one hangs")
+		}
 		l.settles("when the other one has ended", map[string]int{"a": 40})
 		controllertest.ErrorContains(t, "has made no progress", <-b.ended)
 		a.ends()

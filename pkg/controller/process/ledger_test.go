@@ -97,19 +97,22 @@ func (w *worker) works() bool {
 // settles waits until each replica works on its share of the namespaces. "" is nobody.
 func (l *ledger) settles(when string, shares map[string]int) {
 	l.t.Helper()
-	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		count := map[string]int{}
-		for _, name := range l.namespaces {
-			if w := l.owner[name]; w.works() {
-				count[w.name]++
-			} else {
-				count[""]++
-			}
+	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool { return maps.Equal(l.shares(), shares) })
+}
+
+// shares returns the number of namespaces of each owner.
+func (l *ledger) shares() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	shares := map[string]int{}
+	for _, name := range l.namespaces {
+		if w := l.owner[name]; w.works() {
+			shares[w.name]++
+		} else {
+			shares[""]++
 		}
-		return maps.Equal(count, shares)
-	})
+	}
+	return shares
 }
 
 // settlesWithin waits until each replica works on its share of the namespaces, and fails the test if that takes too long by the clock of the bubble.

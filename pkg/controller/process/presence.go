@@ -70,13 +70,13 @@ func (p *presence) confirm(ctx context.Context, layout string) error {
 	return p.renew(ctx)
 }
 
-// stop tells the other replicas that this one takes no more shards, and releases those that it has.
+// stop tells the other replicas that this one takes no more shards, and releases those that it has. If it fails, the next renewal tells them.
 func (p *presence) stop(ctx context.Context) {
 	p.mu.Lock()
 	p.stopping = true
 	p.mu.Unlock()
-	if err := p.renew(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot tell the other replicas that this one stops") // the next renewal does
+	if err := p.renew(ctx); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Cannot tell the other replicas that this one stops")
 	}
 }
 
