@@ -61,17 +61,7 @@ func TestShardsAreReleasedWithoutPause(t *testing.T) {
 		l.passes(time.Minute)
 		l.start("b", 12)
 		began := time.Now()
-		l.eventually("the second replica to have its share", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			owned := 0
-			for _, w := range l.owner {
-				if w.works() && w.name == "b" {
-					owned++
-				}
-			}
-			return owned >= 18
-		})
+		l.eventually("the second replica to have its share", func() bool { return l.shares()["b"] >= 18 })
 		if took := time.Since(began); took > 2*stepInterval { // one until b has renewed its Lease, and one for the step after that
 			t.Errorf("it took %v", took)
 		}
