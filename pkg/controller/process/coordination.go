@@ -157,7 +157,7 @@ func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease)
 
 // clear removes the holder of a Lease, because the holder is gone, unless somebody has changed the Lease.
 func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
-	lease.Spec.HolderIdentity = ptr.To("")
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended
 	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Cannot release the Lease of a replica that is gone", "lease", lease.Name)
 	}

@@ -115,8 +115,7 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
-// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone lets a replica end without a release while the layout gets fewer shards, so that nobody acquires its
-// shard.
+// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a shard that the layout does not have, and whose holder has no Lease of its own.
 func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 2)

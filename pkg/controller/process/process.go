@@ -61,7 +61,8 @@ type Caches interface {
 }
 
 // Run runs the process until ctx ends. It then waits for the reconciles in flight, writes the waiting
-// Events, releases the Leases, waits for Serve, and closes the endpoints, in this order. It returns an error
+// Events, releases the Leases, waits for Serve, and closes the endpoints, in this order. With shards, the Lease of each shard is released when its own
+// reconciles have ended. Run returns an error
 // at once if it loses a Lease, if the coordination with other replicas, Serve or the endpoints fail, or if reconciles do not end within
 // 20 s. The caller must then exit, because reconciles may still be in flight.
 func Run(ctx context.Context, o Options) error {

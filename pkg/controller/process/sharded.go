@@ -45,14 +45,12 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	renewing.Go(func() { leasesEnded <- c.presence.run(present) })
 	ended := make(chan struct{})
 	defer close(ended)
-	// After the signal, live waits for p.working. This keeps its counter above zero until no instance starts any more.
-	p.working.Go(func() {
+	prevented := p.preventStarts(c, ended)
+	renewing.Go(func() {
 		select {
-		case <-p.ctx.Done():
-			c.preventStarts()
-			renewing.Go(func() { c.presence.stop(ctx) })
-			wake()
-		case <-ended:
+		case <-prevented:
+			c.presence.stop(ctx)
+		case <-present.Done():
 		}
 	})
 	go c.watch(ctx, wake)
@@ -68,6 +66,22 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		c.leave(ctx)
 	}
 	return nil
+}
+
+// preventStarts makes sure that no instance starts after the signal. prevented is closed then, unless ended is closed before. After the signal, live
+// waits for p.working, whose counter stays above zero until that.
+func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
+	done := make(chan struct{})
+	p.working.Go(func() {
+		select {
+		case <-p.ctx.Done():
+			c.preventStarts()
+			close(done)
+			c.wake()
+		case <-ended:
+		}
+	})
+	return done
 }
 
 // firstError returns the first error of two channels, or nil when result has a value without an error.

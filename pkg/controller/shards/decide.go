@@ -20,8 +20,8 @@ type Lease struct {
 // View is what a replica sees: the replicas that run, the leader, the Leases of all shards, and the layout. There
 // are more Leases than shards after a change to fewer shards.
 type View struct {
-	// Replicas are those that share the shards. A replica that has not renewed its Lease recently has no share, but keeps what it holds
-	// as long as its Lease is valid.
+	// Replicas are those that share the shards. A replica that stops, or has not renewed its Lease recently, has no share, but keeps what it
+	// holds as long as its Lease is valid.
 	Replicas []string
 	// Renewed are the replicas whose Leases this process has seen to be renewed. The other Replicas may have ended before this process
 	// started.
