@@ -171,8 +171,8 @@ func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 	}
 }
 
-// watch calls changed when a Lease of the operator may have another holder, or another layout confirmed, or its replica stops. It tells the observer
-// about all renewals. Without a working watch, replicas only take longer to react.
+// watch calls changed when the holder of a Lease may have changed, has confirmed another layout, or stops. It tells the observer about all
+// renewals. Without a working watch, replicas only take longer to react.
 func (c *coordination) watch(ctx context.Context, changed func()) {
 	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0, informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = shards.OperatorLabel + "=" + c.operator

@@ -68,8 +68,8 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease, or after which something else must have happened again. The time counts
-// even while the process is stopped, or the whole machine is suspended.
+// term is the time in which a process may act as the holder of a Lease. For presence.progress, it is the time in which the coordinator must make
+// progress. The time counts even while the process is stopped, or the whole machine is suspended.
 type term struct {
 	mu       sync.Mutex
 	clock    clock.PassiveClock

@@ -61,8 +61,8 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	return c.switchLayout(ctx, next)
 }
 
-// tidy removes what replicas that are gone have left. Otherwise, a replica that starts would count them for 5 s, and acquire too few shards. If one of
-// them is named by the Lease of a shard that the layout does not have, a replica that starts would not work for 15 s.
+// tidy deletes the Leases of replicas that are gone, and clears the Leases of surplus shards that name them. Otherwise, a new replica would count
+// them for 5 s, and acquire too few shards. With a surplus shard, it would not work for 15 s.
 func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()

@@ -55,8 +55,7 @@ func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 	})
 }
 
-// TestReplicaWhoseReleaseFailsKeepsItsLease lets the API server refuse the release of a shard. Its holder has confirmed the layout, as long as its own
-// Lease exists, so that the other replicas work.
+// TestReplicaWhoseReleaseFailsKeepsItsLease lets the release of a shard fail. The other replicas need the confirmation in the Lease of its holder.
 func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -115,7 +114,7 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
-// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a shard that the layout does not have, and whose holder has no Lease of its own.
+// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard. Its holder has no Lease of its own.
 func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 2)
@@ -133,8 +132,8 @@ func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a shard that the layout does not have. Its holder would otherwise
-// release it again and again, without a pause, as long as it counts as held.
+// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a surplus shard. It counts as held for a while, and its holder
+// would release it again and again without a pause.
 func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()

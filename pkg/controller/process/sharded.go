@@ -68,8 +68,8 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	return nil
 }
 
-// preventStarts makes sure that no instance starts after the signal. prevented is closed then, unless ended is closed before. After the signal, live
-// waits for p.working, whose counter stays above zero until that.
+// preventStarts makes sure that no instance starts after the signal. It closes prevented when that is so. It waits for the signal until ended is
+// closed. Meanwhile, the counter of p.working is above zero, so that live waits.
 func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
 	done := make(chan struct{})
 	p.working.Go(func() {

@@ -23,7 +23,7 @@
 //     shards that are offered to it, and other free shards up to its share (View.Take).
 //  3. It begins to work on a shard that it holds, once the leader and the holders of all other shards have confirmed the layout
 //     (View.MayWork). To decide this, it uses only Leases and a layout that it has read after it acquired the shard.
-//  4. If it leads, it removes what replicas that are gone have left (Observer.Gone, Observer.Abandoned), and keeps the layout up to date.
+//  4. If it leads, it tidies up after replicas that are gone (Observer.Gone, Observer.Abandoned), and keeps the layout up to date.
 //
 // A replica that stops says so in its Lease (StoppingAnnotation). From then on, it takes no shards, and it releases each shard when its work on the
 // shard has ended.

@@ -164,8 +164,8 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Gone returns the Leases of replicas that are no longer valid in the last View. leases are those of that View. Gone leaves out a replica that is named
-// by another Lease: after its own Lease is deleted, the other one would count as valid for LeaseDuration (see isValid).
+// Gone finds the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone omits a replica if another Lease
+// names it as the holder: this Lease would count as valid for LeaseDuration after the Lease of the replica is deleted (see isValid).
 func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,8 +182,8 @@ func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Le
 	return gone
 }
 
-// Abandoned returns the Leases of shards that the layout does not have, and that name a replica that no longer holds them. leases are those of the last
-// View. No other replica acquires them.
+// Abandoned finds the Leases of surplus shards whose holders have expired. A shard is surplus if the layout does not have it, so no other replica
+// acquires its Lease. leases must be the argument of the last call of View.
 func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (abandoned []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
