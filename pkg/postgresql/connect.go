@@ -136,7 +136,7 @@ func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	told, by, server := try.result()
-	hears := hearing{hidden: hidden, told: told}
+	hears := hearing{hidden: hidden, told: told, mode: s.Mode}
 	if err != nil {
 		err = hears.login(ctx, err, by)
 	}
@@ -160,7 +160,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	config.ValidateConnect, config.MinProtocolVersion, config.MaxProtocolVersion = nil, "3.0", "3.0"
 	config.MaxProtocolMessageBodyLen = maxMessage
 	if !s.verified() {
-		config.RequireAuth = "!password" // do not send the password in cleartext to a server that is not verified
+		config.RequireAuth = "scram-sha-256,none" // all other methods reveal the password, or a hash of it
 	}
 	config.ConnectTimeout = connectTimeout
 	config.RuntimeParams = map[string]string{

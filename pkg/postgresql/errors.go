@@ -27,6 +27,8 @@ const (
 	Forbidden
 	// Untrusted: the server cannot be verified, or has no TLS.
 	Untrusted
+	// Unverified: the server asks for the password, or for a hash of it, and is not verified.
+	Unverified
 	// Refused: the server refuses the login.
 	Refused
 	// Denied: the administrator lacks a privilege or an attribute.
@@ -46,7 +48,10 @@ const (
 
 // String returns the name of the class.
 func (c Class) String() string {
-	return [...]string{"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Refused", "Denied", "Uninherited", "Unlisted", "Taken", "Replaced", "Rejected"}[c]
+	return [...]string{
+		"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Unverified", "Refused", "Denied", "Uninherited",
+		"Unlisted", "Taken", "Replaced", "Rejected",
+	}[c]
 }
 
 // classified is an error with a class.

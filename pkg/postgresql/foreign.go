@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -51,6 +52,8 @@ type hearing struct {
 	hidden []string
 	// told is true if users may know what answers at the address, even if it is not a PostgreSQL server.
 	told bool
+	// mode is the mode of TLS of the connection.
+	mode TLSMode
 }
 
 // words returns a server's message as one line of at most maxForeign bytes, without the hidden words.
@@ -169,11 +172,28 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 		return h.also(Untrusted, "the server aborted the TLS handshake", cause)
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errTooMuch):
 	case failed("require_auth check failed"):
-		return &foreign{class: Refused, text: "the server asks for the password in cleartext, which the operator sends only with sslmode verify-full or verify-ca"}
+		return h.method(err, cause)
 	case failed("failed SASL auth"), failed("failed GSS auth"):
-		return h.also(Refused, "the server requires an authentication method that the operator does not support, or did not prove that it knows the password", cause)
+		return h.also(Refused, unsupported, cause)
 	}
 	return h.also(Silent, "no PostgreSQL server responds", cause)
+}
+
+const unsupported = "the server requires an authentication method that the operator does not support, " +
+	"or did not prove that it knows the password"
+
+// revealing are the methods of libpq's require_auth that reveal the password or a hash of it, and what they ask for.
+var revealing = map[string]string{"password": "the password in cleartext", "md5": "an MD5 hash of the password"}
+
+// method converts the error of a login with a method that config.RequireAuth does not allow.
+func (h hearing) method(err error, cause string) error {
+	for method, what := range revealing {
+		if strings.Contains(err.Error(), "server requested "+method+" authentication") {
+			text := fmt.Sprintf("the server asks for %s, but sslmode %s does not verify the server", what, h.mode)
+			return &foreign{class: Unverified, text: text}
+		}
+	}
+	return h.also(Refused, unsupported, cause)
 }
 
 // flaw describes the error of a certificate, without quoting the certificate.

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"windlass.dev/windlass/test/postgres"
 )
 
@@ -179,6 +181,33 @@ func TestErrorDoesNotRevealOtherServices(t *testing.T) {
 	}
 	if len(told) != 1 || !told["Silent: no PostgreSQL server responds"] {
 		t.Errorf("it is told: %v", told)
+	}
+}
+
+// TestUnverifiedServerGetsNoPassword connects to servers without TLS that ask for the password.
+func TestUnverifiedServerGetsNoPassword(t *testing.T) {
+	for name, c := range map[string]struct {
+		request pgproto3.BackendMessage
+		class   Class
+		want    string
+	}{
+		"the password in cleartext": {
+			&pgproto3.AuthenticationCleartextPassword{}, Unverified,
+			"the server asks for the password in cleartext, but sslmode disable does not verify the server",
+		},
+		"an MD5 hash": {
+			&pgproto3.AuthenticationMD5Password{Salt: [4]byte{1, 2, 3, 4}}, Unverified,
+			"the server asks for an MD5 hash of the password, but sslmode disable does not verify the server",
+		},
+		"Kerberos": {&pgproto3.AuthenticationGSS{}, Refused, unsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, as := plays(t, postgres.Asks(c.request, func(response string) { t.Errorf("the server got %q", response) }))
+			err := asks(t, as, "127.0.0.1")
+			if ClassOf(err) != c.class || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v of class %s", err, ClassOf(err))
+			}
+		})
 	}
 }
 

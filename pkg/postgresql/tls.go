@@ -20,15 +20,19 @@ const (
 	// Require connects with TLS, and does not verify the server. With a CA, it does the same as VerifyCA, as
 	// in libpq.
 	Require TLSMode = "require"
-	// VerifyCA checks the server's certificate, but not the name in it.
+	// VerifyCA checks the server's certificate, but not the name in it. It requires a CA, as in libpq: a public authority
+	// signs certificates for anybody.
 	VerifyCA TLSMode = "verify-ca"
 	// VerifyFull checks the server's certificate and the name in it.
 	VerifyFull TLSMode = "verify-full"
 )
 
-// verified reports whether connections verify the server's certificate.
+var errNoCA = NewError(Untrusted, "sslmode %s requires ca: set ca to the certificate of the authority that signed "+
+	"the certificate of the server, or set sslmode to %s", VerifyCA, VerifyFull)
+
+// verified reports whether connections verify the server.
 func (s Settings) verified() bool {
-	return s.Mode == VerifyFull || s.Mode == VerifyCA || s.Mode == Require && len(s.CA) > 0
+	return s.Mode == VerifyFull || (s.Mode == VerifyCA || s.Mode == Require) && len(s.CA) > 0
 }
 
 // tls returns the TLS configuration, which is nil for Disable.
@@ -51,6 +55,9 @@ func (s Settings) tls() (*tls.Config, error) {
 		return config, nil
 	case VerifyCA, Require:
 		config.InsecureSkipVerify = true
+		if s.Mode == VerifyCA && !s.verified() {
+			return nil, errNoCA
+		}
 		if s.verified() {
 			config.VerifyConnection = verifyChain(config.RootCAs)
 		}

@@ -3,6 +3,7 @@
 package postgresql_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -167,20 +168,55 @@ func TestConnectionsRequireAllowedHost(t *testing.T) {
 	}
 }
 
-// TestCleartextPasswordRequiresVerifiedServer connects to a server that asks for the password in cleartext.
-func TestCleartextPasswordRequiresVerifiedServer(t *testing.T) {
+// TestLoginMethodsRequireVerifiedServer connects to servers that ask for the password in different ways.
+func TestLoginMethodsRequireVerifiedServer(t *testing.T) {
 	t.Parallel()
 	ca := newCertificate(t, "ours", nil, time.Now().Add(24*time.Hour))
-	server := withTLS(t, newCertificate(t, "localhost", ca, time.Now().Add(24*time.Hour)), "password")
-	for mode, ok := range map[postgresql.TLSMode]bool{postgresql.Disable: false, postgresql.Require: false, postgresql.VerifyFull: true} {
-		as := settings(server)
-		as.Host, as.Mode = "localhost", mode
-		if ok {
-			as.CA = ca.cert
-		}
-		_, err := open(t, as).Exists(t.Context(), newWant())
-		if (err == nil) != ok || err != nil && postgresql.ClassOf(err) != postgresql.Refused {
-			t.Errorf("%s: got %v of class %s", mode, err, postgresql.ClassOf(err))
+	servers := map[string]*postgres.Server{}
+	for _, method := range []string{"password", "md5", "scram-sha-256", "trust"} {
+		servers[method] = withTLS(t, newCertificate(t, "localhost", ca, time.Now().Add(24*time.Hour)), method)
+	}
+	conn, err := servers["md5"].Connect(t.Context(), "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	// pg_hba.conf asks for SCRAM-SHA-256 even with md5, unless the password is stored as an MD5 hash.
+	sql := "SET password_encryption = md5; ALTER ROLE postgres PASSWORD '" + servers["md5"].Password + "'"
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	asks := map[string]string{"password": "the password in cleartext", "md5": "an MD5 hash of the password"}
+	for name, c := range map[string]struct {
+		mode     postgresql.TLSMode
+		ca       []byte
+		verifies bool
+	}{
+		"disable":          {postgresql.Disable, nil, false},
+		"require":          {postgresql.Require, nil, false},
+		"require, a CA":    {postgresql.Require, ca.cert, true},
+		"verify-ca, a CA":  {postgresql.VerifyCA, ca.cert, true},
+		"verify-full":      {postgresql.VerifyFull, ca.cert, true},
+		"disable, a CA":    {postgresql.Disable, ca.cert, false},
+		"verify-ca, no CA": {postgresql.VerifyCA, nil, false},
+	} {
+		for method, server := range servers {
+			t.Run(name+", "+method, func(t *testing.T) {
+				t.Parallel()
+				as := settings(server)
+				as.Host, as.Mode, as.CA = "localhost", c.mode, c.ca
+				_, err := open(t, as).Exists(t.Context(), newWant())
+				want := ""
+				switch {
+				case c.mode == postgresql.VerifyCA && c.ca == nil:
+					want = "sslmode verify-ca requires ca"
+				case !c.verifies && asks[method] != "":
+					want = "the server asks for " + asks[method] + ", but sslmode " + string(c.mode) + " does not verify the server"
+				}
+				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			})
 		}
 	}
 }

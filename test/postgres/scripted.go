@@ -151,6 +151,25 @@ func Slow(after time.Duration) Script {
 	}
 }
 
+// Asks returns a Script that sends a request for the password. It calls got with the response of the client, if there
+// is one.
+func Asks(request pgproto3.BackendMessage, got func(response string)) Script {
+	return func(conn net.Conn) {
+		backend := pgproto3.NewBackend(conn, conn)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		backend.Send(request)
+		if backend.Flush() != nil {
+			return
+		}
+		response := make([]byte, 1<<10)
+		if n, err := conn.Read(response); err == nil {
+			got(string(response[:n]))
+		}
+	}
+}
+
 // Bomb returns a Script that requests a SCRAM login with a number of iterations. It calls proof if the client sends the
 // proof, and has therefore computed the iterations.
 func Bomb(iterations int, proof func()) Script {

@@ -160,6 +160,7 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		postgresql.Away:        {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s."},
 		postgresql.Forbidden:   {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
 		postgresql.Untrusted:   {reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca"},
+		postgresql.Unverified:  {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
 		postgresql.Refused:     {reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server"},
 		postgresql.Denied:      {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
 		postgresql.Uninherited: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server"},

@@ -11,6 +11,7 @@ const (
 	reasonMissing     = "DependencyMissing"
 	reasonCreating    = "Creating"
 	reasonUnreachable = "ServerUnreachable"
+	reasonUntrusted   = "ServerNotTrusted"
 	reasonDenied      = "PermissionDenied"
 	reasonBlocked     = "RotationBlocked"
 )
@@ -44,8 +45,15 @@ var (
 		"Check host, port and sslmode in the Secret, and the network.")
 	messageAway = Messages.Declare(reasonUnreachable, "The server in {secret} cannot process requests of the operator now: {error}. The operator retries at least every {time}.",
 		"Wait, or look at the server.")
+	messageUntrusted = Messages.Declare(reasonUntrusted,
+		"{error}; in {secret}, set ca to the certificate of the authority that signed the certificate of the server, "+
+			"or sslmode to a mode that the server supports", "Set ca or sslmode in the Secret.")
+	messageUnverified = Messages.Declare(reasonUntrusted,
+		"{error}, so the operator logs in only with SCRAM-SHA-256; in {secret}, set sslmode to verify-full, "+
+			"and ca unless a public authority signed the certificate of the server; or set the method in pg_hba.conf to "+
+			"scram-sha-256, and set the password on the server again with password_encryption=scram-sha-256",
+		"Let the operator verify the server, or let the server ask for SCRAM-SHA-256.")
 	messageForbidden   = Messages.Declare("HostNotAllowed", "{error}; ask the administrator of the operator to allow the host, or change {secret}", "Change the host, or ask for the flag --external-database-allowed-hosts.")
-	messageUntrusted   = Messages.Declare("ServerNotTrusted", "{error}; in {secret}, set ca to the certificate of the authority that signed the certificate of the server, or sslmode to a mode that the server supports", "Set ca or sslmode in the Secret.")
 	messageRefused     = Messages.Declare("LoginRefused", "{error}; check username and password in {secret}, and pg_hba.conf on the server", "Correct username or password in the Secret, or pg_hba.conf.")
 	messageDenied      = Messages.Declare(reasonDenied, "{error}; set CREATEROLE and CREATEDB on the role in {secret}; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", "Give the role of the operator the right that is missing.")
 	messageUninherited = Messages.Declare(reasonDenied, "{error}; set INHERIT on the role in {secret}", "Run ALTER ROLE … INHERIT on the server.")

@@ -50,6 +50,8 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		return stalled(messageForbidden, secret)
 	case postgresql.Untrusted:
 		return stalled(messageUntrusted, secret)
+	case postgresql.Unverified:
+		return stalled(messageUnverified, secret)
 	case postgresql.Refused:
 		return stalled(messageRefused, secret)
 	case postgresql.Denied:

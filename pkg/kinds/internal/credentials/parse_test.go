@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		"a uri goes before the rest": {data: host(map[string]string{"uri": "postgresql://other@else.example.com?sslmode=require", "sslmode": "disable"}), want: but(func(s *postgresql.Settings) {
 			s.Host, s.Username, s.Mode = "else.example.com", "other", postgresql.Require
 		})},
-		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "verify-ca"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.VerifyCA })},
+		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "require"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.Require })},
 		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
 		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
 		"nothing":                    {err: "neither uri nor host is set"},
@@ -71,6 +71,11 @@ func TestParse(t *testing.T) {
 		"a long uri":                 {data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes"},
 		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: keep only the certificates of the authority that signed the certificate of the server"},
 		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca contains no certificate in PEM form"},
+		"verify-ca without a CA": {
+			data: host(map[string]string{"sslmode": "verify-ca"}),
+			err: "sslmode verify-ca requires ca: set ca to the certificate of the authority that signed the certificate " +
+				"of the server, or set sslmode to verify-full",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := map[string][]byte{}
