@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -74,10 +73,6 @@ func (o *planOptions) scope(found []*resource.Info) (string, error) {
 		return namespace, err
 	}
 	return namespace, nil
-}
-
-func hasExternalDatabases(found []*resource.Info) bool {
-	return slices.ContainsFunc(found, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind.Kind == "ExternalDatabase" })
 }
 
 // isComponent reports whether a Platform owns an object. The Platform reverts changes of the object.

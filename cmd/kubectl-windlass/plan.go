@@ -19,6 +19,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/plan"
 )
 
 const planExample = `  # What would happen if you applied a file?
@@ -36,7 +37,8 @@ const planExample = `  # What would happen if you applied a file?
 const planLong = `Show the writes of the operator in order, each with its consequence. Writes of the status are not shown.
 
 The plan runs the operator's own code. The API server checks each write with dryRun=All and stores nothing. Writes that
-it cannot check are marked. The cluster needs the CustomResourceDefinitions of Windlass, but no running operator.
+it cannot check are marked. The cluster needs the CustomResourceDefinitions of Windlass, but no running operator. The
+plan connects to no PostgreSQL server without --connect.
 
 The exit code is 0 if nothing would change, 1 if something would change, and greater than 1 after an error.`
 
@@ -75,7 +77,8 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "With --all, plan the objects of all namespaces.")
 	flags.BoolVar(&o.deletes, "delete", false, "Plan the deletion of the objects.")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Empty means text.")
-	flags.BoolVar(&o.connect, "connect", false, "With --all, also log in to the PostgreSQL servers of ExternalDatabases. Without --all, a plan always does.")
+	flags.BoolVar(&o.connect, "connect", false, "Log in to the PostgreSQL servers of ExternalDatabases, and show the "+
+		"SQL statements. Without this flag, the plan connects to no PostgreSQL server.")
 	o.operator.add(flags)
 	_ = command.RegisterFlagCompletionFunc("output", completeOutput) // the flag exists
 	return command
@@ -122,7 +125,7 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 	if err := o.operator.ApplyTo(&o.kinds); err != nil {
 		return err
 	}
-	o.kinds.ExternalDatabases.Offline = o.all && !o.connect
+	o.kinds.ExternalDatabases.Offline = !o.connect
 	scope, err := o.scope(found)
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 	for _, f := range p.Failed() {
 		result.Fail(f.Kind, f.Namespace, f.Name, f.Err)
 	}
-	result.Notes = notesOf(p, o.kinds.ExternalDatabases.Offline && hasExternalDatabases(found))
+	result.Notes = notesOf(p, !o.connect)
 	if installed.note != "" {
 		result.Notes = append(result.Notes, installed.note)
 	}
@@ -191,13 +194,16 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 	return nil
 }
 
+// notesOf returns what the plan does not know. offline is true if it connects to no PostgreSQL server.
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
 	for _, right := range p.Denied() {
 		notes = append(notes, fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults are missing.", right))
 	}
 	slices.Sort(notes)
-	if offline {
-		notes = append(notes, "The plan has no SQL for ExternalDatabases, because it connects to no PostgreSQL server. To connect, add --connect.")
+	isExternal := func(of plan.Object) bool { return of.Kind == "ExternalDatabase" }
+	if offline && slices.ContainsFunc(p.Reconciled(), isExternal) {
+		notes = append(notes, "The plan has asked no PostgreSQL server: it has no SQL for ExternalDatabases, and assumes "+
+			"that their servers do what the operator asks for. To ask them, add --connect.")
 	}
 	return notes
 }

@@ -68,8 +68,8 @@ type Options struct {
 	// statement has no password.
 	// Servers then act as if the statements had been executed.
 	Plan func(sql string)
-	// Offline makes a Server of a plan connect to no PostgreSQL server. A database that was created before counts as
-	// current, and every other database as one whose server does not respond.
+	// Offline makes a Server of a plan connect to no PostgreSQL server. Every change then counts as made, without
+	// statements, and a database that was created before counts as current.
 	Offline bool
 }
 

@@ -19,6 +19,9 @@ func (s *Server) subject(w Want) subject {
 	return subject{s.admin.Address(), s.admin.Username, s.admin.Password, w.Owner, w.Database}
 }
 
+// offlineID is the ID of a planned database on a server that the plan does not ask. No database has it.
+const offlineID ID = "0/" + plannedOID
+
 // errOffline is the error of a connection that Options.Offline forbids.
 var errOffline = NewError(Silent, "the plan connects to no PostgreSQL server")
 

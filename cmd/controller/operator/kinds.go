@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -39,6 +40,9 @@ type Options struct {
 	// Nil means no other connector. Tests with simulated servers set it.
 	DatabaseConnector database.Connector
 	ExternalDatabases postgresql.Options
+	// StoredSecrets reads the Secrets as they are without the writes of a plan: see externaldatabase.New. Nil means that
+	// there is no plan.
+	StoredSecrets coreclient.SecretsGetter
 	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
 	// Clock is the clock of all kinds. Nil means the real clock.
@@ -88,7 +92,7 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, err
 	}
-	externalDatabases, err := externaldatabase.New(in, with, connector, users.Former)
+	externalDatabases, err := externaldatabase.New(in, with, connector, users.Former, o.StoredSecrets)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of ExternalDatabase: %w", err)
 	}

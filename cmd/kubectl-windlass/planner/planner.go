@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/cmd/controller/operator"
@@ -51,6 +52,13 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	p := &Planner{server: plan.NewServer(to.Path)}
 	config = rest.CopyConfig(config)
 	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
+	if !o.ExternalDatabases.Offline {
+		stored, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("creating a client: %w", err)
+		}
+		o.StoredSecrets = stored.CoreV1()
+	}
 	config.Wrap(p.server.Wrap)
 	clients, err := operator.NewClients(config, nil)
 	if err != nil {

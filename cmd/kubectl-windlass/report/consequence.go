@@ -46,6 +46,10 @@ func deletion(w *plan.Write) string {
 		return "is deleted, with the volume and its data unless the reclaim policy of the volume is Retain"
 	case "Deployment", "StatefulSet":
 		return "is deleted, with its Pods"
+	case "ExternalDatabase":
+		if policy, _, _ := unstructured.NestedString(w.Before.Object, "spec", "deletionPolicy"); policy == "Delete" {
+			return "is deleted, with its roles and its database on the PostgreSQL server"
+		}
 	}
 	return "is deleted"
 }

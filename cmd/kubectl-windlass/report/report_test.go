@@ -41,6 +41,7 @@ func TestConsequenceSaysWhatFollows(t *testing.T) {
 		set     = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {namespace: shop, name: db}\nspec: {replicas: 1, template: {metadata: {labels: {app.kubernetes.io/name: database}}, image: a}}\n"
 		ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {namespace: shop, name: web}\n"
 		held    = "apiVersion: windlass.dev/v1alpha1\nkind: Database\nmetadata: {namespace: shop, name: db, finalizers: [a/b]}\n"
+		outside = "apiVersion: windlass.dev/v1alpha1\nkind: ExternalDatabase\nmetadata: {}\nspec: {deletionPolicy: Delete}\n"
 	)
 	for name, c := range map[string]struct{ before, after, want string }{
 		"a new Deployment":              {"", deployment("{replicas: 2}"), "is created and starts 2 Pods"},
@@ -52,6 +53,10 @@ func TestConsequenceSaysWhatFollows(t *testing.T) {
 		"a deleted Ingress":             {ingress, "", "is deleted"},
 		"a deleted Deployment":          {deployment("{}"), "", "is deleted, with its Pods"},
 		"a deleted claim":               {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: db}\n", "", "is deleted, with the volume and its data unless the reclaim policy of the volume is Retain"},
+		"a deleted ExternalDatabase": {
+			outside, "", "is deleted, with its roles and its database on the PostgreSQL server",
+		},
+		"an ExternalDatabase to retain": {strings.Replace(outside, "Delete", "Retain", 1), "", "is deleted"},
 		"an object with finalizers":     {held, strings.Replace(held, "name: db", "name: db, deletionTimestamp: '2026-01-01T00:00:00Z'", 1), "is deleted once its finalizers are removed: a/b"},
 		"a new finalizer":               {strings.Replace(held, ", finalizers: [a/b]", "", 1), held, "gets the finalizer a/b, so that it is not deleted before the operator has cleaned up"},
 	} {

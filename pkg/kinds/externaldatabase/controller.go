@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -27,10 +28,14 @@ const (
 )
 
 // New returns the controller of ExternalDatabase, which connects to servers through connector. users finds the clients
-// that still use the former login of a Secret.
-func New(c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector, users credentials.Users) (*controller.Controller, error) {
+// that still use the former login of a Secret. In a plan, stored reads the Secrets as they are without the writes of
+// the plan, and no stored password goes to a server that only these writes name. Without a plan, stored is nil.
+func New(
+	c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector, users credentials.Users,
+	stored coreclient.SecretsGetter,
+) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
-	kind, forgetful, err := declare(c, r, open, users)
+	kind, forgetful, err := declare(c, r, open, users, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +48,10 @@ var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
 // declare returns the Kind that declares ExternalDatabase to the engine. It also returns the handler that
 // forgets connection Secrets to which no ExternalDatabase refers any more.
-func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
+func declare(
+	c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users,
+	stored coreclient.SecretsGetter,
+) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
 	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
@@ -66,6 +74,7 @@ func declare(c kinds.Cluster, r controller.Runtime, open func(string, postgresql
 			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
 			databases: databases.GetStore(), claims: c.Kube.CoreV1(),
 			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
+			stored: stored,
 		},
 		Tracker:   tracker,
 		Finalizer: finalizerName,

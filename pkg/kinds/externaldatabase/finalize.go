@@ -39,6 +39,9 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	case err != nil:
 		return failed(err)
 	}
+	if err := r.vet(ctx, db, admin, ""); err != nil {
+		return failed(err)
+	}
 	server := r.open(db.Namespace, admin)
 	defer server.Close()
 	if err := server.Delete(ctx, desiredDatabase(db, generation{name: recordedLogin(db)})); err != nil {

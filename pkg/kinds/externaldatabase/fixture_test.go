@@ -206,7 +206,7 @@ func newFixture(t testing.TB, postgres *fakeServer, db *v1alpha1.ExternalDatabas
 		return postgres
 	}
 	declared := func(c kinds.Cluster, r controller.Runtime) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
-		kind, f.forgetful, err = declare(c, r, open, func(*corev1.Secret) []string { return f.users })
+		kind, f.forgetful, err = declare(c, r, open, func(*corev1.Secret) []string { return f.users }, nil)
 		return kind, err
 	}
 	f.Fixture = kindtest.New(t, declared, db, others...)

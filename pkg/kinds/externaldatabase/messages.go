@@ -53,6 +53,10 @@ var (
 			"and ca unless a public authority signed the certificate of the server; or set the method in pg_hba.conf to "+
 			"scram-sha-256, and set the password on the server again with password_encryption=scram-sha-256",
 		"Let the operator verify the server, or let the server ask for SCRAM-SHA-256.")
+	messageNotAsked = Messages.Declare("ServerNotAsked",
+		"the plan does not log in to the server in Secret {connection}, because the password in Secret {secret} is stored "+
+			"for another host, port, sslmode or ca; check who wrote the connection, and plan without --connect",
+		"Only `kubectl windlass plan` says this. Check who wrote the connection, and plan without --connect.")
 	messageForbidden   = Messages.Declare("HostNotAllowed", "{error}; ask the administrator of the operator to allow the host, or change {secret}", "Change the host, or ask for the flag --external-database-allowed-hosts.")
 	messageRefused     = Messages.Declare("LoginRefused", "{error}; check username and password in {secret}, and pg_hba.conf on the server", "Correct username or password in the Secret, or pg_hba.conf.")
 	messageDenied      = Messages.Declare(reasonDenied, "{error}; set CREATEROLE and CREATEDB on the role in {secret}; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", "Give the role of the operator the right that is missing.")

@@ -59,6 +59,8 @@ type reconciler struct {
 	// users returns who still uses the former login of a Secret.
 	users  credentials.Users
 	events controller.EventRecorder
+	// stored reads the Secrets as they are without the writes of a plan. It is nil without a plan.
+	stored coreclient.SecretsGetter
 }
 
 // scope holds the state that the steps of one reconcile share.
@@ -178,6 +180,9 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 
 // database brings the roles and the database on the server to the desired state, and continues a rotation.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
+	if err := r.vet(ctx, p.db, p.admin, p.login.password); err != nil {
+		return err
+	}
 	server := r.open(p.db.Namespace, p.admin)
 	defer server.Close()
 	want := desiredDatabase(p.db, p.login)

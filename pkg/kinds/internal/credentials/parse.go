@@ -17,27 +17,54 @@ const defaultPort = "5432"
 // their regions.
 const maxSetting, maxCA = 4 << 10, 192 << 10
 
-// Parse reads the data of a connection Secret: the keys host, port, username, password, dbname, sslmode and
-// ca, and the key uri. Values in uri take precedence over the other keys. If uri is set, Parse ignores host
-// and username. Unlike libpq, it reads no file and no environment variable. Its errors say what to change,
-// and do not contain the password.
+// connectionKeys are the keys of a connection that uri has too.
+var connectionKeys = []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode}
+
+// Parse reads the data of a connection Secret: either the key uri, or the keys host, port, username, password, dbname
+// and sslmode; and the key ca. A key beside uri must have the value that uri has: otherwise a password that somebody
+// stored would go to a server that somebody else added. Unlike libpq, Parse reads no file and no environment variable.
+// Its errors say what to change, and do not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	if err := checkSizes(data); err != nil {
 		return postgresql.Settings{}, err
 	}
-	values := map[string]string{KeyPort: defaultPort, KeyDatabase: postgresql.DefaultDatabase, KeyTLSMode: string(postgresql.VerifyFull)}
-	for _, key := range []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode} {
-		if value := string(data[key]); value != "" {
-			values[key] = value
-		}
+	values := map[string]string{
+		KeyPort: defaultPort, KeyDatabase: postgresql.DefaultDatabase, KeyTLSMode: string(postgresql.VerifyFull),
 	}
-	if uri := string(data[KeyURI]); uri != "" {
-		delete(values, KeyHost)
-		delete(values, KeyUsername)
+	uri := string(data[KeyURI])
+	if uri != "" {
 		if err := readURI(uri, values); err != nil {
 			return postgresql.Settings{}, err
 		}
+	} else {
+		for _, key := range connectionKeys {
+			if value := string(data[key]); value != "" {
+				values[key] = value
+			}
+		}
 	}
+	s, err := settingsOf(values, data[KeyCA])
+	if err == nil && uri != "" {
+		err = checkAgreement(data, values)
+	}
+	if err != nil {
+		return postgresql.Settings{}, err
+	}
+	return s, nil
+}
+
+// checkAgreement returns an error if a key has another value than uri.
+func checkAgreement(data map[string][]byte, ofURI map[string]string) error {
+	for _, key := range connectionKeys {
+		if value := string(data[key]); value != "" && value != ofURI[key] {
+			return errors.New(messageMixed.With(key))
+		}
+	}
+	return nil
+}
+
+// settingsOf returns the values of a connection as Settings, or an error that names the key to correct.
+func settingsOf(values map[string]string, ca []byte) (postgresql.Settings, error) {
 	for key, value := range values {
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return postgresql.Settings{}, errors.New(messageControl.With(key))
@@ -52,13 +79,13 @@ func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	}
 	s := postgresql.Settings{
 		Host: values[KeyHost], Port: uint16(port), Username: values[KeyUsername], Password: values[KeyPassword],
-		Database: values[KeyDatabase], Mode: postgresql.TLSMode(values[KeyTLSMode]), CA: data[KeyCA],
+		Database: values[KeyDatabase], Mode: postgresql.TLSMode(values[KeyTLSMode]), CA: ca,
 	}
 	return s, s.Validate()
 }
 
 func checkSizes(data map[string][]byte) error {
-	for _, key := range []string{KeyURI, KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode} {
+	for _, key := range append([]string{KeyURI}, connectionKeys...) {
 		if len(data[key]) > maxSetting {
 			return errors.New(messageLong.With(key, maxSetting))
 		}

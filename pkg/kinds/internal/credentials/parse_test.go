@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -31,14 +32,10 @@ func TestParse(t *testing.T) {
 		want postgresql.Settings
 		err  string
 	}{
-		"a host":              {data: host(nil), want: plain},
-		"all keys":            {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *postgresql.Settings) { s.Port, s.Database, s.Mode = 6432, "x", postgresql.Require })},
-		"a uri":               {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
-		"a uri that says all": {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: postgresql.Disable}},
-		"a uri goes before the rest": {data: host(map[string]string{"uri": "postgresql://other@else.example.com?sslmode=require", "sslmode": "disable"}), want: but(func(s *postgresql.Settings) {
-			s.Host, s.Username, s.Mode = "else.example.com", "other", postgresql.Require
-		})},
-		"a mode beside a uri":        {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com", "sslmode": "require"}, want: but(func(s *postgresql.Settings) { s.Mode = postgresql.Require })},
+		"a host":                     {data: host(nil), want: plain},
+		"all keys":                   {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *postgresql.Settings) { s.Port, s.Database, s.Mode = 6432, "x", postgresql.Require })},
+		"a uri":                      {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
+		"a uri that says all":        {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: postgresql.Disable}},
 		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
 		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
 		"nothing":                    {err: "neither uri nor host is set"},
@@ -92,6 +89,47 @@ func TestParse(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" || c.err != "" {
 				t.Errorf("wanted error %q; settings (-wanted +got):\n%s", c.err, diff)
 			}
+		})
+	}
+}
+
+// TestParseRejectsURIThatOtherKeysComplete has Secrets whose keys are of two connections, as after an apply of a Secret
+// with other keys than the stored Secret.
+func TestParseRejectsURIThatOtherKeysComplete(t *testing.T) {
+	stored := map[string]string{"host": "db.example.com", "username": "admin", "password": "secret"}
+	const same = "postgresql://admin:secret@db.example.com"
+	for name, c := range map[string]struct {
+		data map[string]string
+		key  string // that disagrees; empty for none
+	}{
+		"the same connection":     {map[string]string{"uri": same}, ""},
+		"a default port":          {map[string]string{"uri": same, "port": "5432"}, ""},
+		"a default database":      {map[string]string{"uri": same, "dbname": "postgres"}, ""},
+		"the default sslmode":     {map[string]string{"uri": same, "sslmode": "verify-full"}, ""},
+		"no password in uri":      {map[string]string{"uri": "postgresql://admin@db.example.com"}, "password"},
+		"another password in uri": {map[string]string{"uri": "postgresql://admin:else@db.example.com"}, "password"},
+		"another host in uri":     {map[string]string{"uri": "postgresql://admin:secret@else.example.com"}, "host"},
+		"another username in uri": {map[string]string{"uri": "postgresql://else:secret@db.example.com"}, "username"},
+		"a port beside uri":       {map[string]string{"uri": same, "port": "6432"}, "port"},
+		"a database beside uri":   {map[string]string{"uri": same, "dbname": "x"}, "dbname"},
+		"a weaker sslmode":        {map[string]string{"uri": same, "sslmode": "disable"}, "sslmode"},
+		"a weaker sslmode in uri": {map[string]string{"uri": same + "?sslmode=disable", "sslmode": "require"}, "sslmode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := map[string][]byte{}
+			for _, keys := range []map[string]string{stored, c.data} {
+				for key, value := range keys {
+					data[key] = []byte(value)
+				}
+			}
+			got, err := credentials.Parse(data)
+			if c.key != "" {
+				controllertest.ErrorContains(t, c.key+" and uri disagree", err)
+				controllertest.Equal(t, "settings", postgresql.Settings{}, got)
+				return
+			}
+			controllertest.Equal(t, "error", nil, err)
+			controllertest.Equal(t, "host", "db.example.com", got.Host)
 		})
 	}
 }

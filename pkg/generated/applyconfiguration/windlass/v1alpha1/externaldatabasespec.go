@@ -15,9 +15,9 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
 	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
 	// port (defaults to 5432), username, password, dbname (defaults to postgres), sslmode (defaults to
-	// verify-full) and ca (certificates in PEM form). It can have the key uri instead of host and
-	// username; values in uri take precedence over the other keys. A change of the Secret takes effect
-	// at once.
+	// verify-full) and ca (certificates in PEM form). It can have the key uri instead: uri then has the
+	// whole connection except ca, and a key that disagrees with uri is an error. A change of the Secret
+	// takes effect at once.
 	ConnectionSecretRef *SecretReferenceApplyConfiguration `json:"connectionSecretRef,omitempty"`
 	// databaseName is the name of the database on the server. It has at most 63 bytes. It cannot be
 	// changed.
