@@ -99,6 +99,9 @@ func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
 	if err != nil {
 		return &held{err: err}
 	}
+	if pod, err = b.endOthers(ctx, p.app, pod); err != nil {
+		return &held{err: err}
+	}
 	wanted := p.wantedRun()
 	if nextStep(p.app, wanted, pod) == stepCreate && pod == nil {
 		if pod, err = b.create(ctx, p, *wanted); err != nil {
@@ -202,7 +205,7 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	if pod == nil {
 		return ended(p, wanted, lostPod(p.app, b.clock.Now()))
 	}
-	if end := pods.EndingBeside(pod, runContainer); end != nil {
+	if end := pods.EndingOf(pod, runContainer); end != nil {
 		return ended(p, wanted, end)
 	}
 	former := wanted == nil || *wanted != runOf(last)

@@ -202,9 +202,13 @@ func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {
 		f.Change(image(step.spec))
 		f.reconcile()
 		f.endRun(step.code, "")
-		kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
+		kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) {
+			pod.Status.Phase = corev1.PodRunning
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "proxy", State: f.runs()})
+		})
 		f.reconcile()
 		controllertest.Equal(t, fmt.Sprintf("image after exit code %d", step.code), step.want, f.imageOf())
+		controllertest.Equal(t, "activeDeadlineSeconds", ptr.To[int64](1), f.run().Spec.ActiveDeadlineSeconds)
 	}
 }
 

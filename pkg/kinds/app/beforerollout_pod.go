@@ -126,6 +126,22 @@ func (b *beforeRollout) openGate(ctx context.Context, app *v1alpha1.App, pod *co
 	return nil
 }
 
+// endOthers ends the injected containers of a Pod after the status says that its command has ended. It returns the Pod.
+func (b *beforeRollout) endOthers(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) (*corev1.Pod, error) {
+	if pod == nil || !isSettled(app, pod) || !pods.Outlives(pod, runContainer) {
+		return pod, nil
+	}
+	ended, err := pods.EndOthers(ctx, b.client.Pods(pod.Namespace), pod)
+	if apierrors.IsNotFound(err) {
+		return pod, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return pod, err
+	}
+	b.tracker.Wrote(keyOf(app), "Pod", b.cache, ended.ResourceVersion)
+	return ended, nil
+}
+
 // delete deletes a Pod. The precondition is the observed version, so that a Pod that has started in the meantime is not
 // deleted.
 func (b *beforeRollout) delete(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) error {

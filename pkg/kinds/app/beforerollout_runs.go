@@ -111,6 +111,13 @@ func isRecorded(app *v1alpha1.App, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool { return r.PodUID == pod.UID })
 }
 
+// isSettled reports whether the status says how the run of a Pod has ended.
+func isSettled(app *v1alpha1.App, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
+		return r.PodUID == pod.UID && r.Phase != v1alpha1.BeforeRolloutRunning
+	})
+}
+
 // maxRuns limits status.beforeRolloutRuns. maxImage limits the field image of a run, in bytes.
 const (
 	maxRuns  = 10

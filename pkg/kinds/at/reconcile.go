@@ -110,12 +110,12 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 	counted := at.Status.Failed > attemptOf(pod)
 	if end := pods.EndingOf(pod, containerName); end != nil {
 		switch {
-		case end.Succeeded:
-			setComplete(at, end)
-			return controller.Result{}, nil
-		case end.Late && at.Spec.ActiveDeadlineSeconds != nil: // otherwise somebody else has limited the Pod
+		case exceeded(at, end):
 			at.Status.ExitCode = end.ExitCode
 			setFailed(at, deadlineNote(at, end.Log), end.Time)
+			return controller.Result{}, nil
+		case end.Succeeded:
+			setComplete(at, end)
 			return controller.Result{}, nil
 		case !countFailure(at, pod, end):
 			return controller.Result{}, nil
@@ -177,7 +177,7 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 // expire deletes a finished At after ttlSecondsAfterFinished. Garbage collection deletes its Pod.
 func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
 	setDone(at)
-	if err := r.stopLate(ctx, at); err != nil {
+	if err := r.endPod(ctx, at); err != nil {
 		return controller.Result{}, err
 	}
 	left, limited := expiry(at, r.clock.Now())
@@ -199,17 +199,36 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
-// stopLate deletes a Pod that runs although its At is Done. This can happen if the process that created the
-// Pod was suspended before it sent the request, and another process led meanwhile.
-func (r *reconciler) stopLate(ctx context.Context, at *v1.At) error {
+// endPod ends what runs in the Pod of an At that is Done. If the command has ended beside an injected container, the Pod
+// ends, and its log stays. If the command runs, endPod deletes the Pod: the process that created the Pod was suspended
+// before it sent the request, and another process led meanwhile.
+func (r *reconciler) endPod(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
-	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(pod, at) || pods.EndingOf(pod, containerName) != nil) {
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, at) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
 	}
+	if pods.Outlives(pod, containerName) {
+		return r.endOthers(ctx, at, pod)
+	}
+	if pods.EndingOf(pod, containerName) != nil {
+		return nil
+	}
 	return r.deletePod(ctx, at, pod)
+}
+
+// endOthers ends the injected containers of a Pod.
+func (r *reconciler) endOthers(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
+	ended, err := pods.EndOthers(ctx, r.pods.Pods(pod.Namespace), pod)
+	if apierrors.IsNotFound(err) {
+		return controller.AwaitDeletion()
+	}
+	if err == nil {
+		r.tracker.Wrote(keyOf(at), "Pod", r.store, ended.ResourceVersion)
+	}
+	return err
 }
 
 // deletePod deletes a Pod. The precondition is the observed version, so that a Pod that has succeeded

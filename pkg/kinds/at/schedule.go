@@ -9,6 +9,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // retryBase and retryLimit bound the delay of a retry, as for a Job: 10 s, 20 s, 40 s … 6 min.
@@ -51,6 +52,13 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 		return 0, false
 	}
 	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
+}
+
+// exceeded reports whether the kubelet ended the command after activeDeadlineSeconds. If an injected container has run
+// until the deadline, the command may have ended before. If the At has no deadline, somebody else has limited the Pod.
+func exceeded(at *v1.At, end *pods.Ending) bool {
+	left, limited := remaining(at, end.Time)
+	return end.Late && limited && (left <= 0 || end.ExitCode == nil)
 }
 
 // expiry returns the time until a finished At is deleted. ok is false if the operator does not delete it.

@@ -203,13 +203,21 @@ func exitedAt(code int32, end time.Time) func(*corev1.Pod) {
 	}
 }
 
+// besideProxy adds an injected container that runs, which keeps the Pod running.
+func besideProxy(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+}
+
 // withLog sets the termination message of an ended container, which has the end of the log.
 func withLog(log string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Message = log }
 }
 
 // endedByDeadline sets the reason of a Pod that the kubelet ended after activeDeadlineSeconds.
-func endedByDeadline(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }
+func endedByDeadline(p *corev1.Pod) {
+	p.Status.Phase, p.Status.Reason = corev1.PodFailed, "DeadlineExceeded"
+}
 
 // started sets the status of a Pod whose command runs.
 func started(p *corev1.Pod) {

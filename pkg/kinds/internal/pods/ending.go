@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ending describes how the command of a Pod with one container ended.
+// Ending describes how the command in a container of a Pod ended.
 type Ending struct {
+	// Succeeded is true if the command ended with exit code 0.
 	Succeeded bool
-	// Late is true if the kubelet ended the command after the activeDeadlineSeconds of the Pod.
+	// Late is true if the kubelet ended the Pod after the activeDeadlineSeconds of the Pod. The command may have ended
+	// before that, beside an injected container that ran until the deadline.
 	Late bool
 	// ExitCode is the exit code of the command. It is nil if no container ran.
 	ExitCode *int32
@@ -22,22 +24,27 @@ type Ending struct {
 	Time time.Time
 }
 
-// EndingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. A lost Pod does
-// not count as failed. The restartPolicy of the Pod is Never.
+// EndingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The container
+// decides, whatever the phase of the Pod: a container that an admission webhook has added may run for ever, and the
+// kubelet fails the Pod when it ends that container. The phase decides only if the container never ran. A lost Pod does
+// not count as failed.
 func EndingOf(pod *corev1.Pod, container string) *Ending {
-	terminated := StatusOf(pod, container).State.Terminated
-	end := &Ending{Succeeded: pod.Status.Phase == corev1.PodSucceeded, Time: endTime(pod, terminated)}
-	failed := pod.Status.Phase == corev1.PodFailed && !lost(pod)
-	if !end.Succeeded && !failed {
+	terminated := firstEnd(StatusOf(pod, container))
+	succeeded, failed := pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed
+	end := &Ending{Late: failed && pod.Status.Reason == deadlineExceeded, Time: endTime(pod, terminated)}
+	if terminated != nil {
+		succeeded, end.ExitCode = terminated.ExitCode == 0, &terminated.ExitCode
+		failed = !succeeded
+	}
+	if !succeeded && !failed || failed && lost(pod) {
 		return nil
 	}
-	end.Late = failed && pod.Status.Reason == deadlineExceeded
+	end.Succeeded = succeeded
 	if line := LastLine(terminated); failed && line != "" {
 		end.Log = " " + messageLog.With(line)
 	}
 	switch {
 	case terminated != nil:
-		end.ExitCode = &terminated.ExitCode
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
 	case pod.Status.Reason != "":
 		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
@@ -47,19 +54,13 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	return end
 }
 
-// EndingBeside is EndingOf, but does not wait for other containers, which an admission webhook has added to the Pod and
-// which may never end.
-func EndingBeside(pod *corev1.Pod, container string) *Ending {
-	terminated := StatusOf(pod, container).State.Terminated
-	if terminated == nil || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
-		return EndingOf(pod, container)
+// firstEnd returns how a container ended, or nil if it has not ended. The restartPolicy of the Pod is Never. If an
+// admission webhook has changed it, the kubelet starts the container again, and the first end counts.
+func firstEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if last := status.LastTerminationState.Terminated; last != nil {
+		return last
 	}
-	ended := *pod
-	ended.Status.Phase = corev1.PodSucceeded
-	if terminated.ExitCode != 0 {
-		ended.Status.Phase = corev1.PodFailed
-	}
-	return EndingOf(&ended, container)
+	return status.State.Terminated
 }
 
 // deadlineExceeded is the reason in the status of a Pod that the kubelet ended after activeDeadlineSeconds

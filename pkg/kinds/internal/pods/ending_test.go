@@ -25,18 +25,29 @@ func TestEndingOf(t *testing.T) {
 	}
 	rejected := with(corev1.PodFailed)
 	rejected.Status.Reason, rejected.Status.Message = "NodeAffinity", "Pod was rejected"
+	exceeded := with(corev1.PodFailed, ended(0, "Completed", ""))
+	exceeded.Status.Reason = "DeadlineExceeded"
+	restarted := with(corev1.PodRunning, runningSince(now))
+	restarted.Status.ContainerStatuses[0].LastTerminationState = ended(3, "Error", "")
 	deleted := with(corev1.PodFailed, ended(137, "Error", ""))
 	deleted.DeletionTimestamp = &metav1.Time{Time: now}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string // the message, or "" if the command has not ended
 	}{
-		"a command that runs":            {with(corev1.PodRunning, runningSince(now)), ""},
-		"a command that succeeded":       {with(corev1.PodSucceeded, ended(0, "Completed", "")), "The command ended with exit code 0."},
-		"a command that failed":          {with(corev1.PodFailed, ended(3, "Error", "starting\nno table\n")), "The command ended with exit code 3. The last line of its log: no table"},
-		"a Pod that its node rejected":   {rejected, "The Pod failed before its command ended: NodeAffinity: Pod was rejected"},
-		"a Pod without a container":      {with(corev1.PodSucceeded), "The Pod ended with phase Succeeded."},
-		"a Pod that was deleted is lost": {deleted, ""},
+		"a command that runs":                                                  {with(corev1.PodRunning, runningSince(now)), ""},
+		"a command that succeeded":                                             {with(corev1.PodSucceeded, ended(0, "Completed", "")), "The command ended with exit code 0."},
+		"a command that failed":                                                {with(corev1.PodFailed, ended(3, "Error", "starting\nno table\n")), "The command ended with exit code 3. The last line of its log: no table"},
+		"a Pod that its node rejected":                                         {rejected, "The Pod failed before its command ended: NodeAffinity: Pod was rejected"},
+		"a Pod without a container":                                            {with(corev1.PodSucceeded), "The Pod ended with phase Succeeded."},
+		"a Pod that was deleted is lost":                                       {deleted, ""},
+		"a command that succeeded beside a container that runs":                {with(corev1.PodRunning, ended(0, "Completed", "")), "The command ended with exit code 0."},
+		"a command that failed beside a container that runs":                   {with(corev1.PodRunning, ended(3, "Error", "")), "The command ended with exit code 3."},
+		"a command that succeeded before the deadline ended another container": {exceeded, "The command ended with exit code 0."},
+		"a command that succeeded before another container failed":             {with(corev1.PodFailed, ended(0, "Completed", "")), "The command ended with exit code 0."},
+		"a command that failed before another container succeeded":             {with(corev1.PodSucceeded, ended(3, "Error", "")), "The command ended with exit code 3."},
+		"a command that was started again after it had failed":                 {restarted, "The command ended with exit code 3."},
+		"a command that does not run because an init container failed":         {with(corev1.PodFailed, waiting("PodInitializing", "")), "The Pod ended with phase Failed."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := pods.EndingOf(c.pod, "command")
@@ -44,6 +55,47 @@ func TestEndingOf(t *testing.T) {
 				end = &pods.Ending{}
 			}
 			controllertest.Equal(t, "message", c.want, end.Message)
+			controllertest.Equal(t, "succeeded", strings.HasSuffix(c.want, "code 0.") || strings.HasSuffix(c.want, "Succeeded."), end.Succeeded)
+		})
+	}
+}
+
+func TestOutlives(t *testing.T) {
+	injected := func(states ...corev1.ContainerState) *corev1.Pod {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		for i, state := range states {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: []string{"command", "proxy"}[i], State: state})
+		}
+		return pod
+	}
+	done, runs := ended(0, "Completed", ""), runningSince(now)
+	limited := func(seconds int64) *corev1.Pod {
+		pod := injected(done, runs)
+		pod.Spec.ActiveDeadlineSeconds = &seconds
+		return pod
+	}
+	native := injected(done)
+	native.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", State: runs}}
+	failed := injected(done, runs)
+	failed.Status.Phase = corev1.PodFailed
+	deleted := injected(done, runs)
+	deleted.DeletionTimestamp = &metav1.Time{Time: now}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a container that runs after the command":            {injected(done, runs), true},
+		"a container that starts after the command":          {injected(done, waiting("ContainerCreating", "")), true},
+		"a container that runs until the command's deadline": {limited(60), true},
+		"a container that is about to be ended":              {limited(1), false},
+		"a container beside the command":                     {injected(runs, runs), false},
+		"a container that has ended too":                     {injected(done, done), false},
+		"a sidecar, which the kubelet ends":                  {native, false},
+		"a Pod that has ended":                               {failed, false},
+		"a Pod that is being deleted":                        {deleted, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controllertest.Equal(t, "outlives", c.want, pods.Outlives(c.pod, "command"))
 		})
 	}
 }
