@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // invalidRetry is the time until a retry if the API server refused a write as invalid. If the object
@@ -81,6 +82,18 @@ func classify(result Result, err error) outcome {
 	}
 }
 
+// conclude returns the outcome of a reconcile of obj. An object that is being deleted is also Degraded while its
+// finalization fails or waits for something that a user should look at (see Warn): nothing else would tell a user
+// why the object does not disappear. It is not Degraded while its finalization waits, for example for the deletion
+// of children.
+func conclude(obj metav1.Object, result Result, err error) outcome {
+	o := classify(result, err)
+	if obj.GetDeletionTimestamp() != nil && (o.err != nil || o.warn) {
+		o.degraded = true
+	}
+	return o
+}
+
 // Worst returns the error that a reconcile should return if several of its parts failed. It prefers an
 // error that is retried quickly, then an error that is retried with backoff, then an invalid or terminal
 // error, then any other error that sets Ready=False, such as an error of WaitFor, then any other error.
@@ -124,5 +137,5 @@ func (o outcome) wait() time.Duration {
 // Quiet reports whether an error says nothing about the object. The engine then does not write the status.
 func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
-// Degrades reports whether the engine sets Degraded for an error. Kinds derive their phase from it.
-func Degrades(err error) bool { return classify(Result{}, err).degraded }
+// Degrades reports whether the engine sets Degraded on obj for an error. Kinds derive their phase from it.
+func Degrades(obj metav1.Object, err error) bool { return conclude(obj, Result{}, err).degraded }

@@ -7,5 +7,9 @@ var (
 	messagePaused = Messages.Declare("Paused", "The operator changes nothing for this object, because its annotation {annotation} is true. To continue, remove the annotation.",
 		"Remove the annotation to continue.")
 	messagePausedDeletion = Messages.Declare("Paused", "The deletion waits. {message}", "Remove the annotation, so that the operator can finish the deletion.")
-	messageRoomAgain      = Messages.Declare("", "The budget of the namespace has room for the object again. The operator is about to read it.", "Wait.")
+	messageFinalizer      = Messages.Declare("FinalizerNotRemoved",
+		"removing the finalizer from {kind} {object}, which is the last step of its deletion: {error}; the operator retries; "+
+			"if a webhook or policy rejects the request, make it accept requests of the operator",
+		"Make the webhook or the policy that the message names accept requests of the operator. Otherwise wait.")
+	messageRoomAgain = Messages.Declare("", "The budget of the namespace has room for the object again. The operator is about to read it.", "Wait.")
 )

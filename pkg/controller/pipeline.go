@@ -142,25 +142,30 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
-	obj, ok, err := p.readable(ctx, key, cached)
-	if apierrors.IsNotFound(err) {
-		return Result{}, AwaitDeletion()
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
-	}
-	if ok {
-		var result Result
-		if obj, result, err = p.call(ctx, key, obj, finalizer.Finalize); err != nil || result.RequeueAfter > 0 {
-			return result, err
+	obj, ok, unread := p.readable(ctx, key, cached)
+	// The removal of the finalizer is a part of the call, so that its failure is in the status, too.
+	_, result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
+		if unread != nil {
+			return Result{}, unread
 		}
-	}
+		if ok {
+			if result, err := finalizer.Finalize(ctx, obj); err != nil || result.RequeueAfter > 0 {
+				return result, err
+			}
+		}
+		return Result{}, p.removeFinalizer(ctx, key, obj)
+	})
+	return result, err
+}
+
+// removeFinalizer removes the finalizer from an object that is finalized.
+func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error {
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
-		return Result{}, fmt.Errorf("removing the finalizer from %s %s: %w", p.Kind, key, err)
+		return messageFinalizer.Error(p.Kind, key, err)
 	}
 	p.Tracker.Deleted(key, itself, obj.GetUID())
-	return Result{}, nil
+	return nil
 }
 
 // itself is the name under which a Tracker records the object of a key. Children have other names.
@@ -203,12 +208,12 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 // call calls step, a function of the kind, with a copy of current. It writes the status of the copy, and
 // returns the copy with the Result and the error of step. If the write fails, call returns the error of
 // the write instead, so that the write is retried, unless the error of step already causes a retry with
-// backoff. After a successful Finalize, call does not write the status.
+// backoff. After the removal of the finalizer, call does not write the status.
 func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
 	obj := current.DeepCopyObject().(T)
 	conditions.Begin(obj.StatusConditions())
 	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
-	o := classify(result, err)
+	o := conclude(current, result, err)
 	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
 		return obj, result, nil // the object is about to be removed, with its status
 	}
@@ -227,7 +232,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if o.quiet {
 		return nil
 	}
-	o.blame(obj.StatusConditions())
+	o.blame(obj)
 	*obj.StatusObservedGeneration() = obj.GetGeneration()
 	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(), metav1.NewTime(p.Clock.Now()))
 	if equality.Semantic.DeepEqual(current, obj) {

@@ -153,23 +153,42 @@ func TestSuccessfulFinalizeKeepsOtherFinalizers(t *testing.T) {
 }
 
 func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
+	away := errors.New("no route to host")
+	invalid := apierrors.NewInvalid(toyKind.GroupKind(), "child", nil)
 	for name, test := range map[string]struct {
 		result     controller.Result
 		err        error
-		conditions []string
+		conditions []string // nil if the status is not written
 	}{
 		"after an error": {
-			err: controller.WithReason("ServerAway", errors.New("no route to host")),
+			err: controller.WithReason("ServerAway", away),
 			conditions: []string{
-				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=False ServerAway: no route to host",
+				"Degraded=True ServerAway: no route to host", "Progressing=True ServerAway: no route to host", "Ready=False ServerAway: no route to host",
 			},
 		},
-		"while it waits": {
-			err: controller.WaitFor("ServerAway", "The server does not answer.", time.Minute),
+		"after a write that the API server rejects as invalid": {
+			err: invalid,
 			conditions: []string{
-				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=False ServerAway: The server does not answer.",
+				`Degraded=True Invalid: Toy.toys.example.com "child" is invalid`, `Progressing=True Invalid: Toy.toys.example.com "child" is invalid`,
+				`Ready=False Invalid: Toy.toys.example.com "child" is invalid`,
 			},
 		},
+		"while it waits for a problem that a user has to solve": {
+			err: controller.Warn(controller.WaitFor("ServerAway", "The server does not answer.", time.Minute)),
+			conditions: []string{
+				"Degraded=True ServerAway: The server does not answer.", "Progressing=True ServerAway: The server does not answer.",
+				"Ready=False ServerAway: The server does not answer.",
+			},
+		},
+		"while it waits, for example for the deletion of children": {
+			err: controller.WaitFor("RemovingChildren", "There are two more.", time.Minute),
+			conditions: []string{
+				"Degraded=False AsExpected", "Progressing=True RemovingChildren: There are two more.", "Ready=False RemovingChildren: There are two more.",
+			},
+		},
+		"after a conflict": {err: apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))},
+		"while the cache is about to receive a deletion": {err: controller.AwaitDeletion()},
+		"while other reconciles use the server":          {err: controller.Postpone(time.Second)},
 		"when it is stuck": {
 			err: controller.Terminal(errors.New("not ours")),
 			conditions: []string{
@@ -190,8 +209,12 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 			if result != test.result || !errors.Is(err, test.err) {
 				t.Errorf("ended with %v and %v", result, err)
 			}
-			b.wantWrites("status default/a")
-			b.wantConditions(test.conditions...)
+			if test.conditions == nil {
+				b.wantWrites()
+			} else {
+				b.wantWrites("status default/a")
+				b.wantConditions(test.conditions...)
+			}
 
 			kind.finalize = nil
 			b.takeWrites()
@@ -204,24 +227,38 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 	}
 }
 
+func TestPanicOfFinalizeSetsDegraded(t *testing.T) {
+	kind := &cleaner{finalize: func(context.Context, *Toy) (controller.Result, error) { return panics() }}
+	b := condemned(t, kind)
+	if _, err := b.pass(); err == nil {
+		t.Error("the reconcile succeeded")
+	}
+	const panicked = "Panic: panic: runtime error: index out of range [3] with length 0"
+	b.wantConditions("Degraded=True "+panicked, "Progressing=True "+panicked, "Ready=False "+panicked)
+}
+
 func TestRemovingFinalizerFails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd is full"))
+	const message = "FinalizerNotRemoved: removing the finalizer from Toy default/a, which is the last step of its deletion: Internal error occurred: etcd is full; " +
+		"the operator retries; if a webhook or policy rejects the request, make it accept requests of the operator"
 	for name, test := range map[string]struct {
-		meanwhile func(b *bench)
-		want      func(error) bool
+		meanwhile  func(b *bench)
+		want       func(error) bool
+		conditions []string // nil if the status is not written
 	}{
 		"waits for the event if the object is gone": {
 			func(b *bench) {
 				b.edit(theToy, func(toy *Toy) { toy.Finalizers = nil })
 				b.delete(theToy)
 			},
-			awaitsDeletion,
+			awaitsDeletion, nil,
 		},
 		"is a conflict if the object has been modified": {
-			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
+			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict, nil,
 		},
 		"is an error if the API server refuses": {
 			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+			[]string{"Degraded=True " + message, "Progressing=True " + message, "Ready=False " + message},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +275,12 @@ func TestRemovingFinalizerFails(t *testing.T) {
 			if _, err := b.pass(); !test.want(err) {
 				t.Errorf("the error is %v", err)
 			}
-			b.wantWrites("finalizers default/a []")
+			if test.conditions == nil {
+				b.wantWrites("finalizers default/a []")
+				return
+			}
+			b.wantWrites("finalizers default/a []", "status default/a")
+			b.wantConditions(test.conditions...)
 		})
 	}
 }

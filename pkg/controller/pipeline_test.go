@@ -34,6 +34,7 @@ var theToy = keyOf("a")
 func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
 	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakePassiveClock(epoch)}
 	b.pipeline = &controller.Pipeline[*Toy]{
+		Kind:          toyKind.Kind,
 		Get:           b.cached,
 		Client:        b.client,
 		Store:         b.cache,

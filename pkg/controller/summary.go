@@ -82,11 +82,15 @@ func (s Summary) SetOn(obj Object) {
 
 // blame sets the conditions that follow from the error of a reconcile. For an outcome without a reason,
 // it changes nothing.
-func (o outcome) blame(list *[]metav1.Condition) {
+func (o outcome) blame(obj Object) {
 	if o.reason == "" {
 		return
 	}
+	list := obj.StatusConditions()
 	conditions.False(list, conditions.Ready, o.reason, o.message)
+	if obj.GetDeletionTimestamp() != nil {
+		conditions.True(list, conditions.Progressing, o.reason, o.message) // towards its removal
+	}
 	if o.degraded {
 		conditions.True(list, conditions.Degraded, o.reason, o.message)
 	}

@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -123,8 +125,12 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 		return cached, true, nil
 	}
 	if why.Stored {
-		if obj, err = p.Client(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}); err != nil {
-			return cached, false, err
+		obj, err = p.Client(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return cached, false, AwaitDeletion()
+		}
+		if err != nil {
+			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
 		}
 		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil || !slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
 			return cached, false, AwaitDeletion()

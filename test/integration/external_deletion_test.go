@@ -132,7 +132,7 @@ func TestExternalDatabaseDeletionWaitsForServer(t *testing.T) {
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
-	e.wantMessage(t, "ServerUnreachable", false, "The connection to the server in Secret server failed: ", "(to keep them, set deletionPolicy to Retain)")
+	e.wantMessage(t, "ServerUnreachable", true, "The connection to the server in Secret server failed: ", "(to keep them, set deletionPolicy to Retain)")
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

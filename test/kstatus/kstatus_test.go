@@ -58,7 +58,11 @@ var special = map[string]func(controller.Object){
 	"New":     func(o controller.Object) { *o.StatusConditions(), *o.StatusObservedGeneration() = nil, 0 },
 	"Changed": func(o controller.Object) { o.SetGeneration(2) },
 	"Deleted": func(o controller.Object) { o.SetDeletionTimestamp(ptr.To(metav1.Now())) },
-	"Paused":  pause,
+	"DeletionFails": func(o controller.Object) {
+		o.SetDeletionTimestamp(ptr.To(metav1.Now()))
+		controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: "Forbidden", Message: "Message."}}.SetOn(o)
+	},
+	"Paused": pause,
 	"PausedChanged": func(o controller.Object) {
 		pause(o)
 		o.SetGeneration(2)

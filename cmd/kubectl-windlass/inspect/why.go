@@ -62,7 +62,10 @@ func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
 		}
 		next, via := waitsFor(at, ready.Reason, all)
 		state := phase(at)
-		if state == "" {
+		switch {
+		case at.GetDeletionTimestamp() != nil:
+			state = "being deleted"
+		case state == "":
 			state = "not Ready"
 		}
 		if via == "" {

@@ -24,7 +24,7 @@ func setAddress(app *v1alpha1.App) {
 // its template waits for beforeRollout.
 func setBlocked(app *v1alpha1.App, started bool, err error) {
 	switch {
-	case controller.Degrades(err):
+	case controller.Degrades(app, err):
 		app.Status.Phase = v1alpha1.AppFailed
 	case started:
 		app.Status.Phase = v1alpha1.AppDeploying

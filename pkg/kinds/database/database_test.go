@@ -2,6 +2,7 @@ package database
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,12 +10,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
@@ -279,7 +282,34 @@ func TestFinalizeKeepsVolumeIfLiveReadFails(t *testing.T) {
 			}
 			controllertest.Equal(t, "claim", claim, f.claim())
 			controllertest.Equal(t, "finalizers", []string{finalizerName}, f.Object().Finalizers)
+			f.checkDeletion(!apierrors.IsNotFound(c.err))
 		})
+	}
+}
+
+func TestFinalizeReportsFailedDeletionOfVolume(t *testing.T) {
+	f := readyFixture(t)
+	f.Change(deleted(v1alpha1.DeletionDelete))
+	const claims = "persistentvolumeclaims"
+	f.Journal.FailNext("delete", claims, apierrors.NewForbidden(corev1.Resource(claims), "shop", errors.New("locked")))
+	controllertest.Equal(t, "writes", []string{deleteClaim, updateStatus}, f.Reconcile().Writes)
+	f.checkDeletion(true)
+	controllertest.Equal(t, "reason", "Forbidden", f.reason())
+}
+
+// checkDeletion checks whether the status of a Database that is being deleted says that its deletion fails, and how to
+// keep the data.
+func (f fixture) checkDeletion(fails bool) {
+	f.T.Helper()
+	status, phase := f.Object().Status, v1alpha1.DatabaseReady
+	if fails {
+		phase = v1alpha1.DatabaseFailed
+	}
+	controllertest.Equal(f.T, "phase", phase, status.Phase)
+	controllertest.Equal(f.T, "Degraded", fails, meta.IsStatusConditionTrue(status.Conditions, conditions.Degraded))
+	const advice = "deleting the volume of Database default/shop (to keep it, set deletionPolicy to Retain): "
+	if message := readyMessage(f.Object()); strings.HasPrefix(message, advice) != fails {
+		f.T.Errorf("the message is %s", message)
 	}
 }
 

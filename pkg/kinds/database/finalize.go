@@ -22,22 +22,33 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	if !deletesData(db) {
 		return controller.Result{}, nil
 	}
+	err := r.deleteData(ctx, db)
+	if err != nil {
+		err = fmt.Errorf("deleting the volume of Database %s (to keep it, set deletionPolicy to Retain): %w", keyOf(db), err)
+		setBlocked(db, err)
+	}
+	return controller.Result{}, err
+}
+
+// deleteData deletes the claim, unless the API server has another Database or deletionPolicy than the cache, or the
+// children were orphaned.
+func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) error {
 	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return controller.Result{}, controller.AwaitDeletion()
+		return controller.AwaitDeletion()
 	}
 	if err == nil && (live.UID != db.UID || !deletesData(live)) {
-		return controller.Result{}, nil
+		return nil
 	}
 	if err != nil {
-		return controller.Result{}, fmt.Errorf("reading Database %s/%s before its data is deleted: %w", db.Namespace, db.Name, err)
+		return fmt.Errorf("reading the Database: %w", err)
 	}
 	owner := newScope(db).owner
 	set, found, err := r.statefulSets.Live(ctx, owner, db.Name)
 	if err != nil || found && owner.Orphaned(set) {
-		return controller.Result{}, err
+		return err
 	}
-	return controller.Result{}, r.claims.PruneLive(ctx, owner, db.Name)
+	return r.claims.PruneLive(ctx, owner, db.Name)
 }
 
 // deletesData reports whether the spec and the finalizers of the Database let the operator delete the

@@ -18,7 +18,7 @@ import (
 // setBlocked sets the status after a reconcile that failed or waits.
 func setBlocked(db *v1alpha1.Database, err error) {
 	switch phase := &db.Status.Phase; {
-	case controller.Degrades(err):
+	case controller.Degrades(db, err):
 		*phase = v1alpha1.DatabaseFailed
 	case *phase == "":
 		*phase = v1alpha1.DatabasePending

@@ -102,5 +102,6 @@ func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDa
 	if last, ok := r.connections.last(key); ok && last.err == nil {
 		return last.settings, nil
 	}
-	return admin, messageMissingAtDeletion.Wait(missingRecheck, strconv.Quote(db.Owner()), strconv.Quote(db.Spec.DatabaseName), key.Name)
+	role, database := strconv.Quote(db.Owner()), strconv.Quote(db.Spec.DatabaseName)
+	return admin, controller.Warn(messageMissingAtDeletion.Wait(missingRecheck, role, database, key.Name))
 }

@@ -57,6 +57,9 @@ func TestFinalizeExternalDatabase(t *testing.T) {
 			}
 			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
 			controllertest.Equal(t, "reason", c.reason, f.ready().Reason)
+			status := f.Object().Status
+			controllertest.Equal(t, "Degraded", true, meta.IsStatusConditionTrue(status.Conditions, "Degraded"))
+			controllertest.Equal(t, "phase", v1alpha1.ExternalDatabaseFailed, status.Phase)
 			if message := f.ready().Message; r.Err == nil || !strings.Contains(message, "Retain") {
 				t.Errorf("the error is %v, and the message does not say how to keep the database: %s", r.Err, message)
 			}

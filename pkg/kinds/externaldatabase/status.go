@@ -104,7 +104,7 @@ func handOver(db *v1alpha1.ExternalDatabase) string {
 // setBlocked sets the status after a reconcile that failed or waits.
 func setBlocked(db *v1alpha1.ExternalDatabase, err error) {
 	db.Status.Phase = v1alpha1.ExternalDatabasePending
-	if controller.Degrades(err) {
+	if controller.Degrades(db, err) {
 		db.Status.Phase = v1alpha1.ExternalDatabaseFailed
 	}
 	controller.Blocked(err).SetOn(db)

@@ -2,6 +2,7 @@ package platform
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 	}
 	if err == nil {
 		err = r.releaseUnseen(ctx, p)
+	}
+	if controller.Degrades(platform, err) {
+		err = fmt.Errorf("deleting the components (to keep a component, set its managementState to Unmanaged): %w", err)
 	}
 	if err != nil {
 		setDeleting(platform, p.components, err)

@@ -1,7 +1,9 @@
 package platform
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
@@ -261,6 +264,29 @@ func TestFinalizePlatform(t *testing.T) {
 	}
 }
 
+func TestFinalizeReportsFailedDeletionOfComponent(t *testing.T) {
+	for name, c := range map[string]struct {
+		err              error
+		degraded, advice string
+	}{
+		"an error of the API server": {errors.New("etcd is full"), "Degraded=True ReconcileError: ", "component web: "},
+		"a policy":                   {apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", errors.New("locked by a policy")), "Degraded=True Forbidden: ", "locked by a policy; ask the administrator of namespace shops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(app("web")))
+			f.addChild(app("web"), ready)
+			f.delete()
+			f.Journal.FailNext("delete", "apps", c.err)
+			controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+			f.checkCondition(c.degraded + "deleting the components (to keep a component, set its managementState to Unmanaged): component web: ")
+			controllertest.Equal(t, "phase", v1alpha1.PlatformDeleting, f.Object().Status.Phase)
+			if degraded := conditions.Find(f.Object().Status.Conditions, conditions.Degraded); !strings.Contains(degraded.Message, c.advice) {
+				t.Errorf("the message is %s", degraded.Message)
+			}
+		})
+	}
+}
+
 func TestReconcileRejectsInvalidSpec(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  []v1alpha1.PlatformComponent
@@ -274,7 +300,7 @@ func TestReconcileRejectsInvalidSpec(t *testing.T) {
 			f := newFixture(t, example(append(c.spec, app("fine"))...))
 			r := f.Reconcile()
 			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
-			controllertest.Equal(t, "the error degrades the Platform", true, controller.Degrades(r.Err))
+			controllertest.Equal(t, "the error degrades the Platform", true, controller.Degrades(example(), r.Err))
 			controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
 			f.checkCondition(c.ready)
 			f.checkCondition("Stalled=True")

@@ -37,10 +37,10 @@ func setStatus(platform *v1alpha1.Platform, all []*component, homeless, err erro
 	if len(open) > 0 {
 		note = messageOpen.Note(len(open), len(all), openMessage(open, all))
 	}
-	degraded, moving := judge(open, all)
+	degraded, moving := judge(platform, open, all)
 	summarize(degraded, moving, note).SetOn(platform)
 	switch {
-	case len(degraded) > 0 || controller.Degrades(err):
+	case len(degraded) > 0 || controller.Degrades(platform, err):
 		platform.Status.Phase = v1alpha1.PlatformFailed
 	case homeless != nil:
 		platform.Status.Phase = v1alpha1.PlatformPending
@@ -66,13 +66,13 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 // judge returns the components that need a user's attention, and reports whether other components make
 // progress. If so, it omits components that wait for a state that the spec rules out: the user may be about
 // to change the spec.
-func judge(open, all []*component) (degraded []string, moving bool) {
+func judge(platform *v1alpha1.Platform, open, all []*component) (degraded []string, moving bool) {
 	var ruledOut []string
 	for _, c := range open {
 		outdated := c.changed && !c.running // the child is about to be replaced
 		told := c.child != nil && c.ours && current(c.child) && !outdated
 		says := func(kind string) bool { return told && conditions.IsTrue(*c.child.StatusConditions(), kind) }
-		failed := c.err != nil && controller.Degrades(c.err)
+		failed := c.err != nil && controller.Degrades(platform, c.err)
 		if failed || says(conditions.Degraded) {
 			degraded = append(degraded, c.name)
 		}
@@ -100,7 +100,7 @@ func isRuledOut(c *component, all []*component) bool {
 func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformDeleting
-	degraded, _ := judge(slices.DeleteFunc(slices.Clone(all), settled), all)
+	degraded, _ := judge(platform, slices.DeleteFunc(slices.Clone(all), settled), all)
 	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
 }
 
