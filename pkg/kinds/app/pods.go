@@ -146,7 +146,7 @@ func summarize(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *p
 			into = newest
 		}
 		into.among++
-		problem, wait := problemOf(pod, now)
+		problem, wait := pods.ProblemOf(pod, containerName, now)
 		if wait > 0 && (requeueAfter == 0 || wait < requeueAfter) {
 			requeueAfter = wait
 		}
@@ -168,26 +168,15 @@ func summarize(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *p
 	return nil, requeueAfter
 }
 
-// problemOf returns why a Pod of an App does not run, or nil. requeueAfter is positive if time alone can
-// change the result.
-func problemOf(pod *corev1.Pod, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
-	for _, status := range pod.Status.ContainerStatuses {
-		if found = pods.Blocked(status); found != nil {
-			return found, 0
-		}
-		if found, requeueAfter = pods.Crashing(status, now); found != nil {
-			return found, requeueAfter
-		}
-	}
-	return pods.Unschedulable(pod, now)
-}
-
 // note returns the reason and message of the conditions. before is the last condition, or nil.
 func (t *podProblems) note(before *metav1.Condition) controller.Note {
 	namespace, name := t.pod.Namespace, t.pod.Name
 	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
 	if t.Reason == pods.ReasonCrashing {
 		hint = fmt.Sprintf("kubectl logs -n %s %s --previous", namespace, name)
+		if t.Container != "" {
+			hint += " -c " + t.Container
+		}
 	}
 	message := messagePods.With(name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message,
 		roundedDown(t.count), roundedDown(t.among), t.which, roundedDown(t.ready), hint)

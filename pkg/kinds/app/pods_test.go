@@ -103,6 +103,30 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	}
 }
 
+func TestAppNamesInjectedContainer(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for name, c := range kindtest.InjectedPods(containerName, start) {
+		t.Run(name, func(t *testing.T) {
+			f := rollingFixture(t)
+			f.Clock.SetTime(start)
+			f.Store(podOf(f.deployment(), "web-1-a", c.Status))
+			f.Reconcile()
+			app := f.Object()
+			ready := conditions.Find(app.Status.Conditions, conditions.Ready)
+			controllertest.Equal(t, "reason", c.Reason, ready.Reason)
+			controllertest.Equal(t, "Degraded", true, conditions.IsTrue(app.Status.Conditions, conditions.Degraded))
+			for _, part := range []string{c.Problem + ". 1 of 1 new Pods have a problem", c.Words} {
+				if !strings.Contains(ready.Message, part) {
+					t.Errorf("the message is %q, wanted %q in it", ready.Message, part)
+				}
+			}
+			crashes := c.Reason == "CrashLoopBackOff"
+			controllertest.Equal(t, "names the log", crashes, strings.Contains(ready.Message, "--previous -c mesh`"))
+			controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
+		})
+	}
+}
+
 func TestCrashLoopCostsOneStatusWrite(t *testing.T) {
 	f := rollingFixture(t)
 	d := f.deployment()

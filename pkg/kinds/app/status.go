@@ -79,12 +79,12 @@ func neededBy(app *v1alpha1.App, d *appsv1.Deployment) int32 {
 }
 
 // phaseOf returns the phase of an App with this Summary. An App whose Pods cannot be scheduled is Deploying, because a
-// node may be added.
+// node may be added. So is an App whose Pods wait for an init container, which may end.
 func phaseOf(s controller.Summary) v1alpha1.AppPhase {
 	switch {
 	case s.State == controller.StateReady:
 		return v1alpha1.AppReady
-	case s.Reason == pods.ReasonUnschedulable, s.State == controller.StateProgressing:
+	case s.State == controller.StateProgressing, s.Reason == pods.ReasonUnschedulable, s.Reason == pods.ReasonInitializing:
 		return v1alpha1.AppDeploying
 	default:
 		return v1alpha1.AppFailed

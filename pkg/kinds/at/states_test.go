@@ -177,12 +177,14 @@ func withAttempt(n string) func(*corev1.Pod) {
 func touchPod(p *corev1.Pod) { p.Annotations["touched"] = "yes" }
 
 // waiting returns a change of a Pod whose container has not started, for the given reason. An injected
-// container waits for another reason.
+// container is being created.
 func waiting(reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{
-			{Name: "injected", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError"}}},
+			{Name: "injected", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
+			}},
 			{Name: containerName, Image: DefaultImage, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 const (
@@ -103,6 +104,24 @@ func TestReconcileRunningAt(t *testing.T) {
 			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
 		},
 	})
+}
+
+func TestReconcileNamesInjectedContainer(t *testing.T) {
+	cases := map[string]reconcileCase{}
+	for name, injected := range kindtest.InjectedPods(containerName, noon) {
+		message := "Pod example-pod does not start: " + injected.Problem +
+			". See `kubectl describe pod -n default example-pod`."
+		if injected.Words != "" {
+			message += " " + injected.Words
+		}
+		cases[name] = reconcileCase{
+			at: example(running), pod: pod(func(p *corev1.Pod) { p.Status = injected.Status }),
+			writes:     []string{updateStatus},
+			events:     []string{"Warning PodNotStarting default/example: " + message},
+			conditions: degradedConditions("PodNotStarting", message),
+		}
+	}
+	runCases(t, cases)
 }
 
 func TestActiveDeadline(t *testing.T) {

@@ -31,6 +31,9 @@ var (
 	messageGrowing      = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
 	messageNotStarting  = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
+	messagePodNotReady = Messages.Declare("",
+		"PostgreSQL runs, but Pod {pod} is not ready: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
+		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error of PostgreSQL.")
 	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.", "Nothing to do: it is part of another message.")

@@ -19,7 +19,6 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
@@ -222,7 +221,7 @@ func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
-		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pods.StatusOf(pod, containerName)) {
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pod, r.clock.Now()) {
 		return nil
 	}
 	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})

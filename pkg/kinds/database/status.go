@@ -70,7 +70,7 @@ func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary
 	case v1alpha1.DatabaseFailed:
 		s.State = controller.StateDegraded
 	}
-	if v.note.Reason == pods.ReasonUnschedulable {
+	if v.note.Reason == pods.ReasonUnschedulable || v.note.Reason == pods.ReasonInitializing {
 		s.State = controller.StateDegraded
 	}
 	return s
@@ -98,19 +98,31 @@ func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, cl
 		}
 		return failed(messageCrashing.Note(cause, pod.Namespace, pod.Name))
 	}
-	problem, requeueAfter := pods.Unschedulable(pod, now)
-	if problem != nil {
-		note := notStarting(pod, problem)
-		note.Message = problem.WithWords(note.Message, readyMessage(db))
-		return verdict{phase: v1alpha1.DatabaseDeploying, note: note}
+	problem, requeueAfter := pods.Injected(pod, containerName, now)
+	if problem == nil && requeueAfter == 0 {
+		problem, requeueAfter = pods.Unschedulable(pod, now)
 	}
-	starting.requeueAfter = requeueAfter
-	return starting
+	if problem == nil {
+		starting.requeueAfter = requeueAfter
+		return starting
+	}
+	note := notStarting(pod, problem)
+	note.Message = problem.WithWords(note.Message, readyMessage(db))
+	v := verdict{phase: v1alpha1.DatabaseFailed, note: note, requeueAfter: requeueAfter}
+	if problem.Reason == pods.ReasonUnschedulable || problem.Reason == pods.ReasonInitializing {
+		v.phase = v1alpha1.DatabaseDeploying
+	}
+	return v
 }
 
-// notStarting returns the reason and message about a Pod that does not start.
+// notStarting returns the reason and message about a Pod that does not start, or that is not ready although PostgreSQL
+// runs.
 func notStarting(pod *corev1.Pod, why *pods.Problem) controller.Note {
-	return controller.Note{Reason: why.Reason, Message: messageNotStarting.With(pod.Name, why.Message, pod.Namespace)}
+	message := messageNotStarting
+	if pods.StatusOf(pod, containerName).State.Running != nil {
+		message = messagePodNotReady
+	}
+	return controller.Note{Reason: why.Reason, Message: message.With(pod.Name, why.Message, pod.Namespace)}
 }
 
 // readyMessage returns the message of the condition Ready, or "".
@@ -123,16 +135,24 @@ func isUp(s *appsv1.StatefulSet) bool {
 	return s.Status.ObservedGeneration >= s.Generation && s.Status.UpdatedReplicas > 0 && s.Status.ReadyReplicas > 0
 }
 
-// isStuck reports whether a container cannot start, or crashes again and again.
-func isStuck(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
+// isStuck reports whether PostgreSQL in a Pod cannot start, for example because of a container that others have
+// added, or crashes again and again.
+func isStuck(db *v1alpha1.Database, pod *corev1.Pod, now time.Time) bool {
+	status := pods.StatusOf(pod, containerName)
+	if status.State.Running == nil {
+		if injected, _ := pods.Injected(pod, containerName, now); injected != nil {
+			return true
+		}
+	}
 	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
 // isCrashing reports whether a container crashes again and again. While it runs between two crashes, it
-// counts as crashing if the condition Ready of the Database still has pods.ReasonCrashing.
+// counts as crashing if the condition Ready of the Database still has pods.ReasonCrashing because of this container.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {
 		return waiting.Reason == pods.ReasonCrashing
 	}
-	return ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{}).Reason == pods.ReasonCrashing
+	ready := ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{})
+	return ready.Reason == pods.ReasonCrashing && !strings.Contains(ready.Message, pods.InjectedWords)
 }

@@ -31,8 +31,9 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
 // times, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its activeDeadlineSeconds, its scheduling gates of Windlass,
-// its phase with reason and message, the states of its containers, and the conditions Ready, PodScheduled and
-// DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns other objects unchanged.
+// its phase with reason and message, the states of its containers as trimContainers keeps them, and the conditions
+// Ready, PodScheduled and DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns
+// other objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -63,19 +64,80 @@ func Trim(obj any) (any, error) {
 			trimmed.Status.Conditions = append(trimmed.Status.Conditions, condition)
 		}
 	}
+	trimContainers(trimmed, pod)
+	return trimmed, nil
+}
+
+// ownContainers are the names of the containers that kinds create.
+var ownContainers = []string{"app", "before-rollout", "command", "postgresql"}
+
+// maxInjected limits the cached states of init containers, and of containers that others have added to a Pod.
+const maxInjected = 8
+
+// trimContainers copies the states of containers to a trimmed Pod: of the containers that kinds create, of the init
+// container that they wait for, of a container that outlives the command, and of at most maxInjected other init containers
+// and other containers with a problem.
+func trimContainers(trimmed, pod *corev1.Pod) {
 	owner := trimmed.OwnerReferences
 	healthy := len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod)
-	for _, status := range pod.Status.ContainerStatuses {
-		if healthy { // an App reads the states of containers only if the Pod has a symptom
+	pending, kept := pendingInit(pod), 0
+	for i := range pod.Status.InitContainerStatuses {
+		status := &pod.Status.InitContainerStatuses[i]
+		if status == pending || kept < maxInjected && isTroubled(status) {
+			kept++
+			trimmed.Status.InitContainerStatuses = append(trimmed.Status.InitContainerStatuses, trimContainer(status))
+		}
+	}
+	kept = 0
+	outlives := survivor(pod)
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		own := slices.Contains(ownContainers, status.Name)
+		switch {
+		case own && healthy: // an App reads the states of containers only if the Pod has a symptom
 			trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{Name: status.Name, ImageID: status.ImageID})
 			continue
+		case status == outlives:
+		case !own && (kept == maxInjected || !isTroubled(status)):
+			continue
+		case !own:
+			kept++
 		}
-		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
-			RestartCount: status.RestartCount, Image: status.Image, ImageID: status.ImageID,
-		})
+		trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, trimContainer(status))
 	}
-	return trimmed, nil
+}
+
+// survivor returns a container of others that has not ended although a container that a kind created has ended, or nil:
+// see Outlives.
+func survivor(pod *corev1.Pod) (found *corev1.ContainerStatus) {
+	ended := false
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		switch {
+		case slices.Contains(ownContainers, status.Name):
+			ended = ended || firstEnd(*status) != nil
+		case status.State.Terminated == nil:
+			found = status
+		}
+	}
+	if !ended {
+		return nil
+	}
+	return found
+}
+
+// isTroubled reports whether the state of a container can mean a problem.
+func isTroubled(status *corev1.ContainerStatus) bool {
+	ended, waiting := status.State.Terminated, status.State.Waiting
+	return status.LastTerminationState.Terminated != nil || ended != nil && ended.ExitCode != 0 ||
+		waiting != nil && waiting.Reason == ReasonCrashing || BlockedStart(*status) != ""
+}
+
+func trimContainer(status *corev1.ContainerStatus) corev1.ContainerStatus {
+	return corev1.ContainerStatus{
+		Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
+		RestartCount: status.RestartCount, Image: end(status.Image), ImageID: end(status.ImageID),
+	}
 }
 
 // trimState returns a state of a container without the ID of the container, and with the end of its message.

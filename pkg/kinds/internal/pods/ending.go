@@ -46,6 +46,8 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	switch {
 	case terminated != nil:
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
+	case failedInit(pod) != "":
+		end.Message = failedInit(pod)
 	case pod.Status.Reason != "":
 		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
 	default:
@@ -101,8 +103,14 @@ func endTime(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) time.
 // NotStarting returns why a container of a Pod does not start, or nil. requeueAfter is positive if time alone can
 // change the result.
 func NotStarting(pod *corev1.Pod, container string, now time.Time) (found *Problem, requeueAfter time.Duration) {
-	if found = Blocked(StatusOf(pod, container)); found != nil {
+	status := StatusOf(pod, container)
+	if found = Blocked(status); found != nil {
 		return found, 0
+	}
+	if status.State.Running == nil && status.State.Terminated == nil { // otherwise other containers do not matter
+		if found, requeueAfter = Injected(pod, container, now); found != nil || requeueAfter > 0 {
+			return found, requeueAfter
+		}
 	}
 	return Unschedulable(pod, now)
 }

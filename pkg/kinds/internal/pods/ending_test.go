@@ -31,6 +31,10 @@ func TestEndingOf(t *testing.T) {
 	restarted.Status.ContainerStatuses[0].LastTerminationState = ended(3, "Error", "")
 	deleted := with(corev1.PodFailed, ended(137, "Error", ""))
 	deleted.DeletionTimestamp = &metav1.Time{Time: now}
+	initFailed := with(corev1.PodFailed, waiting("PodInitializing", ""))
+	initFailed.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "setup", State: ended(0, "Completed", "")}, {Name: "mesh-init", Image: "mesh/proxy:1", State: ended(1, "Error", "iptables\nno permission\n")},
+	}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string // the message, or "" if the command has not ended
@@ -48,6 +52,10 @@ func TestEndingOf(t *testing.T) {
 		"a command that failed before another container succeeded":             {with(corev1.PodSucceeded, ended(3, "Error", "")), "The command ended with exit code 3."},
 		"a command that was started again after it had failed":                 {restarted, "The command ended with exit code 3."},
 		"a command that does not run because an init container failed":         {with(corev1.PodFailed, waiting("PodInitializing", "")), "The Pod ended with phase Failed."},
+		"a Pod whose injected init container failed": {
+			trim(t, initFailed), "The Pod failed before its command started: container mesh-init with image mesh/proxy:1, which is not part of what Windlass creates, " +
+				"ended with exit code 1. The last line of its log: no permission",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := pods.EndingOf(c.pod, "command")
@@ -96,6 +104,7 @@ func TestOutlives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "outlives", c.want, pods.Outlives(c.pod, "command"))
+			controllertest.Equal(t, "outlives, as cached", c.want, pods.Outlives(trim(t, c.pod), "command"))
 		})
 	}
 }

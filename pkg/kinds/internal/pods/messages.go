@@ -12,6 +12,8 @@ const (
 	readLog       = "Read the log of the container. Correct the image, the command, the environment or the limits."
 	correctSpec   = "Correct the spec, or what the message names, such as a key of a Secret."
 	partOfMessage = "Nothing to do: it is part of another message."
+	askWhoInjects = "ask whoever adds it to Pods, for example the administrator of a service mesh, " +
+		"to correct it or to leave out this Pod"
 )
 
 // Causes of ImagePullBackOff.
@@ -33,6 +35,21 @@ var (
 	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it", "Lower resources.requests, or add a node.")
 	messageScheduler     = Messages.Declare("", "The scheduler says: {message}.", partOfMessage)
 	messageLog           = Messages.Declare("", LogWords+"{line}", partOfMessage)
+)
+
+// Problems of containers that others have added to a Pod. The reason of messageInjected is the reason of {problem}.
+var (
+	messageInjected = Messages.Declare("",
+		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+askWhoInjects,
+		"Ask whoever adds the container, or keep it out of the namespace or of this object. `kubectl logs -c` shows its log.")
+	messageInitializing = Messages.Declare(ReasonInitializing,
+		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+
+			"and the other containers of the Pod wait for it; "+askWhoInjects,
+		"Wait if the container may take that long. Otherwise look at its log with `kubectl logs -c`.")
+	messageInjectedEnded = Messages.Declare("",
+		"The Pod failed before its command started: container {container} with image {image}, "+InjectedWords+
+			", ended with exit code {code}.",
+		"Ask whoever adds the container to Pods to correct it or to leave out this Pod.")
 )
 
 // How the command of a Pod ended.

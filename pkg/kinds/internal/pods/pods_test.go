@@ -23,7 +23,7 @@ func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized}, {Type: corev1.PodScheduled}, {Type: corev1.DisruptionTarget}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 		},
 	}
 	want := &corev1.Pod{
@@ -34,7 +34,7 @@ func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 		Status: corev1.PodStatus{
 			Phase:             corev1.PodRunning,
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled}, {Type: corev1.DisruptionTarget}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 		},
 	}
 	once, err := pods.Trim(whole)

@@ -24,6 +24,8 @@ type Problem struct {
 	// Message is a clause such as "the image web:1 was not found in its registry". It is the same while the
 	// cause is the same, although the kubelet alternates between several messages.
 	Message string
+	// Container is the name of the container with the problem if others have added it to the Pod, or "".
+	Container string
 	// Words is a sentence with words that can change while the cause is the same, or "": the last line of the log
 	// of a crashed container, or the message of the scheduler.
 	Words string
@@ -186,10 +188,16 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 
 // HasSymptom reports whether the status of a Pod can mean a problem. A Pod that starts as it should has no symptom.
 func HasSymptom(pod *corev1.Pod) bool {
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.LastTerminationState.Terminated != nil || BlockedStart(*status) != "" {
-			return true
+	init, others := pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses
+	for _, statuses := range [][]corev1.ContainerStatus{init, others} {
+		for i := range statuses {
+			if status := &statuses[i]; status.LastTerminationState.Terminated != nil || BlockedStart(*status) != "" {
+				return true
+			}
 		}
+	}
+	if pending := pendingInit(pod); pending != nil && pending.State.Running != nil {
+		return true
 	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {

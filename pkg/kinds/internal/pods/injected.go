@@ -1,0 +1,108 @@
+package pods
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// InjectedWords are in each message about a container that others have added to a Pod.
+const InjectedWords = "which is not part of what Windlass creates"
+
+// ReasonInitializing is the reason of a Pod that waits for an init container. It is the reason that the kubelet
+// reports for the containers that wait.
+const ReasonInitializing = "PodInitializing"
+
+// initGrace is how long an init container may run before Injected returns a problem. Most end within seconds.
+const initGrace = time.Minute
+
+// ProblemOf returns why a Pod does not run, or nil. own is the container that the operator creates. requeueAfter is
+// positive if time alone can change the result.
+func ProblemOf(pod *corev1.Pod, own string, now time.Time) (found *Problem, requeueAfter time.Duration) {
+	if found, requeueAfter = problemIn(StatusOf(pod, own), now); found != nil {
+		return found, requeueAfter
+	}
+	if found, requeueAfter = Injected(pod, own, now); found != nil || requeueAfter > 0 {
+		return found, requeueAfter
+	}
+	return Unschedulable(pod, now)
+}
+
+// problemIn returns the problem of a container that cannot start or that crashes again and again, or nil.
+func problemIn(status corev1.ContainerStatus, now time.Time) (found *Problem, requeueAfter time.Duration) {
+	if found = Blocked(status); found != nil {
+		return found, 0
+	}
+	return Crashing(status, now)
+}
+
+// Injected returns the problem of a container that others have added to a Pod, or nil: for example, an admission
+// webhook of a service mesh adds init containers and sidecars. own is the container that the operator creates.
+// requeueAfter is positive if time alone can change the result.
+func Injected(pod *corev1.Pod, own string, now time.Time) (found *Problem, requeueAfter time.Duration) {
+	of := func(status corev1.ContainerStatus) bool {
+		if found, requeueAfter = problemIn(status, now); found != nil {
+			found.Container = status.Name
+			found.Message = messageInjected.With(status.Name, oneLine(status.Image), found.Message)
+		}
+		return found != nil
+	}
+	for _, status := range pod.Status.InitContainerStatuses {
+		if !hasSucceeded(status) && of(status) {
+			return found, requeueAfter
+		}
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != own && of(status) {
+			return found, requeueAfter
+		}
+	}
+	pending := pendingInit(pod)
+	if pending == nil || pending.State.Running == nil {
+		return nil, 0
+	}
+	if requeueAfter = pending.State.Running.StartedAt.Add(initGrace).Sub(now); requeueAfter > 0 {
+		return nil, requeueAfter
+	}
+	message := messageInitializing.With(pending.Name, oneLine(pending.Image), initGrace)
+	return &Problem{Reason: ReasonInitializing, Message: message, Container: pending.Name}, 0
+}
+
+// hasSucceeded reports whether a container has ended with exit code 0, as an init container should.
+func hasSucceeded(status corev1.ContainerStatus) bool {
+	return status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+}
+
+// pendingInit returns the init container or native sidecar that the other containers of a Pod wait for, or nil.
+func pendingInit(pod *corev1.Pod) *corev1.ContainerStatus {
+	waits := func(status corev1.ContainerStatus) bool {
+		return status.State.Waiting != nil && status.State.Waiting.Reason == ReasonInitializing
+	}
+	if !slices.ContainsFunc(pod.Status.ContainerStatuses, waits) {
+		return nil
+	}
+	for i := len(pod.Status.InitContainerStatuses) - 1; i >= 0; i-- {
+		if status := &pod.Status.InitContainerStatuses[i]; !waits(*status) && !hasSucceeded(*status) {
+			return status
+		}
+	}
+	return nil
+}
+
+// failedInit returns how a container ended whose failure made a Pod fail before its own container started, or "". The
+// restartPolicy of the Pod is Never.
+func failedInit(pod *corev1.Pod) string {
+	for _, status := range pod.Status.InitContainerStatuses {
+		ended := status.State.Terminated
+		if ended == nil || ended.ExitCode == 0 {
+			continue
+		}
+		message := messageInjectedEnded.With(status.Name, oneLine(status.Image), ended.ExitCode)
+		if line := LastLine(ended); line != "" {
+			message += " " + messageLog.With(line)
+		}
+		return message
+	}
+	return ""
+}
