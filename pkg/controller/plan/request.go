@@ -185,6 +185,9 @@ func (q *request) urlOf(at ref, subresource string) *url.URL {
 	return &to
 }
 
+// isDry reports whether a request of the client is a dry run itself.
+func (q *request) isDry() bool { return q.URL.Query().Get("dryRun") != "" }
+
 // dry returns the URL with dryRun=All.
 func dry(to *url.URL) *url.URL {
 	changed, query := *to, to.Query()

@@ -109,7 +109,7 @@ func (s *Server) create(q *request) (*answer, error) {
 	if err != nil {
 		return refuse(apierrors.NewBadRequest(err.Error())), nil
 	}
-	if q.Subresource != "" || isReview(q.Resource.Group) {
+	if q.Subresource != "" || isReview(q.Resource.Group) || q.isDry() {
 		return q.forward(q.Method, dry(q.URL), q.body)
 	}
 	at := ref{q.Resource.GroupResource(), q.Namespace, want.GetName()}

@@ -66,8 +66,16 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 // rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond
 // its minimum start.
 func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
-	return rollout.Summarize(d, neededBy(app, d))
+	s := rollout.Summarize(d, neededBy(app, d))
+	if s.State == controller.StateDegraded && s.Reason == failedCreate {
+		s.Note = pods.RefusedPodsNote(d.Name, s.Message)
+	}
+	return s
 }
+
+// failedCreate is the reason of the condition ReplicaFailure of a Deployment whose Pods the API server rejects
+// (k8s.io/kubernetes, pkg/controller/replicaset).
+const failedCreate = "FailedCreate"
 
 // neededBy returns the number of Pods that have to be available.
 func neededBy(app *v1alpha1.App, d *appsv1.Deployment) int32 {

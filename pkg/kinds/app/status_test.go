@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
@@ -44,7 +45,21 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 }
 
 func refusePods(d *appsv1.Deployment) {
-	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"})
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+		Message: `pods "web-1-a" is forbidden: exceeded quota: small`,
+	})
+}
+
+func TestAppSaysWhyPodsAreRefused(t *testing.T) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	refusePods(d)
+	s := rolloutOf(example(), d)
+	controllertest.Equal(t, "state", controller.StateDegraded, s.State)
+	controllertest.Equal(t, "reason", "PodRefused", s.Reason)
+	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +
+		"Raise the quota, or wait until other Pods end."
+	controllertest.Equal(t, "message", want, s.Message)
 }
 
 func TestMetadataChangeKeepsAppReady(t *testing.T) {

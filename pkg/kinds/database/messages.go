@@ -34,6 +34,10 @@ var (
 	messagePodNotReady = Messages.Declare("",
 		"PostgreSQL runs, but Pod {pod} is not ready: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
+	messagePodMissing = Messages.Declare("PodMissing",
+		"StatefulSet {statefulset} has not created Pod {pod}, and the API server does not tell the operator why. "+
+			"See the Events at the end of `kubectl describe sts -n {namespace} {statefulset}`.",
+		"Correct what the Events name, such as a policy for the StatefulSet controller, or another Pod with this name.")
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error of PostgreSQL.")
 	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.", "Nothing to do: it is part of another message.")

@@ -49,6 +49,7 @@ type reconciler struct {
 	pods      coreclient.PodsGetter
 	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
+	absences *absences
 	look     look
 	// users finds the known users of the former login.
 	users  credentials.Users
@@ -68,6 +69,7 @@ type scope struct {
 	cannotGrow  error // why the claim cannot grow, or nil; the steps continue in both cases
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // of the StatefulSet, or nil
+	absence     *absence    // of the Pod, or nil
 	// settling is the time after which the operator looks again whether the server has its settings. 0 means that it has
 	// them, as far as the operator can know.
 	settling time.Duration
@@ -126,6 +128,7 @@ func (r *reconciler) apply(ctx context.Context, p *scope) error {
 		r.volume,
 		r.server,
 		r.findPod,
+		r.missing,
 		r.replace,
 		r.notify,
 		r.observe,
@@ -211,7 +214,10 @@ func (r *reconciler) checkVolume(p *scope) error {
 // server creates or updates the StatefulSet, whose controller replaces the Pod when the template changes.
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	sets := r.statefulSets
-	sets.Keep = p.keeper(r.image).keep
+	sets.Keep = func(want, live *appsv1.StatefulSet) {
+		p.keeper(r.image).keep(want, live)
+		keepRetried(want, live)
+	}
 	p.statefulSet, err = sets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image), nil)
 	return err
 }

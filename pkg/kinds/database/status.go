@@ -32,6 +32,12 @@ func setBlocked(db *v1alpha1.Database, err error) {
 // without an event, or 0.
 func setProgress(p *scope, now time.Time) time.Duration {
 	v := verdictOf(p.db, p.statefulSet, p.pod, p.claim, now)
+	if p.absence != nil && v.note.Reason == messageStarting.Reason {
+		v.requeueAfter = p.absence.next.Sub(now)
+		if p.absence.note != nil {
+			v.phase, v.note = v1alpha1.DatabaseFailed, *p.absence.note
+		}
+	}
 	p.db.Status.Phase = v.phase
 	summary := v.summary(p.claim)
 	if v.phase == v1alpha1.DatabaseReady {

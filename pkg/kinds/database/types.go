@@ -23,6 +23,7 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 		tracker:   tracker,
 		databases: c.Windlass.WindlassV1alpha1(),
 		pods:      c.Kube.CoreV1(),
+		absences:  newAbsences(),
 	}
 	r.settings.Keep = keepRevision
 	r.claims.Keep = keepVolume

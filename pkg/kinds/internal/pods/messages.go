@@ -54,10 +54,14 @@ var (
 
 // How the command of a Pod ended.
 var (
-	messageEnded      = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
-	messagePodFailed  = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
-	messagePodEnded   = Messages.Declare("", "The Pod ended with phase {phase}.", "If the phase is Failed, read the Events of the Pod and of its node.")
-	messageRefused    = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
-	adviceForQuota    = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
-	adviceForRefusals = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)
+	messageEnded       = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
+	messagePodFailed   = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
+	messagePodEnded    = Messages.Declare("", "The Pod ended with phase {phase}.", "If the phase is Failed, read the Events of the Pod and of its node.")
+	messageRefused     = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
+	adviceForQuota     = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
+	messageRefusedPods = Messages.Declare(messageRefused.Reason,
+		"The API server rejects Pods of Deployment {deployment}: {error}. {advice}.", "Follow the advice in the message.")
+	adviceForResources = Messages.Declare("", "Set spec.resources to what the namespace allows", partOfMessage)
+	adviceForWebhooks  = Messages.Declare("", "Ask the administrator of the cluster to repair the admission webhook", partOfMessage)
+	adviceForRefusals  = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)
 )

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,34 +25,78 @@ const maxRefusal = 1 << 10
 // or a policy. It returns false if the namespace is being deleted, because the owner of the Pod is then
 // deleted too.
 func IsRefusal(err error) bool {
-	return (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	rejected := apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || err != nil && callsWebhook(err.Error())
+	return rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// exceedsQuota reports whether a Pod was rejected because of a quota, which has room when other Pods end.
-func exceedsQuota(err error) bool { return strings.Contains(err.Error(), "exceeded quota") }
+// IsUndecided reports whether a dry run does not tell whether the API server accepts a Pod from the controller of a
+// workload: an admission webhook supports no dry runs, or the operator has no right to create Pods
+// (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/endpoints/handlers/responsewriters).
+func IsUndecided(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") ||
+		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "pods"`)
+}
+
+// callsWebhook reports whether the words of the API server name an admission webhook that does not answer.
+func callsWebhook(said string) bool { return strings.Contains(said, "failed calling webhook") }
+
+// limitsResources reports whether the words of the API server are about the resources of containers: a LimitRange has
+// other limits, or its defaults do not fit, or a quota requires requests and limits (k8s.io/kubernetes,
+// plugin/pkg/admission/limitranger, and k8s.io/apiserver, pkg/admission/plugin/resourcequota).
+func limitsResources(said string) bool {
+	about := []string{"usage per Container", "usage per Pod", "limit to request ratio per", "failed quota: ", "].resources."}
+	return slices.ContainsFunc(about, func(words string) bool { return strings.Contains(said, words) })
+}
+
+// exceedsQuota reports whether the words of the API server name a quota, which has room when other Pods end.
+func exceedsQuota(said string) bool { return strings.Contains(said, "exceeded quota") }
 
 // ViolatesPodSecurity reports whether a Pod was rejected because of the Pod Security Standard of its namespace.
 func ViolatesPodSecurity(err error) bool {
 	return strings.Contains(err.Error(), "violates PodSecurity")
 }
 
-// Refused returns the error of a reconcile whose Pod the API server rejected with err. Its message has the words of the
-// API server, followed by advice. The advice is "" if the kind knows none. The next reconcile starts after the given
-// time. The object becomes Stalled, unless a quota is exceeded: there is room again when other Pods end.
+// Refused returns the error of a reconcile whose Pod the API server rejected with err. The error has the message of
+// RefusedNote, with the advice that the kind knows, or "". The next reconcile starts after the given time. The object
+// becomes Stalled, unless the Pod may be accepted without a user's action: when other Pods end, or when a webhook
+// answers again.
 func Refused(pod string, err error, advice string, after time.Duration) error {
-	said := err.Error()
-	if len(said) > maxRefusal {
-		said = strings.ToValidUTF8(said[:maxRefusal], "") + "…"
-	}
-	switch {
-	case advice != "":
-	case exceedsQuota(err):
-		advice = adviceForQuota.With()
-	default:
-		advice = adviceForRefusals.With()
-	}
-	if exceedsQuota(err) {
+	said, advice := explained(err.Error(), advice)
+	if exceedsQuota(err.Error()) || callsWebhook(err.Error()) {
 		return messageRefused.Wait(after, pod, said, advice, LongestRefusal)
 	}
 	return controller.Stalled(messageRefused.Error(pod, said, advice, LongestRefusal), after)
+}
+
+// RefusedNote returns the reason and message about a Pod that the API server rejected with err. The message has the
+// words of the API server, followed by advice.
+func RefusedNote(pod string, err error) controller.Note {
+	said, advice := explained(err.Error(), "")
+	return messageRefused.Note(pod, said, advice, LongestRefusal)
+}
+
+// RefusedPodsNote is RefusedNote for the Pods of a Deployment. said has the words of the API server.
+func RefusedPodsNote(deployment, said string) controller.Note {
+	said, advice := explained(said, "")
+	return messageRefusedPods.Note(deployment, said, advice)
+}
+
+// explained returns the words of the API server about a rejected Pod within maxRefusal, and what to do. advice is what
+// the kind knows, or "".
+func explained(said, advice string) (words, do string) {
+	switch {
+	case advice != "":
+	case exceedsQuota(said):
+		advice = adviceForQuota.With()
+	case limitsResources(said):
+		advice = adviceForResources.With()
+	case callsWebhook(said):
+		advice = adviceForWebhooks.With()
+	default:
+		advice = adviceForRefusals.With()
+	}
+	if len(said) > maxRefusal {
+		said = strings.ToValidUTF8(said[:maxRefusal], "") + "…"
+	}
+	return said, advice
 }

@@ -1,0 +1,170 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// A StatefulSet has no condition that says why its Pod is not created, as a Deployment has. So the operator sends the
+// creation of a Pod that stays missing as a dry run, whose error says why. It repeats the dry run with backoff. Once
+// the API server accepts the Pod, the operator changes an annotation of the StatefulSet: its controller then creates
+// the Pod at once, instead of after a backoff of up to 17 minutes.
+
+const (
+	// missingGrace is how long the Pod may be missing before the operator looks for the cause. The StatefulSet
+	// controller creates a Pod within milliseconds.
+	missingGrace = 10 * time.Second
+	// retriedAnnotation on a StatefulSet has the time at which the operator last made the StatefulSet controller
+	// create a missing Pod.
+	retriedAnnotation = "windlass.dev/pod-retried"
+)
+
+// absence is what the operator knows about a missing Pod.
+type absence struct {
+	revision string // of the template of the Pod
+	since    time.Time
+	next     time.Time // of the next dry run
+	// note says why the Pod is missing. It is nil if the operator does not know.
+	note *controller.Note
+	// accepted is true if the API server did not reject the last dry run.
+	accepted bool
+}
+
+// absences remembers the missing Pods by the UID of their Database.
+type absences struct {
+	mu      sync.Mutex
+	missing map[types.UID]absence
+}
+
+func newAbsences() *absences { return &absences{missing: map[types.UID]absence{}} }
+
+// forgetAfter is how long absences remembers a Pod whose Database is not reconciled any more.
+const forgetAfter = 24 * time.Hour
+
+// begin returns the absence of the Pod of a Database, which begins now unless it is known.
+func (a *absences) begin(of types.UID, revision string, now time.Time) absence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known, ok := a.missing[of]; ok && known.revision == revision {
+		return known
+	}
+	maps.DeleteFunc(a.missing, func(_ types.UID, old absence) bool { return now.Sub(old.next) > forgetAfter })
+	a.missing[of] = absence{revision: revision, since: now, next: now.Add(missingGrace)}
+	return a.missing[of]
+}
+
+// update replaces what is known about the Pod of a Database.
+func (a *absences) update(of types.UID, known absence) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missing[of] = known
+}
+
+func (a *absences) end(of types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.missing, of)
+}
+
+// isAwaited reports whether the StatefulSet controller has observed a StatefulSet, and has no Pod for it.
+func isAwaited(s *appsv1.StatefulSet) bool {
+	observed := s.Status.UpdateRevision != "" && s.Status.ObservedGeneration >= s.Generation
+	return observed && s.Status.Replicas == 0 && s.DeletionTimestamp == nil
+}
+
+// missing sets p.absence if the Pod is missing, and looks for the cause from time to time.
+func (r *reconciler) missing(ctx context.Context, p *scope) error {
+	if p.pod != nil || !isAwaited(p.statefulSet) {
+		r.absences.end(p.db.UID)
+		return nil
+	}
+	now := r.clock.Now()
+	a := r.absences.begin(p.db.UID, p.statefulSet.Status.UpdateRevision, now)
+	p.absence = &a
+	if now.Before(a.next) {
+		return nil
+	}
+	refusal, err := r.tryPod(ctx, podOf(p.statefulSet))
+	if err != nil {
+		return err
+	}
+	switch {
+	case refusal != nil:
+		a.note = refusal
+	case a.accepted:
+		a.note = ptr.To(messagePodMissing.Note(p.statefulSet.Name, podOf(p.statefulSet).Name, p.db.Namespace))
+	default:
+		a.note = nil // the StatefulSet controller is about to create the Pod
+	}
+	a.accepted = refusal == nil
+	a.next = now.Add(min(max(now.Sub(a.since), pods.ShortestRefusal), pods.LongestRefusal))
+	r.absences.update(p.db.UID, a)
+	if a.accepted {
+		return r.retryPod(ctx, p, now)
+	}
+	return nil
+}
+
+// tryPod creates a Pod as a dry run. It returns why the API server rejects the Pod, or nil if the API server accepts
+// the Pod or does not tell.
+func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *controller.Note, err error) {
+	_, err = r.pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err), pods.IsUndecided(err):
+		return nil, nil
+	case pods.IsRefusal(err), apierrors.IsInvalid(err):
+		return ptr.To(pods.RefusedNote(pod.Name, err)), nil
+	}
+	return nil, fmt.Errorf("checking whether the API server accepts Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// podOf returns the Pod of a StatefulSet as the StatefulSet controller creates it (k8s.io/kubernetes,
+// pkg/controller/statefulset), except that its owner reference lets no admission ask for the rights of that controller.
+func podOf(s *appsv1.StatefulSet) *corev1.Pod {
+	template := s.Spec.Template.DeepCopy()
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.Name = s.Namespace, s.Name+"-0"
+	owner := metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+	owner.BlockOwnerDeletion = nil
+	pod.OwnerReferences = []metav1.OwnerReference{*owner}
+	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, s.Spec.ServiceName
+	for label, value := range map[string]string{
+		appsv1.StatefulSetPodNameLabel:        pod.Name,
+		appsv1.PodIndexLabel:                  "0",
+		appsv1.ControllerRevisionHashLabelKey: s.Status.UpdateRevision,
+	} {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, label, value)
+	}
+	return pod
+}
+
+// retryPod makes the StatefulSet controller create the missing Pod at once: it reconciles a StatefulSet that changes.
+func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
+	sets := r.statefulSets
+	sets.Keep = func(want, live *appsv1.StatefulSet) {
+		p.keeper(r.image).keep(want, live)
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))
+	}
+	p.statefulSet, err = sets.Update(ctx, p.owner, desiredStatefulSet(p.db, r.image))
+	return err
+}
+
+// keepRetried keeps the annotation that retryPod has set.
+func keepRetried(want, live *appsv1.StatefulSet) {
+	if at := live.Annotations[retriedAnnotation]; at != "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, at)
+	}
+}
