@@ -148,6 +148,7 @@ func app(i int) *v1alpha1.App {
 			Image: "registry.example.com/shop:1", Port: 8080,
 			Env:     []corev1.EnvVar{{Name: "LEVEL", Value: "info"}},
 			Config:  map[string]string{"shop.toml": "currency = \"EUR\"\n"},
+			Probe:   &v1alpha1.AppProbe{Path: "/healthz"},
 			Ingress: &v1alpha1.AppIngress{Host: fmt.Sprintf("app-%05d.example.com", i), Path: "/", ClassName: &class},
 		},
 	}

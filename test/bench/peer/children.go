@@ -70,6 +70,16 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	c.SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
+	if probe := app.Spec.Probe; probe != nil {
+		if c.ReadinessProbe == nil {
+			c.ReadinessProbe = &corev1.Probe{}
+		}
+		c.ReadinessProbe.HTTPGet = &corev1.HTTPGetAction{
+			Path: probe.Path, Port: intstr.FromString("http"), Scheme: corev1.URISchemeHTTP,
+		}
+	} else {
+		c.ReadinessProbe = nil
+	}
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app", ReadOnly: true}}
 }
 
