@@ -201,6 +201,8 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+			// A Pod that is not ready serves nobody. Otherwise an App whose Pods crash would block every drain.
+			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		},
 	}
 }
