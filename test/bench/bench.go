@@ -44,7 +44,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page; if it is empty, no page is written")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "binary of the operator")
-	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, sharing, profile or nothing; the others are read from results.json")
+	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, sharing, ready, profile or nothing; the others are read from results.json")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -136,6 +136,7 @@ func (o *options) measure(ctx context.Context) error {
 		{"foreign", o.measureForeign},
 		{"rest", o.measureRest},
 		{"sharing", o.measureSharing},
+		{"ready", o.measureReady},
 		{"profile", o.profile},
 	} {
 		if o.only != m.name && (o.only != "" || m.name == "profile") {

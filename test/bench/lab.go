@@ -39,7 +39,7 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 	if l.player, err = newPlayer(c.Config()); err != nil {
 		return nil, err
 	}
-	for _, component := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
+	for _, component := range podComponents {
 		if err := c.Stop(component); err != nil {
 			return nil, err
 		}

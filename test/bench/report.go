@@ -52,6 +52,7 @@ func (r *results) report(docs string) error {
 		"Sizing": r.sizingTable(), "Objects": objectsPerApp,
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
+		"ReadyApps": readyApps, "Ready": r.readyTable(),
 		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),
 	})
 }

@@ -31,6 +31,8 @@ type results struct {
 	Lateness            []lateness
 	// Sharings has the results of replicas that share the Apps, and of a single one.
 	Sharings []sharing
+	// Ready has the times until Apps are Ready.
+	Ready map[string][]readiness
 	// Passes has the costs of no-op reconciles of Windlass. Waits maps each engine to the number of
 	// reconciles that begin before the reconcile of a changed object, while periodic checks wait.
 	Passes map[string]cost

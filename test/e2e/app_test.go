@@ -120,6 +120,17 @@ func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	}
 }
 
+// TestAppThatCrashesAfterSomeSecondsIsNeverReady runs a container without a readiness probe that crashes after 3 s.
+func TestAppThatCrashesAfterSomeSecondsIsNeverReady(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "sleep 3; exit 3"}})
+	app := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
+	if app.Status.LastAvailable != nil {
+		t.Errorf("the App was Ready before it crashed: %+v", app.Status)
+	}
+}
+
 func TestAppReportsQuota(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)

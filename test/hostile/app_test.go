@@ -25,7 +25,9 @@ func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	two := int32(2)
-	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1", Replicas: &two})
+	spec := world.ProbedApp("registry.example.com/web:1")
+	spec.Replicas = &two
+	tenant.CreateApp(t, tenant.Namespace, "web", spec)
 	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
 	service, err := tenant.Kube.CoreV1().Services(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
@@ -57,7 +59,7 @@ func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
-	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
+	tenant.CreateApp(t, tenant.Namespace, "web", world.ProbedApp("registry.example.com/web:1"))
 	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
 	pause(t, tenant.World, tenant.Namespace, "true")
 	deployments, services := tenant.Kube.AppsV1().Deployments(tenant.Namespace), tenant.Kube.CoreV1().Services(tenant.Namespace)

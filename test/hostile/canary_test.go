@@ -7,13 +7,14 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/world"
 )
 
 // canary checks that the operator still works for other tenants: an App of a new tenant must become Ready.
 func canary(t *testing.T, on *place.Place) {
 	t.Helper()
 	other := on.NewTenant(t)
-	other.CreateApp(t, other.Namespace, "canary", v1alpha1.AppSpec{Image: "registry.example.com/canary:1"})
+	other.CreateApp(t, other.Namespace, "canary", world.ProbedApp("registry.example.com/canary:1"))
 	other.AppIn(t, other.Namespace, "canary", v1alpha1.AppReady)
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // tenantApp is the spec of a small App.
-var tenantApp = v1alpha1.AppSpec{Image: "registry.example.com/app:1"}
+var tenantApp = world.ProbedApp("registry.example.com/app:1")
 
 // requestCount returns the number of the controller's requests with a verb and resource in a namespace.
 func requestCount(t *testing.T, on *place.Place, namespace, verb, resource string) int {

@@ -21,7 +21,8 @@ import (
 
 // web returns a component that is an App.
 func web(name string) v1alpha1.PlatformComponent {
-	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), App: &v1alpha1.AppSpec{Image: "registry.example.com/web:1"}}
+	app := world.ProbedApp("registry.example.com/web:1")
+	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), App: &app}
 }
 
 // platformIn creates a Platform with the name of its namespace, and returns it when it is Ready.

@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// smallest returns a spec with only the required fields of App.
-func smallest() v1alpha1.AppSpec { return v1alpha1.AppSpec{Image: "shop:1"} }
+// smallest returns a spec with only the required fields of App, and a readiness probe: see world.ProbedApp.
+func smallest() v1alpha1.AppSpec { return world.ProbedApp("shop:1") }
 
 func TestAppWaitsForReferencedSecret(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (c *campaign) canaries(t *testing.T) {
 	})
 	db := world.SmallestDatabase()
 	db.DeletionPolicy, db.Storage.StorageClassName = v1alpha1.DeletionDelete, ptr.To(canaryClass)
-	plain := v1alpha1.AppSpec{Image: "registry.example.com/canary:1"}
+	plain := world.ProbedApp("registry.example.com/canary:1")
 
 	tenant.CreateApp(t, namespace, "app", plain)
 	tenant.CreateDatabase(t, namespace, "db", db)

@@ -245,7 +245,7 @@ func TestPlanExitCodeIsZeroWithoutDifference(t *testing.T) {
 
 func TestPauseStopsOperatorUntilResume(t *testing.T) {
 	namespace := shared.NewNamespace(t)
-	shared.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: "web:1"})
+	shared.CreateApp(t, namespace, "web", world.ProbedApp("web:1"))
 	shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	for _, step := range []struct{ verb, paused, says string }{{"pause", "true", "paused"}, {"resume", "", "resumed"}} {
 		r := windlass(t, shared.Kubeconfig(), "", step.verb, "app/web", "-n", namespace)

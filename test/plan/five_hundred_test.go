@@ -35,7 +35,9 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	const each = 100
 	for i := range each {
 		name := fmt.Sprintf("many-%d", i)
-		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{Image: "web:1", Config: map[string]string{"a": name}})
+		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{
+			Image: "web:1", Config: map[string]string{"a": name}, Probe: &v1alpha1.AppProbe{Path: "/"},
+		})
 		shared.CreateDatabase(t, namespace, "db-"+name, world.SmallestDatabase())
 		shared.Create(t, namespace, name, "true", func(at *cnatv1.At) { at.Spec.Suspend = new(true) })
 		shared.CreateExternalDatabase(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name + namespace})

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/shards"
 	"windlass.dev/windlass/test/place"
 	"windlass.dev/windlass/test/world"
@@ -46,7 +45,9 @@ func newSharded(t *testing.T, served bool) *sharded {
 	}
 	for range population {
 		tenant := s.NewNamespace(t)
-		s.CreateApp(t, tenant, "web", v1alpha1.AppSpec{Image: "nginx:1", Replicas: ptr.To[int32](1), Config: map[string]string{"key": "value"}})
+		spec := world.ProbedApp("nginx:1")
+		spec.Replicas, spec.Config = ptr.To[int32](1), map[string]string{"key": "value"}
+		s.CreateApp(t, tenant, "web", spec)
 		s.tenants = append(s.tenants, tenant)
 	}
 	return s

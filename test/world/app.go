@@ -41,6 +41,12 @@ func EverythingOfApp() v1alpha1.AppSpec {
 	}
 }
 
+// ProbedApp returns a spec with an image and a readiness probe. The Pods of the App are available as soon as they are
+// ready, which the simulated node reports at once.
+func ProbedApp(image string) v1alpha1.AppSpec {
+	return v1alpha1.AppSpec{Image: image, Probe: &v1alpha1.AppProbe{Path: "/"}}
+}
+
 // CreateReferences creates the Secrets, the ConfigMap and the ServiceAccount that an App with the spec of
 // EverythingOfApp needs.
 func (w *World) CreateReferences(t *testing.T, namespace string) {

@@ -24,6 +24,9 @@ const (
 	servicePort   = 80
 	configVolume  = "config"
 	configPath    = "/etc/app"
+	// unprobedSeconds is how long a container without a readiness probe runs before its Pod counts as available. Its Pod
+	// is ready as soon as the container starts, even if the container is about to crash.
+	unprobedSeconds = 5
 )
 
 // selectorOf returns the labels that select the Pods of an App. They never change, because the
@@ -65,6 +68,9 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	}
 	if isAutoscaled(app) {
 		d.Spec.Replicas = nil
+	}
+	if app.Spec.Probe == nil {
+		d.Spec.MinReadySeconds = unprobedSeconds
 	}
 	if len(in) > 0 {
 		d.Annotations = map[string]string{inputsAnnotation: in.String()}

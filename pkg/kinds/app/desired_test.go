@@ -17,3 +17,24 @@ func TestDisruptionBudgetLetsPodsThatAreNotReadyBeEvicted(t *testing.T) {
 	policy := budget.Spec.UnhealthyPodEvictionPolicy
 	controllertest.Equal(t, "policy for Pods that are not ready", ptr.To(policyv1.AlwaysAllow), policy)
 }
+
+func TestPodsWithoutReadinessProbeCountAfterSomeSeconds(t *testing.T) {
+	withProbe := func(app *v1alpha1.App) { app.Spec.Probe = &v1alpha1.AppProbe{Path: "/"} }
+	withoutProbe := func(app *v1alpha1.App) { app.Spec.Probe = nil }
+	f := readyFixture(t)
+	for _, step := range []struct {
+		what    string
+		change  func(*v1alpha1.App)
+		seconds int32
+	}{
+		{"App without a probe", withoutProbe, 5},
+		{"App that gets a probe", withProbe, 0},
+		{"App that loses its probe", withoutProbe, 5},
+	} {
+		f.Change(step.change)
+		if r := f.Reconcile(); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		controllertest.Equal(t, "minReadySeconds of an "+step.what, step.seconds, f.deployment().Spec.MinReadySeconds)
+	}
+}

@@ -55,12 +55,14 @@ func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *podProblems) {
 	}
 }
 
-// stillReady reports whether only the metadata of a Ready App's Deployment has changed. A change of
-// annotations raises the generation of a Deployment, and its controller has not observed the new generation
-// yet.
+// stillReady reports whether a Ready App's Deployment has changed, but neither its Pod template nor its number of
+// Pods. A change of annotations or of the strategy raises the generation of a Deployment, and its controller has not
+// observed the new generation yet.
 func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
-		d.Status.ObservedGeneration < d.Generation && was != nil && equality.Semantic.DeepEqual(was.Spec, d.Spec)
+		d.Status.ObservedGeneration < d.Generation && was != nil &&
+		equality.Semantic.DeepEqual(was.Spec.Replicas, d.Spec.Replicas) &&
+		equality.Semantic.DeepEqual(was.Spec.Template, d.Spec.Template)
 }
 
 // rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond

@@ -62,14 +62,24 @@ func TestAppSaysWhyPodsAreRefused(t *testing.T) {
 	controllertest.Equal(t, "message", want, s.Message)
 }
 
-func TestMetadataChangeKeepsAppReady(t *testing.T) {
+func TestAppStaysReadyWithoutChangeOfPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(app *v1alpha1.App, was, is *appsv1.Deployment)
+		change func(app *v1alpha1.App, was *appsv1.Deployment)
 		phase  v1alpha1.AppPhase
 	}{
-		"nothing changes":                                {func(*v1alpha1.App, *appsv1.Deployment, *appsv1.Deployment) {}, v1alpha1.AppReady},
-		"the spec of the Deployment changes":             {func(_ *v1alpha1.App, was, _ *appsv1.Deployment) { was.Spec.MinReadySeconds = 1 }, v1alpha1.AppDeploying},
-		"the App has a generation that was not observed": {func(app *v1alpha1.App, _, _ *appsv1.Deployment) { app.Generation = 2 }, v1alpha1.AppDeploying},
+		"nothing changes": {func(*v1alpha1.App, *appsv1.Deployment) {}, v1alpha1.AppReady},
+		"the number of Pods changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
+			was.Spec.Replicas = ptr.To[int32](2)
+		}, v1alpha1.AppDeploying},
+		"the Pod template changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
+			was.Spec.Template.Spec.NodeName = "a"
+		}, v1alpha1.AppDeploying},
+		"minReadySeconds changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
+			was.Spec.MinReadySeconds = 1
+		}, v1alpha1.AppReady},
+		"the App has a generation that was not observed": {func(app *v1alpha1.App, _ *appsv1.Deployment) {
+			app.Generation = 2
+		}, v1alpha1.AppDeploying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := example(func(app *v1alpha1.App) { app.Status.Phase, app.Status.ObservedGeneration = v1alpha1.AppReady, 1 })
@@ -77,7 +87,7 @@ func TestMetadataChangeKeepsAppReady(t *testing.T) {
 			was.Status.ObservedGeneration = 5
 			is := was.DeepCopy()
 			is.Generation = 6
-			c.change(app, was, is)
+			c.change(app, was)
 			setRollout(app, was, is, nil)
 			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
 		})

@@ -52,6 +52,10 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	if d.Spec.Selector == nil {
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: selectorOf(app)}
 	}
+	d.Spec.MinReadySeconds = 0
+	if app.Spec.Probe == nil {
+		d.Spec.MinReadySeconds = 5
+	}
 	template := &d.Spec.Template
 	template.Labels = selectorOf(app)
 	template.Spec.SecurityContext = &corev1.PodSecurityContext{
