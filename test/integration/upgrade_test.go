@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -165,7 +166,8 @@ func (u *upgrade) writes(t *testing.T) []string {
 	})
 }
 
-// workloads returns the generation of each Deployment and StatefulSet, which grows when its Pods are replaced.
+// workloads returns the revision of the Pod template of each Deployment and the generation of each StatefulSet, which
+// grow when Pods are replaced. The generation of a Deployment also grows when its annotations or its strategy change.
 func (u *upgrade) workloads(t *testing.T) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
@@ -174,7 +176,10 @@ func (u *upgrade) workloads(t *testing.T) map[string]int64 {
 		t.Fatal(err)
 	}
 	for _, d := range deployments.Items {
-		found[fmt.Sprintf("Deployment %s/%s of App", d.Namespace, d.Name)] = d.Generation
+		workload := fmt.Sprintf("Deployment %s/%s of App", d.Namespace, d.Name)
+		if found[workload], err = strconv.ParseInt(d.Annotations["deployment.kubernetes.io/revision"], 10, 64); err != nil {
+			t.Fatalf("reading the revision of %s: %v", workload, err)
+		}
 	}
 	sets, err := u.Kube.AppsV1().StatefulSets("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -55,12 +55,13 @@ func commandDigest(app *v1alpha1.App) string {
 }
 
 // desiredRunPod returns the Pod that runs beforeRollout. It has the Pod template of the App, except for the command, the
-// ports, the probe and the name of the ConfigMap. It lacks the labels by which the Service and the Deployment select the
-// Pods of the App.
+// ports, the probe, the shutdown and the name of the ConfigMap. It lacks the labels by which the Service and the
+// Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 	template := desiredDeployment(app, in).Spec.Template.DeepCopy() // it may share memory with the App
 	container := &template.Spec.Containers[0]
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
+	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // it serves no requests
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image = runImage(app)
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever

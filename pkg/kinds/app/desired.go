@@ -60,6 +60,7 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: app.Spec.Replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+			Strategy: desiredStrategy(),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(app)},
 				Spec:       desiredPod(app),
@@ -78,6 +79,17 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	}
 	setOperatorFields(app, &d.Spec.Template)
 	return d
+}
+
+// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge is the default
+// of the API server. It is rounded up, so that there is always a new Pod.
+func desiredStrategy() appsv1.DeploymentStrategy {
+	return appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromString("25%")),
+		},
+	}
 }
 
 // desiredPod returns the spec of the Pods, which complies with the Pod Security Standard restricted.

@@ -3,7 +3,10 @@ package app
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -36,5 +39,38 @@ func TestPodsWithoutReadinessProbeCountAfterSomeSeconds(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		controllertest.Equal(t, "minReadySeconds of an "+step.what, step.seconds, f.deployment().Spec.MinReadySeconds)
+	}
+}
+
+func TestRolloutLosesNoRequest(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.App){
+		"an App with one Pod":       func(*v1alpha1.App) {},
+		"an App with many Pods":     func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](40) },
+		"an App without Pods":       func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) },
+		"an App with an autoscaler": withAllChildren,
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := readyFixture(t, change).deployment().Spec
+			rolling := spec.Strategy.RollingUpdate
+			controllertest.Equal(t, "strategy", appsv1.RollingUpdateDeploymentStrategyType, spec.Strategy.Type)
+			controllertest.Equal(t, "Pods that may be unavailable", ptr.To(intstr.FromInt32(0)), rolling.MaxUnavailable)
+			surge, err := intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, max(1, int(*spec.Replicas)), true)
+			if err != nil || surge < 1 {
+				t.Errorf("a rollout may create %d Pods beyond the number of replicas: %v", surge, err)
+			}
+			pod := spec.Template.Spec
+			controllertest.Equal(t, "grace period", ptr.To[int64](35), pod.TerminationGracePeriodSeconds)
+			controllertest.Equal(t, "lifecycle", &corev1.Lifecycle{
+				PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}},
+			}, pod.Containers[0].Lifecycle)
+		})
+	}
+}
+
+func TestBeforeRolloutEndsWithoutDelay(t *testing.T) {
+	pod := desiredRunPod(example(withMigration), nil, run{"t", "c"}).Spec
+	grace, lifecycle := pod.TerminationGracePeriodSeconds, pod.Containers[0].Lifecycle
+	if grace != nil || lifecycle != nil {
+		t.Errorf("the grace period is %v and the lifecycle is %v, want none", grace, lifecycle)
 	}
 }

@@ -26,6 +26,14 @@ const (
 	templateAnnotation = "windlass.dev/template-digest"
 )
 
+const (
+	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
+	// stop signal. Nodes and load balancers learn within this time that the Pod is going away.
+	shutdownDelaySeconds int64 = 5
+	// shutdownSeconds is how long the container may take to end after the stop signal.
+	shutdownSeconds int64 = 30
+)
+
 // setOperatorFields sets the operator fields of a Pod template: see pods.OperatorFields.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
@@ -39,8 +47,13 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	if app.Spec.ServiceAccountName == "" {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
+	template.Spec.TerminationGracePeriodSeconds = ptr.To(shutdownDelaySeconds + shutdownSeconds)
 	for i := range template.Spec.Containers {
-		template.Spec.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		container := &template.Spec.Containers[i]
+		container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+			Sleep: &corev1.SleepAction{Seconds: shutdownDelaySeconds},
+		}}
 	}
 }
 
@@ -59,8 +72,9 @@ var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) 
 		delete(to.Annotations, templateAnnotation)
 	}
 	to.Spec.AutomountServiceAccountToken = from.Spec.AutomountServiceAccountToken
+	to.Spec.TerminationGracePeriodSeconds = from.Spec.TerminationGracePeriodSeconds
 	if c, other := pods.Container(to, containerName), pods.Container(from, containerName); c != nil && other != nil {
-		c.TerminationMessagePolicy = other.TerminationMessagePolicy
+		c.TerminationMessagePolicy, c.Lifecycle = other.TerminationMessagePolicy, other.Lifecycle
 		if c.TerminationMessagePolicy == corev1.TerminationMessageReadFile {
 			c.TerminationMessagePolicy = "" // the default of the API server
 		}

@@ -80,7 +80,9 @@ func TestKeepTemplate(t *testing.T) {
 			if c.kept {
 				wanted.Spec.Template.Labels = selectorOf(app)
 				delete(wanted.Spec.Template.Annotations, templateAnnotation)
-				wanted.Spec.Template.Spec.AutomountServiceAccountToken, wanted.Spec.Template.Spec.Containers[0].TerminationMessagePolicy = nil, ""
+				pod := &wanted.Spec.Template.Spec
+				pod.AutomountServiceAccountToken, pod.TerminationGracePeriodSeconds = nil, nil
+				pod.Containers[0].TerminationMessagePolicy, pod.Containers[0].Lifecycle = "", nil
 			}
 			if !equality.Semantic.DeepEqual(wanted, want) {
 				controllertest.Equal(t, "Deployment", wanted, want)

@@ -52,6 +52,12 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	if d.Spec.Selector == nil {
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: selectorOf(app)}
 	}
+	d.Spec.Strategy = appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromString("25%")),
+		},
+	}
 	d.Spec.MinReadySeconds = 0
 	if app.Spec.Probe == nil {
 		d.Spec.MinReadySeconds = 5
@@ -64,6 +70,7 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	template.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}, DefaultMode: ptr.To(corev1.ConfigMapVolumeSourceDefaultMode),
 	}}}}
+	template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](35)
 	if len(template.Spec.Containers) == 0 {
 		template.Spec.Containers = []corev1.Container{{Name: "app"}}
 	}
@@ -84,6 +91,7 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	} else {
 		c.ReadinessProbe = nil
 	}
+	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app", ReadOnly: true}}
 }
 

@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/world"
+)
+
+// rollouts is the number of rollouts under load.
+const rollouts = 10
+
+// clientScript sends requests to the address in its first argument until the file /tmp/stop exists. It then prints the
+// number of requests, and the number of requests that failed.
+const clientScript = `
+sent=0 failed=0
+while [ ! -e /tmp/stop ]; do
+  sent=$((sent + 1))
+  timeout 10 wget -q -O /dev/null "http://$0/" || failed=$((failed + 1))
+done
+echo "$sent $failed"`
+
+// TestRolloutUnderLoadLosesNoRequest rolls out ten versions of an App while clients in the cluster send requests to
+// its Service without a pause.
+func TestRolloutUnderLoadLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Replicas: ptr.To[int32](2), Probe: &v1alpha1.AppProbe{Path: "/"},
+		Env: []corev1.EnvVar{{Name: "RELEASE", Value: "0"}},
+	})
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	service, err := here.Kube.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := []string{"client-1", "client-2"}
+	for _, name := range clients {
+		startClient(t, namespace, name, service.Spec.ClusterIP)
+	}
+	for release := 1; release <= rollouts; release++ {
+		here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = fmt.Sprint(release) })
+		here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	}
+	world.Eventually(t, "the Pods of the former releases to end", func(ctx context.Context) (bool, error) {
+		pods, err := kubectl(ctx, "", "get", "pods", "-n", namespace, "-l", "windlass.dev/app=web", "-o", "name")
+		return len(strings.Fields(pods)) == 2, err
+	})
+	sent, failed := 0, 0
+	for _, name := range clients {
+		s, f := stopClient(t, namespace, name)
+		sent, failed = sent+s, failed+f
+	}
+	t.Logf("during %d rollouts, %d of %d requests failed", rollouts, failed, sent)
+	if failed > 0 || sent < 10*rollouts {
+		t.Errorf("during %d rollouts, %d of %d requests failed, want 0 of at least %d", rollouts, failed, sent, 10*rollouts)
+	}
+}
+
+// startClient runs clientScript in a Pod, and waits until it runs.
+func startClient(t *testing.T, namespace, name, address string) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "client", Image: atImage(), Command: []string{"sh", "-c", clientScript, address},
+			}},
+		},
+	}
+	if _, err := here.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, namespace, name, corev1.PodRunning)
+}
+
+// stopClient ends a client, and returns the number of its requests, and of those that failed.
+func stopClient(t *testing.T, namespace, name string) (sent, failed int) {
+	t.Helper()
+	if _, err := kubectl(t.Context(), "", "exec", "-n", namespace, name, "--", "touch", "/tmp/stop"); err != nil {
+		t.Fatal(err)
+	}
+	awaitPod(t, namespace, name, corev1.PodSucceeded)
+	output, err := kubectl(t.Context(), "", "logs", "-n", namespace, name, "--tail=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(output, &sent, &failed); err != nil {
+		t.Fatalf("the log of Pod %s ends with %q: %v", name, output, err)
+	}
+	return sent, failed
+}
+
+// awaitPod waits until a Pod has a phase.
+func awaitPod(t *testing.T, namespace, name string, phase corev1.PodPhase) {
+	t.Helper()
+	world.Eventually(t, "Pod "+name+" to be "+string(phase), func(ctx context.Context) (bool, error) {
+		pod, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == phase, err
+	})
+}
