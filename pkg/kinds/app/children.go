@@ -54,13 +54,16 @@ func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.
 		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
 			desired := desiredDeployment(p.app, p.inputs)
+			if p.autoscaler != nil {
+				desired.Spec.Replicas = nil
+			}
 			if p.held != nil {
 				keepFormerTemplate(desired, p.before, p.kept())
 			}
 			return desired
 		},
 		Initially: func(p *scope, desired *appsv1.Deployment) {
-			if isAutoscaled(p.app) {
+			if desired.Spec.Replicas == nil {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
@@ -69,7 +72,7 @@ func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.
 			p.reverted = hasTemplateDrift(p.app.Status.TemplateDigest, desired, live)
 			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
 			// because the autoscaler may have set the number after prepare read p.before.
-			if isAutoscaled(p.app) && ptr.Deref(live.Spec.Replicas, 1) == 0 {
+			if desired.Spec.Replicas == nil && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},

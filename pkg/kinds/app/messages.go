@@ -28,6 +28,9 @@ var (
 	messageReverted = Messages.Declare("TemplateReverted",
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",
 		"Change the App, not its Deployment.")
+	messageAutoscaler = Messages.Declare("ReplicasIgnored",
+		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and spec.replicas of App {app} has no effect. To let the HorizontalPodAutoscaler scale the App instead, set its spec.scaleTargetRef to {target}.",
+		"Set spec.scaleTargetRef of the HorizontalPodAutoscaler to the App.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a problem; {ready} Pods are ready. See `{command}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")

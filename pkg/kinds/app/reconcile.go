@@ -5,7 +5,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -26,6 +28,7 @@ const maxDigests = 4096
 // reconciler reads the inputs of the Pods of Apps. Package children applies the declared children.
 type reconciler struct {
 	*named
+	kube        kubernetes.Interface
 	databases   *databases
 	pods        *podCache
 	clock       clock.PassiveClock
@@ -38,7 +41,7 @@ type reconciler struct {
 
 func newReconciler(c kinds.Cluster, r controller.Runtime, refs *named, dbs *databases, cached *podCache) *reconciler {
 	return &reconciler{
-		named: refs, databases: dbs, pods: cached, clock: r.Clock, events: r.Events,
+		named: refs, kube: c.Kube, databases: dbs, pods: cached, clock: r.Clock, events: r.Events,
 		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()),
 		digests:     references.NewMemo[input](maxDigests),
 	}
@@ -57,6 +60,8 @@ type scope struct {
 	widened      widened            // the children that were applied before the Deployment
 	reverted     bool               // whether the template of the Deployment was changed back
 	requeueAfter time.Duration      // positive if time alone can change the status
+
+	autoscaler *autoscalingv2.HorizontalPodAutoscaler // of somebody else, which sets the number of replicas, or nil
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
@@ -104,6 +109,10 @@ func (r *reconciler) finish(p *scope, err error) error {
 		note := messageReverted.Note(p.app.Name, p.app.Name)
 		r.events.Event(p.app, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
+	if p.hasYielded() {
+		note := p.autoscalerNote()
+		r.events.Event(p.app, corev1.EventTypeWarning, note.Reason, note.Message)
+	}
 	if err == nil && p.deployment == nil { // it was deleted during the reconcile
 		err = controller.AwaitDeletion()
 	}
@@ -121,8 +130,11 @@ func (r *reconciler) finish(p *scope, err error) error {
 	}
 	found, requeueAfter := r.pods.problemsOf(p.app, p.deployment, r.clock.Now())
 	p.requeueAfter = requeueAfter
+	if p.autoscaler != nil && (requeueAfter == 0 || requeueAfter > autoscalerRecheck) {
+		p.requeueAfter = autoscalerRecheck
+	}
 	former := p.app.Status.DeepCopy()
-	setRollout(p.app, p.before, p.deployment, found)
+	setRollout(p, found)
 	if p.waiting != nil || p.held != nil {
 		err := r.finishWaiting(p)
 		if found != nil && reasonOf(&p.app.Status) == reasonOf(former) { // a crash loop must not cause a write for each crash

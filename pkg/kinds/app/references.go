@@ -145,7 +145,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) error {
 			p.inputs[ref.String()] = in
 		}
 	}
-	return nil
+	return r.findAutoscaler(ctx, p)
 }
 
 // inputOf returns the input of a reference. known is the cached version of the object, or nil, and before

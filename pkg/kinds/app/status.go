@@ -2,6 +2,7 @@ package app
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,18 +35,22 @@ func setBlocked(app *v1alpha1.App, started bool, err error) {
 	controller.Blocked(err).SetOn(app)
 }
 
-// setRollout sets the status from the Deployment d and from the problems of its Pods, which may be nil. was is the
-// Deployment before this reconcile, or nil.
+// setRollout sets the status from the Deployment and from the problems of its Pods, which may be nil.
 // During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
 // changes, so that a rollout of many Pods does not cost as many writes.
-func setRollout(app *v1alpha1.App, was, d *appsv1.Deployment, t *podProblems) {
-	if stillReady(app, was, d) {
+func setRollout(p *scope, t *podProblems) {
+	app, d := p.app, p.deployment
+	if stillReady(app, p.before, d) {
 		return
 	}
 	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
-	summary := rolloutOf(app, d)
+	needed := neededBy(app, d, p.autoscaler)
+	summary := rolloutWith(d, needed)
 	if t != nil {
-		summary = t.describe(app, summary, neededBy(app, d))
+		summary = t.describe(app, summary, needed)
+	}
+	if p.autoscaler != nil && summary.State == controller.StateReady {
+		summary.Message += " " + p.autoscalerNote().Message
 	}
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
@@ -68,7 +73,12 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 // rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond
 // its minimum start.
 func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
-	s := rollout.Summarize(d, neededBy(app, d))
+	return rolloutWith(d, neededBy(app, d, nil))
+}
+
+// rolloutWith summarizes a Deployment of which needed Pods have to be available.
+func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
+	s := rollout.Summarize(d, needed)
 	if s.State == controller.StateDegraded && s.Reason == failedCreate {
 		s.Note = pods.RefusedPodsNote(d.Name, s.Message)
 	}
@@ -79,11 +89,13 @@ func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
 // (k8s.io/kubernetes, pkg/controller/replicaset).
 const failedCreate = "FailedCreate"
 
-// neededBy returns the number of Pods that have to be available.
-func neededBy(app *v1alpha1.App, d *appsv1.Deployment) int32 {
+// neededBy returns the number of Pods that have to be available. other is an autoscaler of somebody else, or nil.
+func neededBy(app *v1alpha1.App, d *appsv1.Deployment, other *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {
 		needed = min(needed, least(app))
+	} else if other != nil {
+		needed = min(needed, ptr.Deref(other.Spec.MinReplicas, 1))
 	}
 	return needed
 }

@@ -88,7 +88,7 @@ func TestAppStaysReadyWithoutChangeOfPods(t *testing.T) {
 			is := was.DeepCopy()
 			is.Generation = 6
 			c.change(app, was)
-			setRollout(app, was, is, nil)
+			setRollout(&scope{app: app, before: was, deployment: is}, nil)
 			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
 		})
 	}
@@ -102,7 +102,7 @@ func TestReadyReplicasChangeOnlyWithPhaseOrReason(t *testing.T) {
 	}{{1, 1}, {2, 1}, {3, 3}} {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOut(3)}
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
-		setRollout(app, d, d, nil)
+		setRollout(&scope{app: app, before: d, deployment: d}, nil)
 		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)
 	}
 }
