@@ -37,6 +37,9 @@ func (r *reconciler) findAutoscaler(ctx context.Context, p *scope) error {
 		if p.Owns(found) || found.DeletionTimestamp != nil || !scales(found, p.app) {
 			continue
 		}
+		if ptr.Deref(p.before.Spec.Replicas, 1) == 0 && !scalesToZero(found) {
+			continue
+		}
 		if p.autoscaler == nil || found.Name < p.autoscaler.Name { // the list may have any order
 			p.autoscaler = found
 		}
@@ -45,13 +48,13 @@ func (r *reconciler) findAutoscaler(ctx context.Context, p *scope) error {
 }
 
 // mayBeScaled reports whether somebody else may scale the Deployment: the operator did not set the number of replicas,
-// or the number differs from the number that the operator set. No autoscaler scales a Deployment with 0 replicas.
+// or the number differs from the number that the operator set. An App with 0 replicas has no Pods, whatever others set.
 func (p *scope) mayBeScaled() bool {
 	if isAutoscaled(p.app) || !p.hasDeployment() {
 		return false
 	}
 	desired, live := ptr.Deref(p.app.Spec.Replicas, 1), ptr.Deref(p.before.Spec.Replicas, 1)
-	if desired == 0 || live == 0 {
+	if desired == 0 {
 		return false
 	}
 	applied := appliedReplicas(p.before)
@@ -76,6 +79,13 @@ func scales(autoscaler *autoscalingv2.HorizontalPodAutoscaler, app *v1alpha1.App
 	target := autoscaler.Spec.ScaleTargetRef
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	return err == nil && version.Group == appsv1.GroupName && target.Kind == "Deployment" && target.Name == app.Name
+}
+
+// scalesToZero reports whether KEDA owns a HorizontalPodAutoscaler. KEDA scales from and to 0 Pods, which a
+// HorizontalPodAutoscaler by itself does not (https://keda.sh/docs/latest/concepts/scaling-deployments/).
+func scalesToZero(autoscaler *autoscalingv2.HorizontalPodAutoscaler) bool {
+	owner := metav1.GetControllerOfNoCopy(autoscaler)
+	return owner != nil && owner.Kind == "ScaledObject"
 }
 
 // autoscalerNote says that p.autoscaler sets the number of Pods. p.autoscaler is not nil.

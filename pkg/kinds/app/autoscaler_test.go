@@ -21,8 +21,9 @@ import (
 
 const (
 	autoscalerAdvice = "HorizontalPodAutoscaler theirs scales Deployment web. The operator leaves the number of Pods " +
-		"to it, and spec.replicas of App web has no effect. To let the HorizontalPodAutoscaler scale the App instead, set " +
-		`its spec.scaleTargetRef to {"apiVersion":"windlass.dev/v1alpha1","kind":"App","name":"web"}.`
+		"to it, and spec.replicas of App web has no effect. To let the HorizontalPodAutoscaler scale the App instead, first " +
+		"set spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set " +
+		`spec.scaleTargetRef of the HorizontalPodAutoscaler to {"apiVersion":"windlass.dev/v1alpha1","kind":"App","name":"web"}.`
 )
 
 // theirAutoscaler returns a HorizontalPodAutoscaler of somebody else. Its target is an API version, a kind and a name,
@@ -63,6 +64,7 @@ func TestReplicasThatOthersSet(t *testing.T) {
 		"an autoscaler that is being deleted changes nothing":   {deleted("apps/v1 Deployment web"), 3, 5, 3},
 		"an App without Pods stays without Pods":                {theirAutoscaler("apps/v1 Deployment web"), 0, 5, 0},
 		"a Deployment that is scaled to 0 is scaled up again":   {theirAutoscaler("apps/v1 Deployment web"), 3, 0, 3},
+		"a Deployment that KEDA scales to 0 stays at 0":         {ofKEDA("apps/v1 Deployment web"), 3, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t, func(app *v1alpha1.App) { app.Spec.Replicas = &c.spec })
@@ -82,6 +84,15 @@ func TestReplicasThatOthersSet(t *testing.T) {
 func deleted(target string) *autoscalingv2.HorizontalPodAutoscaler {
 	autoscaler := theirAutoscaler(target)
 	autoscaler.DeletionTimestamp, autoscaler.Finalizers = ptr.To(metav1.Now()), []string{"example.com/theirs"}
+	return autoscaler
+}
+
+// ofKEDA returns theirAutoscaler as KEDA creates it.
+func ofKEDA(target string) *autoscalingv2.HorizontalPodAutoscaler {
+	autoscaler := theirAutoscaler(target)
+	autoscaler.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "theirs", UID: "keda", Controller: ptr.To(true),
+	}}
 	return autoscaler
 }
 

@@ -72,7 +72,8 @@ func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.
 			p.reverted = hasTemplateDrift(p.app.Status.TemplateDigest, desired, live)
 			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
 			// because the autoscaler may have set the number after prepare read p.before.
-			if desired.Spec.Replicas == nil && ptr.Deref(live.Spec.Replicas, 1) == 0 {
+			toZero := p.autoscaler != nil && scalesToZero(p.autoscaler)
+			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},

@@ -29,8 +29,11 @@ var (
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",
 		"Change the App, not its Deployment.")
 	messageAutoscaler = Messages.Declare("ReplicasIgnored",
-		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and spec.replicas of App {app} has no effect. To let the HorizontalPodAutoscaler scale the App instead, set its spec.scaleTargetRef to {target}.",
-		"Set spec.scaleTargetRef of the HorizontalPodAutoscaler to the App.")
+		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and "+
+			"spec.replicas of App {app} has no effect. To let the HorizontalPodAutoscaler scale the App instead, first set "+
+			"spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set "+
+			"spec.scaleTargetRef of the HorizontalPodAutoscaler to {target}.",
+		"Set spec.replicas of the App to the number of Pods, and then spec.scaleTargetRef of the HorizontalPodAutoscaler to the App.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a problem; {ready} Pods are ready. See `{command}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
