@@ -58,7 +58,7 @@ func TestAppSaysWhyPodsAreRefused(t *testing.T) {
 	controllertest.Equal(t, "state", controller.StateDegraded, s.State)
 	controllertest.Equal(t, "reason", "PodRefused", s.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +
-		"Raise the quota, or wait until other Pods end."
+		"Raise the quota: a rollout needs room for one more Pod."
 	controllertest.Equal(t, "message", want, s.Message)
 }
 

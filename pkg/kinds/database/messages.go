@@ -38,6 +38,10 @@ var (
 		"StatefulSet {statefulset} has not created Pod {pod}, and the API server does not tell the operator why. "+
 			"See the Events at the end of `kubectl describe sts -n {namespace} {statefulset}`.",
 		"Correct what the Events name, such as a policy for the StatefulSet controller, or another Pod with this name.")
+	messagePodTaken = Messages.Declare("PodMissing",
+		"Pod {pod} exists, but StatefulSet {statefulset} does not own it, so that the StatefulSet cannot create its Pod. "+
+			"See `kubectl describe pod -n {namespace} {pod}`, and ask whoever created the Pod to give it another name.",
+		"Ask whoever created the Pod to replace it by a Pod with another name.")
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error of PostgreSQL.")
 	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.", "Nothing to do: it is part of another message.")

@@ -97,38 +97,43 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 	if now.Before(a.next) {
 		return nil
 	}
-	refusal, err := r.tryPod(ctx, podOf(p.statefulSet))
+	pod := podOf(p.statefulSet)
+	refusal, taken, err := r.tryPod(ctx, pod)
 	if err != nil {
 		return err
 	}
 	switch {
 	case refusal != nil:
 		a.note = refusal
+	case a.accepted && taken:
+		a.note = ptr.To(messagePodTaken.Note(pod.Name, p.statefulSet.Name, p.db.Namespace))
 	case a.accepted:
-		a.note = ptr.To(messagePodMissing.Note(p.statefulSet.Name, podOf(p.statefulSet).Name, p.db.Namespace))
+		a.note = ptr.To(messagePodMissing.Note(p.statefulSet.Name, pod.Name, p.db.Namespace))
 	default:
 		a.note = nil // the StatefulSet controller is about to create the Pod
 	}
 	a.accepted = refusal == nil
 	a.next = now.Add(min(max(now.Sub(a.since), pods.ShortestRefusal), pods.LongestRefusal))
 	r.absences.update(p.db.UID, a)
-	if a.accepted {
+	if a.accepted && !taken {
 		return r.retryPod(ctx, p, now)
 	}
 	return nil
 }
 
 // tryPod creates a Pod as a dry run. It returns why the API server rejects the Pod, or nil if the API server accepts
-// the Pod or does not tell.
-func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *controller.Note, err error) {
+// the Pod or does not tell. taken reports whether another Pod has the name.
+func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *controller.Note, taken bool, err error) {
 	_, err = r.pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
-	case err == nil, apierrors.IsAlreadyExists(err), pods.IsUndecided(err):
-		return nil, nil
+	case err == nil, pods.IsUndecided(err):
+		return nil, false, nil
+	case apierrors.IsAlreadyExists(err):
+		return nil, true, nil
 	case pods.IsRefusal(err), apierrors.IsInvalid(err):
-		return ptr.To(pods.RefusedNote(pod.Name, err)), nil
+		return ptr.To(pods.RefusedNote(pod.Name, err)), false, nil
 	}
-	return nil, fmt.Errorf("checking whether the API server accepts Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	return nil, false, fmt.Errorf("checking whether the API server accepts Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 }
 
 // podOf returns the Pod of a StatefulSet as the StatefulSet controller creates it (k8s.io/kubernetes,

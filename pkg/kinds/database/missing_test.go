@@ -49,6 +49,8 @@ func forbiddenPod(why string) error {
 
 func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 	const (
+		taken = "Pod shop-0 exists, but StatefulSet shop does not own it, so that the StatefulSet cannot create its Pod. " +
+			"See `kubectl describe pod -n default shop-0`, and ask whoever created the Pod to give it another name."
 		look = "StatefulSet shop has not created Pod shop-0, and the API server does not tell the operator why. " +
 			"See the Events at the end of `kubectl describe sts -n default shop`."
 		rejects   = "The API server rejected Pod shop-0: "
@@ -82,7 +84,7 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 			apierrors.NewBadRequest(`admission webhook "pods.example.com" does not support dry run`), "PodMissing", look,
 		},
 		"a policy for the StatefulSet's user": {nil, "PodMissing", look},
-		"another Pod that has the name":       {apierrors.NewAlreadyExists(corev1.Resource("pods"), "shop-0"), "PodMissing", look},
+		"another Pod that has the name":       {apierrors.NewAlreadyExists(corev1.Resource("pods"), "shop-0"), "PodMissing", taken},
 		"an operator that may not create Pods": {
 			apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New(`User "operator" cannot create resource "pods"`)),
 			"PodMissing", look,

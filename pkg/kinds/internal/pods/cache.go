@@ -136,7 +136,7 @@ func isTroubled(status *corev1.ContainerStatus) bool {
 func trimContainer(status *corev1.ContainerStatus) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: status.Name, State: trimState(status.State), LastTerminationState: trimState(status.LastTerminationState),
-		RestartCount: status.RestartCount, Image: end(status.Image), ImageID: end(status.ImageID),
+		RestartCount: status.RestartCount, Image: end(status.Image), ImageID: end(status.ImageID), Ready: status.Ready,
 	}
 }
 

@@ -46,10 +46,10 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	switch {
 	case terminated != nil:
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
-	case failedInit(pod) != "":
-		end.Message = failedInit(pod)
 	case pod.Status.Reason != "":
 		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
+	case failedInit(pod) != "":
+		end.Message = failedInit(pod)
 	default:
 		end.Message = messagePodEnded.With(pod.Status.Phase)
 	}

@@ -113,7 +113,7 @@ func TestRefusedPodsNoteHasAdvice(t *testing.T) {
 	note := pods.RefusedPodsNote("web", `pods "web-1-a" is forbidden: exceeded quota: small`)
 	controllertest.Equal(t, "reason", "PodRefused", note.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +
-		"Raise the quota, or wait until other Pods end."
+		"Raise the quota: a rollout needs room for one more Pod."
 	controllertest.Equal(t, "message", want, note.Message)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // InjectedWords are in each message about a container that others have added to a Pod.
@@ -74,7 +75,9 @@ func hasSucceeded(status corev1.ContainerStatus) bool {
 	return status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
 }
 
-// pendingInit returns the init container or native sidecar that the other containers of a Pod wait for, or nil.
+// pendingInit returns the init container or native sidecar that the other containers of a Pod wait for, or nil. No
+// container waits for an init container that is ready, or for a native sidecar that has started: the kubelet reports
+// PodInitializing also while it pulls the image of the next container.
 func pendingInit(pod *corev1.Pod) *corev1.ContainerStatus {
 	waits := func(status corev1.ContainerStatus) bool {
 		return status.State.Waiting != nil && status.State.Waiting.Reason == ReasonInitializing
@@ -83,11 +86,20 @@ func pendingInit(pod *corev1.Pod) *corev1.ContainerStatus {
 		return nil
 	}
 	for i := len(pod.Status.InitContainerStatuses) - 1; i >= 0; i-- {
-		if status := &pod.Status.InitContainerStatuses[i]; !waits(*status) && !hasSucceeded(*status) {
+		status := &pod.Status.InitContainerStatuses[i]
+		if !waits(*status) && !hasSucceeded(*status) && !status.Ready && !isStartedSidecar(pod, status) {
 			return status
 		}
 	}
 	return nil
+}
+
+// isStartedSidecar reports whether a status is that of a native sidecar that has started. The cache has no specs of
+// containers, but Trim keeps no status of such a sidecar without a problem.
+func isStartedSidecar(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
+	return ptr.Deref(status.Started, false) && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == status.Name && ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // failedInit returns how a container ended whose failure made a Pod fail before its own container started, or "". The

@@ -68,6 +68,32 @@ func TestNativeSidecarOfRunningPodIsNoProblem(t *testing.T) {
 	controllertest.Equal(t, "cached init containers", nil, trim(t, pod).Status.InitContainerStatuses)
 }
 
+// TestNativeSidecarIsNoProblemWhileImageIsPulled has Pods whose own container waits only for its image.
+func TestNativeSidecarIsNoProblemWhileImageIsPulled(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	for name, sidecar := range map[string]corev1.ContainerStatus{
+		"a sidecar that is ready":                  {Ready: true},
+		"a sidecar that has started":               {Started: new(true)},
+		"a sidecar that is ready after it crashed": {Ready: true, LastTerminationState: ended(1, "Error", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sidecar.Name, sidecar.State = "mesh-proxy", runningSince(now.Add(-time.Hour))
+			whole := &corev1.Pod{
+				Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "mesh-proxy", RestartPolicy: &always}}},
+				Status: corev1.PodStatus{
+					InitContainerStatuses: []corev1.ContainerStatus{sidecar},
+					ContainerStatuses:     []corev1.ContainerStatus{{Name: "app", State: waiting("PodInitializing", "")}},
+				},
+			}
+			for _, pod := range []*corev1.Pod{whole, trim(t, whole)} {
+				found, again := pods.ProblemOf(pod, "app", now)
+				controllertest.Equal(t, "problem", nil, found)
+				controllertest.Equal(t, "time until it can change", 0, again)
+			}
+		})
+	}
+}
+
 // TestRunningCommandDoesNotWaitForInjectedContainers has a command that runs although an injected container does not.
 func TestRunningCommandDoesNotWaitForInjectedContainers(t *testing.T) {
 	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{

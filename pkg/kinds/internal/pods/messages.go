@@ -61,6 +61,7 @@ var (
 	adviceForQuota     = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
 	messageRefusedPods = Messages.Declare(messageRefused.Reason,
 		"The API server rejects Pods of Deployment {deployment}: {error}. {advice}.", "Follow the advice in the message.")
+	adviceForRollouts  = Messages.Declare("", "Raise the quota: a rollout needs room for one more Pod", partOfMessage)
 	adviceForResources = Messages.Declare("", "Set spec.resources to what the namespace allows", partOfMessage)
 	adviceForWebhooks  = Messages.Declare("", "Ask the administrator of the cluster to repair the admission webhook", partOfMessage)
 	adviceForRefusals  = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)

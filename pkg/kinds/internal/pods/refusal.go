@@ -77,7 +77,11 @@ func RefusedNote(pod string, err error) controller.Note {
 
 // RefusedPodsNote is RefusedNote for the Pods of a Deployment. said has the words of the API server.
 func RefusedPodsNote(deployment, said string) controller.Note {
-	said, advice := explained(said, "")
+	advice := ""
+	if exceedsQuota(said) {
+		advice = adviceForRollouts.With()
+	}
+	said, advice = explained(said, advice)
 	return messageRefusedPods.Note(deployment, said, advice)
 }
 
