@@ -57,6 +57,14 @@ type Finalizer[T Object] interface {
 	Finalize(ctx context.Context, obj T) (Result, error)
 }
 
+// Releaser is implemented by the Reconcilers of kinds whose children have a finalizer of the kind.
+type Releaser interface {
+	// Release removes the finalizer of the kind from the children of an object. The engine calls it if the cache
+	// lacks the object of a key, and while the object is being deleted. The cache may be outdated: Release first
+	// reads the object from the API server.
+	Release(ctx context.Context, key Key) error
+}
+
 // Versioned identifies a version of an object.
 type Versioned interface {
 	GetUID() types.UID

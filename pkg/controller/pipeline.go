@@ -61,7 +61,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			p.Tracker.Forget(key)
-			return Result{}, nil
+			return Result{}, p.release(ctx, key)
 		}
 		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.Kind, key, err)
 	}
@@ -71,6 +71,9 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return Result{}, p.pause(ctx, key, cached)
 	}
 	if cached.GetDeletionTimestamp() != nil {
+		if err := p.release(ctx, key); err != nil {
+			return Result{}, err
+		}
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
 	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
@@ -165,6 +168,14 @@ func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error
 		return messageFinalizer.Error(p.Kind, key, err)
 	}
 	p.Tracker.Deleted(key, itself, obj.GetUID())
+	return nil
+}
+
+// release calls the Releaser, if the Reconciler is one.
+func (p *Pipeline[T]) release(ctx context.Context, key Key) error {
+	if releaser, ok := p.Reconciler.(Releaser); ok {
+		return releaser.Release(ctx, key)
+	}
 	return nil
 }
 

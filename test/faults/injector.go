@@ -106,6 +106,10 @@ func (i *injector) handle(r *run, a *apiRequest, id string) response {
 		(&user{r}).deleteEarly()
 		r.wake() // the run may be waiting: a timer may have started the reconcile
 		return r.send(a)
+	case podDeleted, podEvicted, podForced, nodeLost:
+		losePod(fault)(&user{r})
+		r.wake() // the run may be waiting: a timer may have started the reconcile
+		return r.send(a)
 	case "504":
 		r.send(a)
 		return refusal(fault)

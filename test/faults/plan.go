@@ -82,6 +82,9 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 		if !s.onlyEventFaults {
 			add(id, requestFaults(id)...)
 		}
+		if s.losesPods {
+			add(id, podLosses...)
+		}
 		if s.sharded {
 			add(id, handedOver)
 		}

@@ -30,6 +30,9 @@ func (r *run) countRequest() {
 
 // send sends a request to the API server, and checks the response.
 func (r *run) send(a *apiRequest) response {
+	if r.scenario.injects && a.method == http.MethodPost && resources[a.resource].Resource == "pods" {
+		inject(a)
+	}
 	resp := r.bridge.do(a.call())
 	if resp.err != nil {
 		r.addViolation("sending %s: %v", a.id(), resp.err)

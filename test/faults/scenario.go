@@ -42,6 +42,12 @@ type scenario struct {
 	foreign []string
 	// rotates is set if the login in the connection Secret of a Database has to work at every instant: see promise.
 	rotates bool
+	// injects is set if an admission webhook adds a container to each Pod of a command.
+	injects bool
+	// losesPods is set if each request has the faults in podLosses. The state of the Pod and its owner may then differ.
+	losesPods bool
+	// loss is the way in which a step loses a Pod, or "".
+	loss string
 	// check returns the problems of the outcome of the reference run, in addition to the checks of all runs.
 	check func(o outcome) []string
 	// invariant adds the violations of a rule of this scenario. It is called at the end of each run.
@@ -58,7 +64,7 @@ func (s *scenario) maxWriteDelay(fault string) time.Duration {
 		return forever
 	case isPermanent(fault) && strings.HasPrefix(s.name, "platform-"):
 		return quietPeriod
-	case isPermanent(fault):
+	case isPermanent(fault), fault == podForced: // the operator waits for the report of the kubelet
 		return 6 * time.Minute
 	}
 	return time.Minute

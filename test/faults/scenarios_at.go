@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,8 +95,54 @@ func atScenarios() []scenario {
 		{name: "at-taken", setUp: []step{createForeignPod}, steps: []step{createAt(overdue, nil)}, foreign: []string{"pods/task-pod"}},
 		{name: "at-forgotten", steps: []step{createAt(overdue, nil), deletePod}},
 	}
+	for i := range all {
+		all[i].invariant = checkRunsOnce
+	}
+	all = append(all, lostPods(runs)...)
 	for field, change := range changesOfAt {
 		all = append(all, scenario{name: "at-change-" + field, setUp: []step{later}, steps: []step{changeAt(change)}, after: []step{wait(4 * time.Hour)}})
 	}
 	return all
+}
+
+// lostPods returns scenarios of an At that loses its Pod, or whose Pod has an injected container. runs creates an At whose
+// command does not end.
+func lostPods(runs step) (all []scenario) {
+	twice := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.BackoffLimit = []string{endless}, ptr.To[int32](1) })
+	limited := createAt(overdue, func(s *cnatv1.AtSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](24 * 60 * 60) })
+	for _, how := range podLosses {
+		all = append(all, scenario{name: "at-" + how, loss: how, steps: []step{runs, losePod(how), wait(time.Hour)}, check: isCreated("pods/task-pod", 1)})
+	}
+	all = append(all, []scenario{
+		{name: "at-loses", steps: []step{createAt(overdue, nil), wait(time.Hour)}, losesPods: true, check: isCreated("pods/task-pod", 1)},
+		{name: "at-retries", steps: []step{twice, losePod(podDeleted), wait(time.Hour)}, check: isCreated("pods/task-pod", 2)},
+		{name: "at-injected", injects: true, steps: []step{createAt(overdue, nil)}, check: isComplete},
+		{name: "at-injected-limited", injects: true, steps: []step{limited, wait(time.Hour)}, check: isComplete},
+	}...)
+	for i := range all {
+		all[i].invariant = func(u *user) {
+			checkRunsOnce(u)
+			checkFails(u)
+		}
+	}
+	return all
+}
+
+// checkFails checks that an At has failed if a step has lost its Pod.
+func checkFails(u *user) {
+	for _, o := range u.run.history.current() {
+		if name := u.run.fullName(o); name == "ats/task" && u.run.scenario.loss != "" && !strings.Contains(string(o.raw), `"type":"Failed"`) {
+			u.run.addViolation("the At has not failed: %s", o.raw)
+		}
+	}
+}
+
+// isComplete is a check that the At has succeeded and no container of its Pod runs.
+func isComplete(o outcome) (problems []string) {
+	for name, want := range map[string]string{"ats/task": "type:Complete", "pods/task-pod": "reason:DeadlineExceeded"} {
+		if text := fmt.Sprint(o.final[name]); !strings.Contains(text, want) {
+			problems = append(problems, name+" lacks "+want+": "+text)
+		}
+	}
+	return problems
 }

@@ -2,7 +2,9 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,11 +55,25 @@ func rolloutScenarios() []scenario {
 		{name: "rollout-former", setUp: []step{releasing.create, releaseOf("shop:2", endless)}, steps: []step{releaseOf("shop:3", "migrate"), endRunByUser}},
 		{name: "rollout-interrupted", setUp: []step{releasing.create}, steps: []step{releaseOf("shop:2", endless), endRunByUser}, earlyDeletion: indexOf("", "pods")},
 		{name: "rollout-removed", setUp: []step{releasing.create}, steps: []step{releasing.update(func(s *v1alpha1.AppSpec) { s.Image, s.BeforeRollout = "shop:2", nil })}},
+		{name: "rollout-loses", steps: []step{releasing.create}, losesPods: true},
+		{name: "rollout-injected", injects: true, steps: []step{releasing.create, releaseOf("shop:2", "migrate")}, check: isInTime},
 	}
 	for i := range all {
-		all[i].invariant = checkRollouts
+		all[i].invariant = func(u *user) {
+			checkRollouts(u)
+			checkReleased(u)
+		}
 	}
 	return all
+}
+
+// isInTime is a check that no container of the Pod of beforeRollout runs.
+func isInTime(o outcome) []string {
+	name := "pods/" + runPodName
+	if text := fmt.Sprint(o.final[name]); !strings.Contains(text, "reason:DeadlineExceeded") {
+		return []string{"a container of " + name + " runs: " + text}
+	}
+	return nil
 }
 
 // checkRollouts checks that no command ran twice for one template, and that no template was rolled out before its
@@ -84,7 +100,10 @@ func checkRollouts(u *user) {
 			if pod.Status.Phase != corev1.PodPending {
 				ran[command] = pod.UID
 			}
-			succeeded[template] = succeeded[template] || pod.Status.Phase == corev1.PodSucceeded
+			for _, status := range pod.Status.ContainerStatuses {
+				ended := status.State.Terminated
+				succeeded[template] = succeeded[template] || status.Name == "before-rollout" && ended != nil && ended.ExitCode == 0
+			}
 		case "deployments/shop":
 			var d appsv1.Deployment
 			_ = json.Unmarshal(e.raw, &d)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -173,47 +171,6 @@ func bindClaim(r *run, o *object) bool {
 		return false
 	}
 	return r.patch(o, "status", map[string]any{"status": map[string]any{"phase": "Bound", "capacity": map[string]string{"storage": size}}})
-}
-
-// The command endless never ends, and the command failing fails. Every other command succeeds at once.
-const endless, failing = "endless", "failing"
-
-// runPod starts the container of a Pod without a scheduling gate, or ends the container if its command ends.
-func runPod(r *run, o *object) bool {
-	var live struct {
-		Spec struct {
-			SchedulingGates []struct{ Name string }
-			Containers      []struct {
-				Name    string
-				Command []string
-			}
-		}
-		Status struct{ Phase string }
-	}
-	if json.Unmarshal(o.raw, &live) != nil || o.DeletionTimestamp != nil || len(live.Spec.Containers) == 0 || len(live.Spec.SchedulingGates) > 0 {
-		return false
-	}
-	command := strings.Join(live.Spec.Containers[0].Command, " ")
-	now := time.Now().UTC().Format(time.RFC3339)
-	container := map[string]any{"name": live.Spec.Containers[0].Name, "image": "any", "imageID": "any", "restartCount": 0}
-	phase := ""
-	switch live.Status.Phase {
-	case "", "Pending":
-		phase = "Running"
-		container["ready"], container["state"] = true, map[string]any{"running": map[string]any{"startedAt": now}}
-	case "Running":
-		if command == endless {
-			return false
-		}
-		code, reason := 0, "Completed"
-		if phase = "Succeeded"; command == failing {
-			phase, code, reason = "Failed", 1, "Error"
-		}
-		container["ready"], container["state"] = false, map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason, "startedAt": now, "finishedAt": now}}
-	default:
-		return false
-	}
-	return r.patch(o, "status", map[string]any{"status": map[string]any{"phase": phase, "containerStatuses": []any{container}}})
 }
 
 // delete and patch send writes of the simulator or of a user. Such writes have no faults.

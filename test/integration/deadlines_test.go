@@ -135,21 +135,6 @@ func TestFinishedAtIsDeletedAfterTTL(t *testing.T) {
 	podGone(t, namespace, "brief-pod")
 }
 
-func TestAtRecreatesLostPod(t *testing.T) {
-	t.Parallel()
-	namespace := shared.NewNamespace(t)
-	shared.Create(t, namespace, "lost", "sleep 2", nil)
-	first := newPod(t, namespace, "lost-pod", "")
-	if err := shared.Kube.CoreV1().Pods(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatalf("deleting the Pod: %v", err)
-	}
-	newPod(t, namespace, "lost-pod", first.UID)
-	at := shared.InPhase(t, namespace, "lost", v1.AtDone)
-	if at.Status.Failed != 0 || world.Reason(at, v1.AtFailed) != "" {
-		t.Errorf("the lost Pod counts as a failure: %v", at.Status)
-	}
-}
-
 func TestPodIsDeletedWithItsAt(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)

@@ -67,6 +67,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				"update apps/status " + namespace + "/shop",        // the Pod exists
 				"patch pods " + namespace + "/shop-before-rollout", // lets the Pod run
 				"update apps/status " + namespace + "/shop",        // the command has succeeded
+				"patch pods " + namespace + "/shop-before-rollout", // removes the finalizer
 				"get apps " + namespace + "/shop",                  // an App with a status lacks its children
 				"create configmaps " + namespace + "/shop",
 				"create deployments " + namespace + "/shop",

@@ -102,7 +102,7 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	}
 }
 
-func TestAtCostsFourWritesAndNoRead(t *testing.T) {
+func TestAtCostsFiveWritesAndNoRead(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
@@ -115,7 +115,9 @@ func TestAtCostsFourWritesAndNoRead(t *testing.T) {
 		"update ats/status " + namespace + "/counted",
 		"create pods " + namespace + "/counted-pod",
 		"update ats/status " + namespace + "/counted",
+		"patch pods " + namespace + "/counted-pod", // removes the finalizer
 	}
+	awaitReleased(t, namespace, "counted-pod")
 	if diff := cmp.Diff(want, requests(t, namespace)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}

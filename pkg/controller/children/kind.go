@@ -28,6 +28,8 @@ type Kind[T controller.Object, S Scope] struct {
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
+	// Release, if it is set, implements controller.Releaser.
+	Release func(ctx context.Context, key controller.Key) error
 	// RequeueAfter, if it is set, returns the longest time until the next reconcile, if time alone can change the
 	// status, or 0. It is called after Finish.
 	RequeueAfter func(s S) time.Duration
@@ -88,6 +90,14 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		return controller.Result{}, err
 	}
 	return controller.Result{RequeueAfter: r.kind.RequeueAfter(s)}, nil
+}
+
+// Release implements controller.Releaser.
+func (r *reconciler[T, S]) Release(ctx context.Context, key controller.Key) error {
+	if r.kind.Release == nil {
+		return nil
+	}
+	return r.kind.Release(ctx, key)
 }
 
 // Inputs implements controller.Deterministic.

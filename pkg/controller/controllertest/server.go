@@ -227,6 +227,7 @@ func (s *Server) deleted(tracker clienttesting.ObjectTracker, store clienttestin
 	}
 	if accessor.GetDeletionTimestamp() == nil {
 		accessor.SetDeletionTimestamp(&metav1.Time{Time: s.now()})
+		accessor.SetDeletionGracePeriodSeconds(new(int64)) // as for a Pod without a node
 		if err := s.stamp(live, true); err != nil {
 			return true, nil, err
 		}
@@ -258,7 +259,8 @@ func (s *Server) merged(live, sent runtime.Object, subresource string) (runtime.
 		copyFields(after, before, "status")
 		metadata, _ := after["metadata"].(map[string]any)
 		liveMetadata, _ := before["metadata"].(map[string]any)
-		copyFields(metadata, liveMetadata, "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+		copyFields(metadata, liveMetadata, "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+			"deletionGracePeriodSeconds")
 	}
 	if equality.Semantic.DeepEqual(before, after) {
 		return live, nil

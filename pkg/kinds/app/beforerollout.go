@@ -27,21 +27,30 @@ import (
 // While the status has a run, its command runs at most once, whenever the operator dies. The Pod is created with a
 // scheduling gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate removed. A
 // Pod that the status does not name has therefore never run, and a missing Pod that the status names may have run. All
-// Pods of an App have the same name, so that the API server rejects a second Pod.
+// Pods of an App have the same name, so that the API server rejects a second Pod. A Pod has pods.TrackingFinalizer until
+// the status says how its command ended.
 type beforeRollout struct {
 	client   coreclient.CoreV1Interface
 	informer cache.SharedIndexInformer
 	cache    children.Cache[*corev1.Pod]
 	configs  children.Cache[*corev1.ConfigMap]
 	tracker  *controller.Tracker // set by Bind
+	commands *pods.Commands
 	clock    clock.PassiveClock
 	// refusals remembers the rejected creations of Pods, each with its run.
 	refusals *controller.Refusals[run]
 }
 
 func newBeforeRollout(c kinds.Cluster, r controller.Runtime, cached *podCache) *beforeRollout {
+	commands := &pods.Commands{
+		Kind: "App", Container: runContainer, Client: c.Kube.CoreV1(), Store: cached.informer.GetStore(),
+		Owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
+			return c.Windlass.WindlassV1alpha1().Apps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		},
+	}
 	return &beforeRollout{
-		client: c.Kube.CoreV1(), informer: cached.informer, cache: children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
+		commands: commands, client: c.Kube.CoreV1(), informer: cached.informer,
+		cache:   children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
 		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
 		clock:   r.Clock, refusals: controller.NewRefusals[run](r.Clock),
 	}
@@ -51,7 +60,9 @@ func newBeforeRollout(c kinds.Cluster, r controller.Runtime, cached *podCache) *
 func (b *beforeRollout) Informer() cache.SharedIndexInformer { return b.informer }
 
 // Bind implements children.Child.
-func (b *beforeRollout) Bind(tracker *controller.Tracker) { b.tracker = tracker }
+func (b *beforeRollout) Bind(tracker *controller.Tracker) {
+	b.tracker, b.commands.Tracker = tracker, tracker
+}
 
 // Last implements children.Child.
 func (b *beforeRollout) Last(*scope) bool { return false }
@@ -66,7 +77,8 @@ func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
 // template of an App without a Deployment is held, Apply returns errHeld, so that no other child is applied.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
 	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
-		return nil // the Pod lacks an object that it needs, or the Deployment belongs to somebody else
+		// The Pod lacks an object that it needs, or the Deployment belongs to somebody else.
+		return b.settle(ctx, p)
 	}
 	p.held = b.proceed(ctx, p)
 	if p.held != nil && !p.hasDeployment() {
@@ -99,7 +111,7 @@ func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
 	if err != nil {
 		return &held{err: err}
 	}
-	if pod, err = b.endOthers(ctx, p.app, pod); err != nil {
+	if pod, err = b.releaseEnded(ctx, p.app, pod); err != nil {
 		return &held{err: err}
 	}
 	wanted := p.wantedRun()
@@ -119,7 +131,11 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 	case stepRecord:
 		return b.record(ctx, p, pod)
 	case stepRemove:
-		if err := b.delete(ctx, p.app, pod); err != nil {
+		pod, err := b.commands.Release(ctx, keyOf(p.app), pod)
+		if err == nil {
+			err = b.delete(ctx, p.app, pod)
+		}
+		if err != nil {
 			return &held{err: err}
 		}
 		if wanted == nil {
@@ -133,6 +149,9 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 	case stepFail:
 		return &held{summary: failure(p, *wanted)}
 	case stepCreate:
+		if err := b.commands.ReleaseUnowned(ctx, keyOf(p.app), pod); err != nil {
+			return &held{err: err}
+		}
 		return &held{err: p.Taken("Pod", pod)}
 	default:
 		return nil
@@ -205,8 +224,12 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	if pod == nil {
 		return ended(p, wanted, lostPod(p.app, b.clock.Now()))
 	}
-	if end := pods.EndingOf(pod, runContainer); end != nil {
+	end, lostAfter := b.endingOf(pod)
+	if end != nil {
 		return ended(p, wanted, end)
+	}
+	if pod, err = b.commands.Track(ctx, keyOf(p.app), pod); err != nil {
+		return &held{err: err}
 	}
 	former := wanted == nil || *wanted != runOf(last)
 	if isGated(pod) && former { // the next reconcile deletes the Pod, unless the spec wants it again
@@ -234,6 +257,7 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 			return &held{err: err}
 		}
 	}
+	requeueAfter = max(requeueAfter, lostAfter) // at most one of them is positive
 	if unwatched && (requeueAfter == 0 || requeueAfter > lookAgain) {
 		requeueAfter = lookAgain
 	}

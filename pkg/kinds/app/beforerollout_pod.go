@@ -30,7 +30,9 @@ const (
 )
 
 // runPodName returns the name of the Pod that runs beforeRollout, and of its ConfigMap.
-func runPodName(app *v1alpha1.App) string { return app.Name + "-before-rollout" }
+func runPodName(app *v1alpha1.App) string { return app.Name + runPodSuffix }
+
+const runPodSuffix = "-before-rollout"
 
 func keyOf(app *v1alpha1.App) controller.Key {
 	return controller.Key{Namespace: app.Namespace, Name: app.Name}
@@ -70,6 +72,7 @@ func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       app.Namespace,
 			Name:            runPodName(app),
+			Finalizers:      []string{pods.TrackingFinalizer},
 			Labels:          runLabels(app),
 			Annotations:     map[string]string{templateAnnotation: wanted.template, commandAnnotation: wanted.command},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, groupVersionKind)},
@@ -125,22 +128,6 @@ func (b *beforeRollout) openGate(ctx context.Context, app *v1alpha1.App, pod *co
 	}
 	b.tracker.Wrote(keyOf(app), "Pod", b.cache, changed.ResourceVersion)
 	return nil
-}
-
-// endOthers ends the injected containers of a Pod after the status says that its command has ended. It returns the Pod.
-func (b *beforeRollout) endOthers(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) (*corev1.Pod, error) {
-	if pod == nil || !isSettled(app, pod) || !pods.Outlives(pod, runContainer) {
-		return pod, nil
-	}
-	ended, err := pods.EndOthers(ctx, b.client.Pods(pod.Namespace), pod)
-	if apierrors.IsNotFound(err) {
-		return pod, controller.AwaitDeletion()
-	}
-	if err != nil {
-		return pod, err
-	}
-	b.tracker.Wrote(keyOf(app), "Pod", b.cache, ended.ResourceVersion)
-	return ended, nil
 }
 
 // delete deletes a Pod. The precondition is the observed version, so that a Pod that has started in the meantime is not

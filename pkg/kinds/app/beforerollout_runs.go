@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -142,7 +143,8 @@ func atMost(text string, size int) string {
 	return strings.ToValidUTF8(text[:min(len(text), size)], "")
 }
 
-// ended records in the status how the newest run has ended. If it was the wanted run and failed, nothing follows.
+// ended records in the status how the newest run has ended. A message that is there already says why the operator has
+// deleted the Pod. If it was the wanted run and failed, nothing follows.
 // Otherwise the next reconcile goes on with the stored status.
 func ended(p *scope, wanted *run, end *pods.Ending) *held {
 	r := &p.app.Status.BeforeRolloutRuns[0]
@@ -150,20 +152,26 @@ func ended(p *scope, wanted *run, end *pods.Ending) *held {
 	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
 	if end.Succeeded {
 		r.Phase, r.Message = v1alpha1.BeforeRolloutSucceeded, ""
-	} else if r.Message = end.Message; wanted != nil && *wanted == runOf(r) {
-		return &held{summary: failure(p, *wanted)}
+	} else if r.Message = cmp.Or(r.Message, end.Message); wanted != nil && *wanted == runOf(r) {
+		// The next reconcile, which has the stored status, releases the Pod.
+		return &held{summary: failure(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
 	}
 	return storeFirst(messageRunEnded.With())
+}
+
+// endingOf returns how the command in a Pod ended, or nil. requeueAfter is positive if time alone can change the
+// result.
+func (b *beforeRollout) endingOf(pod *corev1.Pod) (end *pods.Ending, requeueAfter time.Duration) {
+	if end = pods.EndingOf(pod, runContainer); end != nil {
+		return end, 0
+	}
+	return pods.LostOf(pod, b.clock.Now())
 }
 
 // lostPod returns the ending of the newest run, whose Pod does not exist. The command may have run, so it does not run
 // again.
 func lostPod(app *v1alpha1.App, now time.Time) *pods.Ending {
-	message := app.Status.BeforeRolloutRuns[0].Message // if the operator has deleted the Pod
-	if message == "" {
-		message = messageRunLost.With(runPodName(app))
-	}
-	return &pods.Ending{Time: now, Message: message}
+	return &pods.Ending{Time: now, Message: messageRunLost.With(runPodName(app))}
 }
 
 // waitFor holds the template until something changes.

@@ -22,6 +22,7 @@ const (
 	runName          = "web-before-rollout"
 	createRun        = "create pods default/" + runName
 	openRun          = "patch pods default/" + runName
+	releaseRun       = openRun
 	deleteRun        = "delete pods default/" + runName
 	patchDeployment  = "patch deployments default/web"
 	runningMessage   = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run then counts as failed."
@@ -104,7 +105,7 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	controllertest.Equal(t, "condition", "False BeforeRolloutRunning: "+runningMessage, f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppDeploying, f.Object().Status.Phase)
 	f.endRun(0, "")
-	controllertest.Equal(t, "writes after the command", []string{updateStatus, createDeployment, createService, updateStatus}, f.reconcile())
+	controllertest.Equal(t, "writes after the command", []string{updateStatus, releaseRun, createDeployment, createService, updateStatus}, f.reconcile())
 	ran := f.Object().Status.BeforeRolloutRuns
 	controllertest.Equal(t, "runs", 1, len(ran))
 	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutSucceeded, ran[0].Phase)
@@ -134,7 +135,7 @@ func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.endRun(3, "starting\nthere is no table orders")
-	controllertest.Equal(t, "writes", []string{updateStatus}, f.reconcile())
+	controllertest.Equal(t, "writes", []string{updateStatus, releaseRun}, f.reconcile())
 	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with exit code 3. The Pods of the former template stay. "+
 		"Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. "+
 		"See `kubectl logs -n default web-before-rollout`. The last line of its log: there is no table orders", f.ready())

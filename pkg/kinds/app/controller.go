@@ -40,7 +40,7 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 	if err != nil {
 		return kind, err
 	}
-	reconciler := newReconciler(c, r, refs, dbs, cached)
+	reconciler, run := newReconciler(c, r, refs, dbs, cached), newBeforeRollout(c, r, cached)
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
@@ -53,8 +53,9 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached},
 		Scope:        newScope,
 		Prepare:      reconciler.prepare,
-		Children:     ownedBy(c, newBeforeRollout(c, r, cached)),
+		Children:     ownedBy(c, run),
 		Finish:       reconciler.finish,
+		Release:      run.Release,
 		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
 	}.Declare(), nil
 }

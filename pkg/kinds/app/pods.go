@@ -83,7 +83,7 @@ func (c *podCache) of(app *v1alpha1.App, index string) []*corev1.Pod {
 // Watches implements children.Reference. An App is reconciled for the events of Pods with a symptom. The status of its
 // Deployment says enough about all others.
 func (c *podCache) Watches() []controller.Reference {
-	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) []controller.Key {
+	problems := controller.Reference{Informer: c.informer, Referrers: func(obj metav1.Object) []controller.Key {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || !pods.HasSymptom(pod) {
 			return nil
@@ -92,7 +92,8 @@ func (c *podCache) Watches() []controller.Reference {
 			return []controller.Key{key}
 		}
 		return nil
-	}}}
+	}}
+	return []controller.Reference{problems, pods.TrackedPods(c.informer, runPodSuffix)}
 }
 
 // Inputs implements children.Reference.

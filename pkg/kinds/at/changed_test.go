@@ -14,9 +14,9 @@ import (
 func TestBackoffLimitCanChangeWhileAtRuns(t *testing.T) {
 	runCases(t, map[string]reconcileCase{
 		"a higher backoffLimit allows another attempt": {
-			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Result{RequeueAfter: 10 * time.Second},
+			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)),
-			conditions: progressingConditions("Retrying", retryingMessage),
+			conditions: progressingConditions("Retrying", retryingMessage), next: []string{patchPod},
 		},
 		"a lower backoffLimit ends the attempts": {
 			at: example(withBackoffLimit(1), retrying(1), withBackoffLimit(0)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
@@ -38,8 +38,8 @@ func TestStartedAtRunsOnceWhateverChanges(t *testing.T) {
 	} {
 		runCases(t, map[string]reconcileCase{
 			name + " of an At that is Running does not change its Pod":    {at: example(running, change), now: time.Hour, pod: pod()},
-			name + " of an At that is Done does not run it again":         {at: example(succeeded, change), now: time.Hour, pod: pod(exited(0))},
-			name + " of an At that has failed does not run it again":      {at: example(failed, change), now: time.Hour, pod: pod(exited(3))},
+			name + " of an At that is Done does not run it again":         {at: example(succeeded, change), now: time.Hour, pod: pod(exited(0), released)},
+			name + " of an At that has failed does not run it again":      {at: example(failed, change), now: time.Hour, pod: pod(exited(3), released)},
 			name + " of an At that is Done without a Pod does not run it": {at: example(succeeded, change), now: time.Hour},
 		})
 	}

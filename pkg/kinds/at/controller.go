@@ -4,7 +4,9 @@ package at
 
 import (
 	"cmp"
+	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -38,6 +40,12 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		return kind, err
 	}
 	tracker := controller.NewTracker()
+	commands := &pods.Commands{
+		Kind: "At", Container: containerName, Client: c.Kube.CoreV1(), Store: watched.Informer().GetStore(), Tracker: tracker,
+		Owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
+			return c.Windlass.CnatV1().Ats(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		},
+	}
 	return controller.Kind[*v1.At]{
 		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
 		Informer:         c.Own.Cnat().V1().Ats().Informer(),
@@ -48,13 +56,16 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 			cache:    watched.Lister(),
 			store:    watched.Informer().GetStore(),
 			tracker:  tracker,
+			commands: commands,
 			image:    cmp.Or(o.DefaultImage, DefaultImage),
 			clock:    r.Clock,
+			events:   r.Events,
 			starts:   newStarts(),
 			refusals: controller.NewRefusals[int64](r.Clock),
 		},
-		Tracker:  tracker,
-		Expected: expected,
-		Owned:    []cache.SharedIndexInformer{watched.Informer()},
+		Tracker:    tracker,
+		Expected:   expected,
+		Owned:      []cache.SharedIndexInformer{watched.Informer()},
+		References: []controller.Reference{pods.TrackedPods(watched.Informer(), podSuffix)},
 	}, nil
 }

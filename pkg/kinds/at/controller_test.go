@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-func TestAtTakesFourWritesAndNoReads(t *testing.T) {
+func TestAtTakesFiveWritesAndNoReads(t *testing.T) {
 	f := newFixtureAtNoon(t)
 	controllertest.Equal(t, "RequeueAfter while the command runs", 0, f.settle())
 	controllertest.Equal(t, "namespace", "default", f.onlyPod().Namespace)
@@ -26,7 +26,7 @@ func TestAtTakesFourWritesAndNoReads(t *testing.T) {
 		controllertest.Equal(t, "result of a resync", controller.Result{}, r.Result)
 		controllertest.ErrorContains(t, "", r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus}, f.Journal.Writes())
+	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod}, f.Journal.Writes())
 	controllertest.Equal(t, "reads", nil, f.Journal.Reads())
 	controllertest.Equal(t, "events", []string{scheduledEvent, runningEvent, succeededEvent}, f.Events.Events())
 	controllertest.Equal(t, "conditions", completeConditions(exit0Message), controllertest.Conditions(f.Object()))
@@ -53,19 +53,6 @@ func TestRetriesWaitLongerEachTime(t *testing.T) {
 	f.onlyPod() // the last Pod is not deleted, because of its log
 }
 
-func TestReconcileRecreatesLostPodWithoutCountingFailure(t *testing.T) {
-	f := newFixtureAtNoon(t, withBackoffLimit(1))
-	f.settle()
-	lost := f.onlyPod()
-	f.Remove(lost)
-	f.settle()
-	if again := f.onlyPod(); again.UID == lost.UID || attemptOf(again) != 0 {
-		t.Errorf("the Pod was created again as %v", again)
-	}
-	controllertest.Equal(t, "conditions", progressingConditions("Running", runningMessage), controllertest.Conditions(f.Object()))
-	controllertest.Equal(t, "status", runningStatus(), withoutConditions(f.Object()))
-}
-
 // TestNew runs the controller with informers until an At is Done.
 func TestNew(t *testing.T) {
 	f := newFixture(t, example())
@@ -81,8 +68,9 @@ func TestNew(t *testing.T) {
 	})
 	controllertest.Equal(t, "image", "tool:1", f.onlyPod().Spec.Containers[0].Image)
 	f.exit(0)
-	f.Eventually("the phase Done", func() bool { return f.Object().Status.Phase == v1.AtDone })
-	controllertest.Equal(t, "writes", []string{updateStatus, createPod, updateStatus}, f.Journal.Writes())
+	f.Eventually("the release of the Pod", func() bool { return len(f.onlyPod().Finalizers) == 0 })
+	controllertest.Equal(t, "phase", v1.AtDone, f.Object().Status.Phase)
+	controllertest.Equal(t, "writes", []string{updateStatus, createPod, updateStatus, patchPod}, f.Journal.Writes())
 }
 
 func TestNewRejectsStartedInformer(t *testing.T) {

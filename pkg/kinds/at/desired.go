@@ -29,7 +29,9 @@ const (
 
 // podName returns the name of the Pod of an At, as in github.com/programming-kubernetes/cnat. The name is
 // fixed, so that the API server rejects a second Pod.
-func podName(at *v1.At) string { return at.Name + "-pod" }
+func podName(at *v1.At) string { return at.Name + podSuffix }
+
+const podSuffix = "-pod"
 
 // desiredPod returns the Pod that runs the command of at.
 func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
@@ -47,6 +49,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 				controller.ManagedByLabel:    controller.ManagedByWindlass,
 			},
 			Annotations:     map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
+			Finalizers:      []string{pods.TrackingFinalizer},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
 		},
 		Spec: corev1.PodSpec{

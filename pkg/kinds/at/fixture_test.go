@@ -128,7 +128,8 @@ type reconcileCase struct {
 	// nil, the whole At must be unchanged.
 	status     *v1.AtStatus
 	conditions []string
-	// next has the writes of the next reconcile, with caches that hold all stored objects.
+	// next has the writes of the next reconcile, with caches that hold all stored objects. If nil, the next reconcile
+	// releases the Pod of an At that has become Done, and otherwise writes nothing.
 	next []string
 }
 
@@ -166,6 +167,9 @@ func (c reconcileCase) run(t *testing.T) {
 	controllertest.Equal(t, "writes", c.writes, r.Writes)
 	controllertest.Equal(t, "events", c.events, r.Events)
 	c.checkAt(t, before, f.Object())
+	if after := f.Object(); c.next == nil && c.pod != nil && after != nil && after.Status.Phase == v1.AtDone && before.Status.Phase != v1.AtDone {
+		c.next = []string{patchPod}
+	}
 	controllertest.Equal(t, "writes of the next reconcile", c.next, f.Reconcile().Writes)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // TestInjectedContainerDoesNotDelayEnd has Pods to which an admission webhook has added a container that never ends.
 func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
-	const patchError = "setting activeDeadlineSeconds of Pod default/example-pod, whose command has ended: no response"
+	const patchError = "releasing Pod default/example-pod: no response"
 	runCases(t, map[string]reconcileCase{
 		"a command that succeeds completes the At": {
 			at: example(running), now: time.Hour, pod: pod(exited(0), besideProxy), result: controller.Continue(), writes: []string{updateStatus},
@@ -26,7 +26,7 @@ func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 			next: []string{patchPod},
 		},
 		"a failed command is retried": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3), besideProxy), writes: []string{deletePod}, next: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3), besideProxy), writes: []string{patchPod, deletePod}, next: []string{createPod},
 		},
 		"a command that succeeded before the deadline of the At completes the At": {
 			at: example(running, withActiveDeadline(90)), now: time.Hour, pod: pod(exited(0), besideProxy, endedByDeadline), result: controller.Continue(),
@@ -50,7 +50,7 @@ func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), writes: []string{patchPod},
 		},
 		"a container of somebody else's Pod is not ended": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy, unowned),
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy, released, unowned),
 		},
 		"a container of a Pod that has just changed is ended after another read": {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) { f.changePod(touchPod) },

@@ -18,6 +18,7 @@ var (
 
 	messageRunning     = Messages.Declare("Running", "Pod {pod} runs the command.", "Wait.")
 	messageRetrying    = Messages.Declare("Retrying", "{failed} of {attempts} attempts failed. The next attempt follows.", "Read the log of the Pod.")
+	messagePodDeleted  = Messages.Declare("PodDeleted", "{ending} {failed} of {attempts} attempts failed. The next attempt follows.", "Check the effects of the command, which may have run in part.")
 	messageNotStarting = Messages.Declare("PodNotStarting", "{problem} See `kubectl describe pod -n {namespace} {pod}`.", "Correct the cause, which the table [Pods](#pods) lists.")
 	messageProblem     = Messages.Declare("", "Pod {pod} does not start: {problem}.", "Nothing to do: it is part of another message.")
 	adviceToRestrict   = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true", "Nothing to do: it is part of the message of PodRefused.")

@@ -20,14 +20,16 @@ import (
 
 // reconciler reconciles Ats.
 type reconciler struct {
-	ats     cnatclient.AtsGetter
-	pods    coreclient.PodsGetter
-	cache   corelisters.PodLister
-	store   controller.Store // of cache
-	tracker *controller.Tracker
-	image   string
-	clock   clock.PassiveClock
-	starts  *starts
+	ats      cnatclient.AtsGetter
+	pods     coreclient.PodsGetter
+	cache    corelisters.PodLister
+	store    controller.Store // of cache
+	tracker  *controller.Tracker
+	commands *pods.Commands
+	image    string
+	clock    clock.PassiveClock
+	events   controller.EventRecorder
+	starts   *starts
 	// refusals remembers the rejected creations of Pods, each with the generation of its At.
 	refusals *controller.Refusals[int64]
 }
@@ -40,6 +42,11 @@ const clockCheck = time.Minute
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
 	phase := at.Status.Phase
+	if pod, err := r.cache.Pods(at.Namespace).Get(podName(at)); err == nil && !metav1.IsControlledBy(pod, at) {
+		if err := r.commands.ReleaseUnowned(ctx, keyOf(at), pod); err != nil {
+			return controller.Result{}, err
+		}
+	}
 	result, err := r.proceed(ctx, at)
 	if err == nil && result.RequeueAfter == 0 && at.Status.Phase != phase {
 		return controller.Continue(), nil // with the first step of the next phase
@@ -108,10 +115,13 @@ func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, err
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	now := r.clock.Now()
 	counted := at.Status.Failed > attemptOf(pod)
-	if end := pods.EndingOf(pod, containerName); end != nil {
+	end, requeueAfter := endingOf(pod, now)
+	if end != nil {
 		switch {
 		case exceeded(at, end):
-			at.Status.ExitCode = end.ExitCode
+			if end.Late {
+				at.Status.ExitCode = end.ExitCode
+			}
 			setFailed(at, deadlineNote(at, end.Log), end.Time)
 			return controller.Result{}, nil
 		case end.Succeeded:
@@ -120,14 +130,23 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 		case !countFailure(at, pod, end):
 			return controller.Result{}, nil
 		}
+		if end.Deleted && !counted {
+			note := messagePodDeleted.Note(end.Message, at.Status.Failed, int64(backoffLimit(at))+1)
+			r.events.Event(at, corev1.EventTypeWarning, note.Reason, note.Message)
+		}
 		setRunning(at, now)
 		return r.retry(ctx, at, pod, end, counted)
 	}
 	setRunning(at, now)
-	problem, requeueAfter := pods.NotStarting(pod, containerName, now)
+	pod, err := r.commands.Track(ctx, keyOf(at), pod)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	problem, wait := pods.NotStarting(pod, containerName, now)
 	if problem != nil {
 		setNotStarting(at, problem)
 	}
+	requeueAfter = max(requeueAfter, wait) // at most one of them is positive
 	left, limited := remaining(at, now)
 	switch {
 	case !limited:
@@ -154,22 +173,35 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod *corev1.Pod) (con
 // 30 s to end by itself. After killGrace, the operator deletes the Pod.
 const killGrace = time.Minute
 
-// retry deletes a failed Pod once the failure is stored and the delay has passed, so that the next Pod
-// can be created. Until then the Pod and its log stay.
+// endingOf returns how the command in a Pod ended, or nil. requeueAfter is positive if time alone can change the
+// result.
+func endingOf(pod *corev1.Pod, now time.Time) (end *pods.Ending, requeueAfter time.Duration) {
+	if end = pods.EndingOf(pod, containerName); end != nil {
+		return end, 0
+	}
+	return pods.LostOf(pod, now)
+}
+
+// retry releases a failed Pod once the failure is stored, and deletes the Pod after the delay, so that the next Pod can be
+// created. Until then the Pod and its log stay, unless somebody has deleted the Pod.
 func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end *pods.Ending, counted bool) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
 		setFailed(at, deadlineNote(at, ""), now)
 		return controller.Result{}, nil
 	}
+	if !counted {
+		return controller.Continue(), nil // once the status that counts the failure is stored
+	}
+	pod, err := r.commands.Release(ctx, keyOf(at), pod)
+	if err != nil {
+		return controller.Result{}, err
+	}
 	if wait := end.Time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
 		if left, limited := remaining(at, now); limited {
 			wait = min(wait, left)
 		}
 		return controller.Result{RequeueAfter: wait}, nil
-	}
-	if !counted {
-		return controller.Continue(), nil // once the status that counts the failure is stored
 	}
 	return controller.Result{}, r.deletePod(ctx, at, pod)
 }
@@ -199,9 +231,8 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 	return controller.Result{}, nil
 }
 
-// endPod ends what runs in the Pod of an At that is Done. If the command has ended beside an injected container, the Pod
-// ends, and its log stays. If the command runs, endPod deletes the Pod: the process that created the Pod was suspended
-// before it sent the request, and another process led meanwhile.
+// endPod releases the Pod of an At that is Done. If the command still runs, endPod deletes the Pod: the process that created
+// the Pod was suspended before it sent the request, and another process led meanwhile.
 func (r *reconciler) endPod(ctx context.Context, at *v1.At) error {
 	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, at) {
@@ -210,25 +241,10 @@ func (r *reconciler) endPod(ctx context.Context, at *v1.At) error {
 	if err != nil {
 		return fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
 	}
-	if pods.Outlives(pod, containerName) {
-		return r.endOthers(ctx, at, pod)
-	}
-	if pods.EndingOf(pod, containerName) != nil {
-		return nil
+	if pod, err = r.commands.Release(ctx, keyOf(at), pod); err != nil || pods.EndingOf(pod, containerName) != nil {
+		return err
 	}
 	return r.deletePod(ctx, at, pod)
-}
-
-// endOthers ends the injected containers of a Pod.
-func (r *reconciler) endOthers(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
-	ended, err := pods.EndOthers(ctx, r.pods.Pods(pod.Namespace), pod)
-	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
-	}
-	if err == nil {
-		r.tracker.Wrote(keyOf(at), "Pod", r.store, ended.ResourceVersion)
-	}
-	return err
 }
 
 // deletePod deletes a Pod. The precondition is the observed version, so that a Pod that has succeeded

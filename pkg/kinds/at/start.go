@@ -25,8 +25,7 @@ import (
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	now := r.clock.Now()
 	if left, limited := remaining(at, now); limited && left <= 0 {
-		setFailed(at, deadlineNote(at, ""), now)
-		return controller.Result{}, nil
+		return r.startLate(ctx, at)
 	}
 	// An At is Running before its scheduled time only if a user edited its status. The command must not run
 	// before that time.
@@ -58,6 +57,20 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if left, limited := remaining(at, now); limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}
+	return controller.Result{}, nil
+}
+
+// startLate fails an At whose activeDeadlineSeconds have passed and whose Pod the cache lacks. A Pod that exists although
+// the cache lacks it decides instead.
+func (r *reconciler) startLate(ctx context.Context, at *v1.At) (controller.Result, error) {
+	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
+	switch {
+	case err == nil && metav1.IsControlledBy(pod, at):
+		return r.uncached(ctx, at, pod)
+	case err != nil && !apierrors.IsNotFound(err):
+		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, which the cache lacks: %w", at.Namespace, podName(at), err)
+	}
+	setFailed(at, deadlineNote(at, ""), r.clock.Now())
 	return controller.Result{}, nil
 }
 
@@ -103,19 +116,26 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// taken handles a Pod that exists although the cache lacks it. It returns an error for a Pod that the At
-// does not control. If the At controls the Pod, the cache was outdated, or a user removed the label by
-// which the cache selects Pods: taken updates the status from the Pod, and restores the label.
+// taken handles a Pod that exists although the cache lacks it. It returns an error for a Pod that the At does not control.
 func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, which already exists: %w", at.Namespace, podName(at), err)
 	}
-	if !metav1.IsControlledBy(pod, at) {
-		return controller.Result{}, foreignPod(at, pod)
+	if metav1.IsControlledBy(pod, at) {
+		return r.uncached(ctx, at, pod)
 	}
+	if err := r.commands.ReleaseUnowned(ctx, keyOf(at), pod); err != nil {
+		return controller.Result{}, err
+	}
+	return controller.Result{}, foreignPod(at, pod)
+}
+
+// uncached handles a Pod of an At that the cache lacks. The cache was outdated, or a user removed the label by which the
+// cache selects Pods: uncached updates the status from the Pod, and restores the label, also for the release of the Pod.
+func (r *reconciler) uncached(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
 	result, err := r.watch(ctx, at, pod)
-	if err == nil && at.Status.Phase != v1.AtDone {
+	if err == nil {
 		err = r.relabel(ctx, at, pod)
 	}
 	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
@@ -126,7 +146,7 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 
 // relabel restores the labels with which a Pod was created, so that the cache selects the Pod.
 func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
-	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || pod.DeletionTimestamp != nil {
+	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || r.commands.IsReleased(keyOf(at), pod) {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -53,18 +53,18 @@ func TestReconcileStartsPod(t *testing.T) {
 			conditions: erroredConditions("Running", runningMessage, createError), next: []string{createPod, updateStatus},
 		},
 		"a Pod without an owner causes a name conflict": {
-			at: example(running), pod: pod(unowned, unlabelled), startedHere: true, reads: []string{getPod}, err: conflict("nobody"),
-			writes: []string{createPod, updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("nobody")},
+			at: example(running), pod: pod(unowned, unlabelled), startedHere: true, reads: []string{getPod, getAt}, err: conflict("nobody"),
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("nobody")},
 			conditions: stalledConditions("NameConflict", conflict("nobody")), next: []string{createPod},
 		},
 		"a Pod of a Job causes a name conflict": {
-			at: example(running), pod: pod(ownedByOther("Job", "backup")), err: conflict("Job backup"),
+			at: example(running), pod: pod(ownedByOther("Job", "backup"), released), err: conflict("Job backup"),
 			writes: []string{updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("Job backup")},
 			conditions: stalledConditions("NameConflict", conflict("Job backup")),
 		},
 		"the deletion of a Pod of an earlier At is awaited": {
-			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true, reads: []string{getPod}, err: earlier,
-			writes: []string{createPod, updateStatus}, events: []string{"Normal Terminating default/example: " + earlier},
+			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true, reads: []string{getPod, getAt}, err: earlier,
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{"Normal Terminating default/example: " + earlier},
 			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Terminating: " + earlier},
 			next:       []string{createPod},
 		},
@@ -82,7 +82,7 @@ func TestReconcileStartsPod(t *testing.T) {
 		},
 		"a Pod without its label that succeeded completes the At": {
 			at: example(running), now: time.Hour, pod: pod(unlabelled, exited(0)), result: controller.Continue(), reads: []string{getAt, getPod},
-			writes: []string{createPod, updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"a forged status does not start the Pod before the scheduled time": {
 			at: example(running), now: -time.Hour, result: checkClock,
@@ -107,9 +107,17 @@ func TestReconcileStartsPod(t *testing.T) {
 			writes: []string{createPod},
 		},
 		"no Pod is created past the active deadline": {
-			at: example(running, withActiveDeadline(60)), now: time.Minute, result: controller.Continue(), writes: []string{updateStatus},
+			at: example(running, withActiveDeadline(60)), now: time.Minute, result: controller.Continue(), reads: []string{getPod}, writes: []string{updateStatus},
 			events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}, status: doneStatus(),
 			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage),
+		},
+		"a Pod that the cache lacks decides past the active deadline": {
+			at: example(running, withActiveDeadline(60)), now: time.Hour, unobserved: func(f fixture) { f.Store(pod(exited(0))) }, result: controller.Continue(),
+			reads: []string{getPod}, writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
+			next: []string{patchPod},
+		},
+		"the Pod of an earlier At is released before the scheduled time": {
+			at: example(pending), now: -time.Hour, pod: pod(ownedByOther("At", "example"), terminating), reads: []string{getAt}, writes: []string{patchPod}, result: checkClock,
 		},
 		"a retry is always confirmed by one read": {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, startedHere: true, reads: []string{getAt}, writes: []string{createPod},
@@ -131,6 +139,7 @@ func TestDesiredPod(t *testing.T) {
 					"app.kubernetes.io/name": "at", "app.kubernetes.io/instance": instance, "app.kubernetes.io/managed-by": "windlass",
 				},
 				Annotations: map[string]string{"cnat.programming-kubernetes.info/attempt": "0"},
+				Finalizers:  []string{"windlass.dev/command-tracking"},
 				OwnerReferences: []metav1.OwnerReference{{
 					APIVersion: "cnat.programming-kubernetes.info/v1", Kind: "At", Name: name, UID: "at-uid",
 					Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),

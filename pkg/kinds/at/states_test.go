@@ -158,6 +158,14 @@ func unlabelled(p *corev1.Pod) { delete(p.Labels, controller.ManagedByLabel) }
 
 func unowned(p *corev1.Pod) { p.OwnerReferences = nil }
 
+// released removes the finalizer, as the operator does once the status has the end of the command.
+func released(p *corev1.Pod) { p.Finalizers = nil }
+
+// forced marks a Pod that was deleted a minute after noon without a grace period.
+func forced(p *corev1.Pod) {
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(time.Minute)}, new(int64)
+}
+
 // ownedByOther returns a change of a Pod's owner to another object in the API group of At.
 func ownedByOther(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -253,7 +261,7 @@ func evicted(p *corev1.Pod) {
 // withoutNode adds the condition that the Pod garbage collector sets before it deletes a Pod of a missing
 // node.
 func withoutNode(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists"})
 }
 
 // rejectedByNode sets the status of a Pod that was created at noon and that its node rejected.

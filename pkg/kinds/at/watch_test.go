@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	deletedMessage  = "The command ended with exit code 143. The Pod was deleted."
+	lostMessage     = "The Pod was deleted before its command ended."
+	noNodeMessage   = "The Pod was deleted before its command ended: PodGC: node no longer exists."
 	exit3Message    = "The command ended with exit code 3."
 	evictedMessage  = "The Pod failed before its command ended: Evicted: The node was low on memory."
 	pullMessage     = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe pod -n default example-pod`."
@@ -54,20 +57,41 @@ func TestReconcileRunningAt(t *testing.T) {
 		"a running Pod that is being deleted is awaited": {
 			at: example(running), now: time.Hour, pod: pod(terminating),
 		},
-		"a failed Pod that is being deleted does not count as a failure": {
-			at: example(running), now: time.Hour, pod: pod(exited(143), terminating),
+		"a Pod that fails because somebody deletes it makes the At fail": {
+			at: example(running), now: time.Hour, pod: pod(exited(143), terminating), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(deletedMessage), status: doneStatus(failedPods(1), exitCode(143)), conditions: failedConditions("BackoffLimitExceeded", deletedMessage),
 		},
-		"an evicted Pod that is being deleted does not count as a failure": {
-			at: example(running), now: time.Hour, pod: pod(evicted, terminating),
+		"an evicted Pod that is being deleted makes the At fail": {
+			at: example(running), now: time.Hour, pod: pod(evicted, terminating), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(evictedMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", evictedMessage),
 		},
-		"a Pod whose node is gone does not count as a failure": {
-			at: example(running), now: time.Hour, pod: pod(evicted, withoutNode),
+		"a Pod whose node is gone makes the At fail": {
+			at: example(running), now: time.Hour, pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, withoutNode, terminating),
+			result: controller.Continue(), writes: []string{updateStatus}, events: backoffLimitEvents(noNodeMessage), status: doneStatus(failedPods(1)),
+			conditions: failedConditions("BackoffLimitExceeded", noNodeMessage),
+		},
+		"a running Pod that was deleted by force is awaited for a minute": {
+			at: example(running), now: 80 * time.Second, pod: pod(forced), result: controller.Result{RequeueAfter: 40 * time.Second},
+		},
+		"a running Pod that was deleted by force more than a minute ago makes the At fail": {
+			at: example(running), now: 2 * time.Minute, pod: pod(forced), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(lostMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", lostMessage),
+		},
+		"a Pod that was deleted before it got a node makes the At fail": {
+			at: example(running), now: time.Minute, pod: pod(forced, unschedulable), result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(lostMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", lostMessage),
+		},
+		"a running Pod without its finalizer gets it again": {
+			at: example(running), now: time.Hour, pod: pod(released), writes: []string{patchPod},
+		},
+		"a running Pod without its finalizer that is being deleted is awaited": {
+			at: example(running), now: time.Hour, pod: pod(released, terminating),
 		},
 		"a Pod that succeeds while it is being deleted completes the At": {
 			at: example(running), now: time.Hour, pod: pod(exited(0), terminating), result: controller.Continue(), writes: []string{updateStatus},
 			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"a missing Pod is created again without a failure": {
+		"a Pod that does not exist was never created, because of its finalizer": {
 			at: example(running), now: time.Hour, reads: []string{getAt}, writes: []string{createPod},
 		},
 		"an image that cannot be pulled is reported": {
@@ -174,12 +198,16 @@ func TestActiveDeadline(t *testing.T) {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(terminating), result: controller.Continue(),
 			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
+		"a Pod that the operator has deleted at the deadline exceeds it": {
+			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(137), terminating), result: controller.Continue(),
+			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
+		},
 		"an exceeded deadline does not matter for a command that has succeeded": {
 			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"a deadline before the next retry is when the next reconcile starts": {
-			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(65)), now: time.Minute, pod: pod(exited(3)),
+			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(65)), now: time.Minute, pod: pod(exited(3), released),
 			result: controller.Result{RequeueAfter: 5 * time.Second},
 		},
 		"an exceeded deadline cancels the remaining retries": {
@@ -195,29 +223,37 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 	conditions := progressingConditions("Retrying", retryingMessage)
 	runCases(t, map[string]reconcileCase{
 		"a failure is counted, and its Pod is not deleted before the delay": {
-			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Result{RequeueAfter: 10 * time.Second},
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions,
+			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions, next: []string{patchPod},
 		},
 		"a failure that is observed again is counted once": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 69 * time.Second, pod: pod(exited(3)), result: controller.Result{RequeueAfter: time.Second},
+			at: example(withBackoffLimit(1), retrying(1)), now: 69 * time.Second, pod: pod(exited(3), released), result: controller.Result{RequeueAfter: time.Second},
 		},
 		"a failure that is observed late is stored before its Pod is deleted": {
 			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions,
-			next: []string{deletePod},
+			next: []string{patchPod, deletePod},
 		},
 		"the Pod of a failure that an earlier process stored is deleted before the next Pod is created": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{deletePod}, next: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{patchPod, deletePod}, next: []string{createPod},
 		},
-		"a failed Pod that is being deleted is awaited": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating),
+		"a failed Pod that is being deleted is released": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating), writes: []string{patchPod}, next: []string{createPod},
+		},
+		"a failed Pod that is being deleted and was released is awaited": {
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating, released),
+		},
+		"a Pod that somebody deletes counts as a failure": {
+			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(143), terminating), result: controller.Continue(), writes: []string{updateStatus},
+			events: []string{"Warning PodDeleted default/example: " + deletedMessage + " " + retryingMessage, retryingEvent},
+			status: runningStatus(failedPods(1), exitCode(143)), conditions: conditions, next: []string{patchPod},
 		},
 		"a failed Pod that has just changed is read again before it is deleted": {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)), unobserved: func(f fixture) { f.changePod(touchPod) },
-			writes: []string{deletePod}, err: conflictError, next: []string{deletePod},
+			writes: []string{patchPod}, err: conflictError, next: []string{patchPod, deletePod},
 		},
 		"a failed Pod that cannot be deleted is reported": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)), fail: map[string]error{"delete pods": errNoResponse},
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), released), fail: map[string]error{"delete pods": errNoResponse},
 			writes: []string{deletePod, updateStatus}, err: deletePodError, events: []string{"Warning ReconcileError default/example: " + deletePodError},
 			conditions: erroredConditions("Retrying", retryingMessage, deletePodError), next: []string{deletePod, updateStatus},
 		},
@@ -234,21 +270,21 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(failedPods(1), exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"an eviction delays the next Pod like any failure": {
-			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(evicted), result: controller.Result{RequeueAfter: 10 * time.Second},
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions,
+			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(evicted), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions, next: []string{patchPod},
 		},
 		"an evicted Pod is deleted before the next Pod is created": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(evicted), writes: []string{deletePod, updateStatus},
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(evicted), writes: []string{patchPod, deletePod, updateStatus},
 			status: runningStatus(failedPods(1)), conditions: conditions, next: []string{createPod},
 		},
 		"the delay after a rejection by the node begins at the creation of the Pod": {
-			at: example(running, withBackoffLimit(1)), now: time.Second, pod: pod(rejectedByNode), result: controller.Result{RequeueAfter: 9 * time.Second},
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions,
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Second, pod: pod(rejectedByNode, released), result: controller.Result{RequeueAfter: 9 * time.Second},
+			writes: []string{updateStatus}, status: runningStatus(failedPods(1)), conditions: conditions,
 		},
 		"the largest number of attempts is reported correctly": {
-			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)), result: controller.Result{RequeueAfter: 10 * time.Second},
+			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{"Normal Retrying default/example: " + manyRetriesMessage},
-			status: runningStatus(failedPods(1), exitCode(3)), conditions: progressingConditions("Retrying", manyRetriesMessage),
+			status: runningStatus(failedPods(1), exitCode(3)), conditions: progressingConditions("Retrying", manyRetriesMessage), next: []string{patchPod},
 		},
 	})
 }
@@ -262,7 +298,7 @@ func TestReconcileFinishedAt(t *testing.T) {
 	}
 	runCases(t, map[string]reconcileCase{
 		"a finished At with its Pod does not change": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0)),
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0), released),
 		},
 		"an At is Ready again after an earlier error of its deletion": {
 			at: example(succeeded, undeletable), now: time.Hour, writes: []string{updateStatus},
@@ -272,16 +308,16 @@ func TestReconcileFinishedAt(t *testing.T) {
 			at: example(succeeded), now: time.Hour,
 		},
 		"a failed At stays Degraded and Stalled": {
-			at: example(failed), now: time.Hour, pod: pod(exited(3)),
+			at: example(failed), now: time.Hour, pod: pod(exited(3), released),
 		},
 		"a Pod that an outdated process created is deleted": {
-			at: example(failed), now: time.Hour, pod: pod(), writes: []string{deletePod},
+			at: example(failed), now: time.Hour, pod: pod(), writes: []string{patchPod, deletePod},
 		},
 		"a Pod of somebody else is not deleted": {
-			at: example(failed), now: time.Hour, pod: pod(unowned),
+			at: example(failed), now: time.Hour, pod: pod(released, unowned),
 		},
 		"a Pod of an outdated process that cannot be deleted is reported": {
-			at: example(failed), now: time.Hour, pod: pod(), fail: map[string]error{"delete pods": errNoResponse}, err: deletePodError,
+			at: example(failed), now: time.Hour, pod: pod(released), fail: map[string]error{"delete pods": errNoResponse}, err: deletePodError,
 			writes: []string{deletePod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + deletePodError},
 			conditions: failedWith(deletePodError), next: []string{deletePod, updateStatus},
 		},

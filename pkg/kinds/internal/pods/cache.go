@@ -19,6 +19,9 @@ import (
 // ownDomains are the prefixes of the annotations that kinds set on their Pods: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
+// tracked are the finalizers of a cached Pod with TrackingFinalizer. All such Pods share them.
+var tracked = []string{TrackingFinalizer}
+
 // Watched returns the informer of Pods that all kinds share, whose cache holds the results of Trim. Call
 // Watched before the informers are started.
 func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer, error) {
@@ -30,8 +33,8 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 }
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// times, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its activeDeadlineSeconds, its scheduling gates of Windlass,
-// its phase with reason and message, the states of its containers as trimContainers keeps them, and the conditions
+// times, TrackingFinalizer, its controlling owner, its address if a StatefulSet owns it, some labels and annotations,
+// its activeDeadlineSeconds, its scheduling gates of Windlass, its phase with reason and message, the states of its containers as trimContainers keeps them, and the conditions
 // Ready, PodScheduled and DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns
 // other objects unchanged.
 func Trim(obj any) (any, error) {
@@ -47,11 +50,16 @@ func Trim(obj any) (any, error) {
 			ResourceVersion:   pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp,
-			Labels:            bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/", appsv1.ControllerRevisionHashLabelKey),
-			OwnerReferences:   controllerOf(pod),
+
+			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+			Labels:                     bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/", appsv1.ControllerRevisionHashLabelKey),
+			OwnerReferences:            controllerOf(pod),
 		},
 		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
+	}
+	if IsTracked(pod) {
+		trimmed.Finalizers = tracked
 	}
 	if owner := trimmed.OwnerReferences; len(owner) > 0 && owner[0].Kind == "StatefulSet" {
 		trimmed.Status.PodIP = pod.Status.PodIP

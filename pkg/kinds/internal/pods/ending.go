@@ -2,9 +2,11 @@ package pods
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Ending describes how the command in a container of a Pod ended.
@@ -14,6 +16,8 @@ type Ending struct {
 	// Late is true if the kubelet ended the Pod after the activeDeadlineSeconds of the Pod. The command may have ended
 	// before that, beside an injected container that ran until the deadline.
 	Late bool
+	// Deleted is true if somebody has deleted the Pod, perhaps while the command ran.
+	Deleted bool
 	// ExitCode is the exit code of the command. It is nil if no container ran.
 	ExitCode *int32
 	// Message is a sentence that says how the command ended, and the last line of its log if it failed.
@@ -26,17 +30,16 @@ type Ending struct {
 
 // EndingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The container
 // decides, whatever the phase of the Pod: a container that an admission webhook has added may run for ever, and the
-// kubelet fails the Pod when it ends that container. The phase decides only if the container never ran. A lost Pod does
-// not count as failed.
+// kubelet fails the Pod when it ends that container. The phase decides only if the container never ran.
 func EndingOf(pod *corev1.Pod, container string) *Ending {
 	terminated := firstEnd(StatusOf(pod, container))
 	succeeded, failed := pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed
-	end := &Ending{Late: failed && pod.Status.Reason == deadlineExceeded, Time: endTime(pod, terminated)}
+	end := &Ending{Late: failed && pod.Status.Reason == deadlineExceeded, Deleted: isDeleted(pod), Time: endTime(pod, terminated)}
 	if terminated != nil {
 		succeeded, end.ExitCode = terminated.ExitCode == 0, &terminated.ExitCode
 		failed = !succeeded
 	}
-	if !succeeded && !failed || failed && lost(pod) {
+	if !succeeded && !failed {
 		return nil
 	}
 	end.Succeeded = succeeded
@@ -44,12 +47,16 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 		end.Log = " " + messageLog.With(line)
 	}
 	switch {
+	case terminated != nil && failed && end.Deleted:
+		end.Message = messageEnded.With(terminated.ExitCode) + " " + messageDeleted.With(causeOf(pod)) + end.Log
 	case terminated != nil:
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
 	case pod.Status.Reason != "":
 		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
 	case failedInit(pod) != "":
 		end.Message = failedInit(pod)
+	case end.Deleted:
+		end.Message = messageLost.With(causeOf(pod))
 	default:
 		end.Message = messagePodEnded.With(pod.Status.Phase)
 	}
@@ -69,16 +76,49 @@ func firstEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 // (k8s.io/kubernetes, pkg/kubelet/active_deadline.go).
 const deadlineExceeded = "DeadlineExceeded"
 
-// lost reports whether a failed Pod is being deleted, or its node is gone. It does not check whether the
-// container ended before the deletion began: at the end, the kubelet deletes the Pod a second time, and
-// this changes the deletionTimestamp.
-func lost(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return true
+// reportTime is how long the kubelet may take to report the end of a container whose Pod was deleted without a grace
+// period.
+const reportTime = time.Minute
+
+// LostOf returns how the command in a Pod ended that was deleted without a grace period, by force or because its node is
+// gone, if nobody will report the end of the command. It returns nil for other Pods. requeueAfter is positive if time alone
+// can change the result.
+func LostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Duration) {
+	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
+		return nil, 0
 	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == deletionByPodGC
+	scheduled := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
 	})
+	mayRun := scheduled || pod.Status.Phase == corev1.PodRunning
+	if requeueAfter = pod.DeletionTimestamp.Add(reportTime).Sub(now); mayRun && requeueAfter > 0 {
+		return nil, requeueAfter
+	}
+	return &Ending{Deleted: true, Time: pod.DeletionTimestamp.Time, Message: messageLost.With(causeOf(pod))}, 0
+}
+
+// isDeleted reports whether a Pod is being deleted, or the Pod garbage collector is about to delete it.
+func isDeleted(pod *corev1.Pod) bool {
+	c := disruptionOf(pod)
+	return pod.DeletionTimestamp != nil || c != nil && c.Reason == deletionByPodGC
+}
+
+// causeOf returns a colon and the reason why a Pod is being deleted, for example a drain, or "" if it is not known.
+func causeOf(pod *corev1.Pod) string {
+	if c := disruptionOf(pod); c != nil && c.Message != "" {
+		return ": " + strings.TrimRight(oneLine(c.Message), ".")
+	}
+	return ""
+}
+
+// disruptionOf returns the condition DisruptionTarget of a Pod if it is True, or nil.
+func disruptionOf(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }
 
 // deletionByPodGC is the reason of the condition that the Pod garbage collector sets on the Pods of a
@@ -86,11 +126,14 @@ func lost(pod *corev1.Pod) bool {
 const deletionByPodGC = "DeletionByPodGC"
 
 // endTime returns the time at which a Pod ended. It depends only on the Pod, so that every reconcile gets
-// the same time. If the node rejected the Pod, no container ended. endTime then returns the time at which
-// the Pod became not ready or, if there is none, the time of its creation.
+// the same time. If the node rejected the Pod, no container ended. endTime then returns the time of the
+// deletion of the Pod, or the time at which the Pod became not ready, or the time of its creation.
 func endTime(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) time.Time {
 	if terminated != nil && !terminated.FinishedAt.IsZero() {
 		return terminated.FinishedAt.Time
+	}
+	if pod.DeletionTimestamp != nil {
+		return pod.DeletionTimestamp.Time
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !condition.LastTransitionTime.IsZero() {

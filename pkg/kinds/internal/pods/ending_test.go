@@ -29,8 +29,16 @@ func TestEndingOf(t *testing.T) {
 	exceeded.Status.Reason = "DeadlineExceeded"
 	restarted := with(corev1.PodRunning, runningSince(now))
 	restarted.Status.ContainerStatuses[0].LastTerminationState = ended(3, "Error", "")
-	deleted := with(corev1.PodFailed, ended(137, "Error", ""))
-	deleted.DeletionTimestamp = &metav1.Time{Time: now}
+	disrupted := func(pod *corev1.Pod, reason, message string) *corev1.Pod {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message}}
+		return pod
+	}
+	deleted, stopping := with(corev1.PodFailed, ended(137, "Error", "stopping")), with(corev1.PodRunning, runningSince(now))
+	succeeded, evicted := with(corev1.PodSucceeded, ended(0, "Completed", "")), disrupted(with(corev1.PodFailed, ended(137, "Error", "")), "EvictionByEvictionAPI", "Eviction API: evicting")
+	for _, pod := range []*corev1.Pod{deleted, stopping, succeeded, evicted} {
+		pod.DeletionTimestamp = &metav1.Time{Time: now}
+	}
+	gone := disrupted(with(corev1.PodFailed, runningSince(now)), "DeletionByPodGC", "PodGC: node no longer exists")
 	initFailed := with(corev1.PodFailed, waiting("PodInitializing", ""))
 	initFailed.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "setup", State: ended(0, "Completed", "")}, {Name: "mesh-init", Image: "mesh/proxy:1", State: ended(1, "Error", "iptables\nno permission\n")},
@@ -44,7 +52,11 @@ func TestEndingOf(t *testing.T) {
 		"a command that failed":                                                {with(corev1.PodFailed, ended(3, "Error", "starting\nno table\n")), "The command ended with exit code 3. The last line of its log: no table"},
 		"a Pod that its node rejected":                                         {rejected, "The Pod failed before its command ended: NodeAffinity: Pod was rejected"},
 		"a Pod without a container":                                            {with(corev1.PodSucceeded), "The Pod ended with phase Succeeded."},
-		"a Pod that was deleted is lost":                                       {deleted, ""},
+		"a command that failed because its Pod was deleted":                    {deleted, "The command ended with exit code 137. The Pod was deleted. The last line of its log: stopping"},
+		"a Pod that was drained":                                               {evicted, "The command ended with exit code 137. The Pod was deleted: Eviction API: evicting."},
+		"a Pod whose node is gone":                                             {gone, "The Pod was deleted before its command ended: PodGC: node no longer exists."},
+		"a command that succeeded before its Pod was deleted":                  {succeeded, "The command ended with exit code 0."},
+		"a command that runs in a Pod that is being deleted":                   {stopping, ""},
 		"a command that succeeded beside a container that runs":                {with(corev1.PodRunning, ended(0, "Completed", "")), "The command ended with exit code 0."},
 		"a command that failed beside a container that runs":                   {with(corev1.PodRunning, ended(3, "Error", "")), "The command ended with exit code 3."},
 		"a command that succeeded before the deadline ended another container": {exceeded, "The command ended with exit code 0."},
@@ -64,6 +76,39 @@ func TestEndingOf(t *testing.T) {
 			}
 			controllertest.Equal(t, "message", c.want, end.Message)
 			controllertest.Equal(t, "succeeded", strings.HasSuffix(c.want, "code 0.") || strings.HasSuffix(c.want, "Succeeded."), end.Succeeded)
+		})
+	}
+}
+
+func TestLostOf(t *testing.T) {
+	forced := func(phase corev1.PodPhase, grace int64) *corev1.Pod {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: now}, &grace
+		return pod
+	}
+	scheduled := forced(corev1.PodPending, 0)
+	scheduled.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		past time.Duration
+		want string // the message, or "" if the Pod is not lost
+		wait time.Duration
+	}{
+		"a Pod that runs": {&corev1.Pod{}, time.Hour, "", 0},
+		"a Pod that is being deleted with a grace period": {forced(corev1.PodRunning, 30), time.Hour, "", 0},
+		"a Pod whose kubelet may report its end":          {forced(corev1.PodRunning, 0), 20 * time.Second, "", 40 * time.Second},
+		"a Pod whose kubelet may have started it":         {scheduled, 20 * time.Second, "", 40 * time.Second},
+		"a Pod whose kubelet does not report its end":     {forced(corev1.PodRunning, 0), time.Minute, "The Pod was deleted before its command ended.", 0},
+		"a Pod that has no node":                          {forced(corev1.PodPending, 0), 0, "The Pod was deleted before its command ended.", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			end, wait := pods.LostOf(c.pod, now.Add(c.past))
+			if end == nil {
+				end = &pods.Ending{}
+			}
+			controllertest.Equal(t, "message", c.want, end.Message)
+			controllertest.Equal(t, "wait", c.wait, wait)
+			controllertest.Equal(t, "deleted", c.want != "", end.Deleted)
 		})
 	}
 }

@@ -55,6 +55,8 @@ var (
 // How the command of a Pod ended.
 var (
 	messageEnded       = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
+	messageDeleted     = Messages.Declare("", "The Pod was deleted{cause}.", "The command may have run in part: check its effects.")
+	messageLost        = Messages.Declare("", "The Pod was deleted before its command ended{cause}.", "The command may have run in part: check its effects.")
 	messagePodFailed   = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
 	messagePodEnded    = Messages.Declare("", "The Pod ended with phase {phase}.", "If the phase is Failed, read the Events of the Pod and of its node.")
 	messageRefused     = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")

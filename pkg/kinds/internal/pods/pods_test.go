@@ -16,7 +16,7 @@ import (
 func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes", "theirs": "long"}, Finalizers: []string{"theirs"},
+			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes", "theirs": "long"}, Finalizers: []string{"theirs", "windlass.dev/command-tracking"},
 			Annotations: map[string]string{"windlass.dev/kept": "yes", "cnat.programming-kubernetes.info/kept": "yes", "example.com/theirs": "long"},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
@@ -28,7 +28,7 @@ func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 	}
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes"},
+			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes"}, Finalizers: []string{"windlass.dev/command-tracking"},
 			Annotations: map[string]string{"windlass.dev/kept": "yes", "cnat.programming-kubernetes.info/kept": "yes"},
 		},
 		Status: corev1.PodStatus{

@@ -1,0 +1,50 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// releasing is a painter that is also a Releaser.
+type releasing struct {
+	painter
+	released []controller.Key
+	err      error
+}
+
+func (r *releasing) Release(_ context.Context, key controller.Key) error {
+	r.released = append(r.released, key)
+	return r.err
+}
+
+func TestReleaseIsCalledForObjectThatIsGoneOrBeingDeleted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(b *bench)
+		want   bool
+	}{
+		"an object that exists":         {func(*bench) {}, false},
+		"an object that does not exist": {func(b *bench) { b.delete(theToy) }, true},
+		"an object that is being deleted": {func(b *bench) {
+			b.edit(theToy, func(toy *Toy) {
+				toy.DeletionTimestamp, toy.Finalizers = new(metav1.Now()), []string{"somebody/else"}
+			})
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := &releasing{err: errors.New("no response")}
+			b := newBench(t, kind)
+			c.change(b)
+			b.deliver()
+			_, err := b.passAsIs()
+			controllertest.Equal(t, "released", c.want, slices.Contains(kind.released, theToy))
+			controllertest.Equal(t, "whether the error is returned", c.want, errors.Is(err, kind.err))
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// deleteRunByUser deletes the Pod as a user does. A Pod with the finalizer stays.
+func (f fixture) deleteRunByUser() {
+	f.T.Helper()
+	uid := f.run().UID
+	if err := f.Kube.CoreV1().Pods("default").Delete(f.T.Context(), runName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+		f.T.Fatal(err)
+	}
+}
+
+// runningFixture returns a released App whose command for web:2 runs.
+func runningFixture(t *testing.T) fixture {
+	t.Helper()
+	f := releasedFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	return f
+}
+
+func TestDeletedPodOfBeforeRolloutFailsTheRun(t *testing.T) {
+	f := runningFixture(t)
+	f.deleteRunByUser()
+	f.Restart()
+	f.reconcile()
+	if !strings.HasPrefix(f.ready(), "False BeforeRolloutFailed: beforeRollout failed: The Pod was deleted before its command ended. ") {
+		t.Errorf("the condition is %s", f.ready())
+	}
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+	controllertest.Equal(t, "image", "web:1", f.imageOf())
+}
+
+func TestBeforeRolloutThatSucceededBeforeItsPodWasDeletedIsNotLost(t *testing.T) {
+	f := runningFixture(t)
+	f.endRun(0, "")
+	f.deleteRunByUser()
+	f.Restart()
+	f.reconcile()
+	controllertest.Equal(t, "image", "web:2", f.imageOf())
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+}
+
+func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
+	f := runningFixture(t)
+	f.Change(func(app *v1alpha1.App) {
+		app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
+	})
+	f.endRun(1, "")
+	f.reconcile()
+	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutFailed, f.Object().Status.BeforeRolloutRuns[0].Phase)
+	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+}
+
+func TestPodOfDeletedAppIsReleased(t *testing.T) {
+	f := runningFixture(t)
+	f.deleteRunByUser()
+	f.Remove(f.Object())
+	r := f.Reconcile()
+	controllertest.Equal(t, "reads", []string{"get apps default/web"}, r.Reads)
+	controllertest.Equal(t, "writes", []string{releaseRun}, r.Writes)
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+}
+
+func TestPodOfEarlierAppIsReleased(t *testing.T) {
+	earlier := example(withMigration, func(app *v1alpha1.App) { app.UID = "earlier" })
+	pod := desiredRunPod(earlier, nil, run{"t", "c"})
+	pod.UID, pod.ResourceVersion = "pod", "3"
+	f := newFixture(t, example(), pod)
+	f.reconcile()
+	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+}
+
+func TestBeforeRolloutRestoresFinalizer(t *testing.T) {
+	f := runningFixture(t)
+	pod := f.run()
+	pod.Finalizers = nil
+	f.Store(pod)
+	controllertest.Equal(t, "writes", []string{releaseRun}, f.reconcile())
+	controllertest.Equal(t, "finalizers", 1, len(f.run().Finalizers))
+}

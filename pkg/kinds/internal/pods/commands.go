@@ -1,0 +1,104 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Commands releases the Pods that run the commands of a kind. All fields are required.
+type Commands struct {
+	// Kind is the name of the kind, and Container the name of the container that runs the command.
+	Kind, Container string
+	Client          coreclient.PodsGetter
+	// Store is the cache of Pods.
+	Store controller.Store
+	// Owner reads an object of the kind from the API server.
+	Owner   func(ctx context.Context, key controller.Key) (metav1.Object, error)
+	Tracker *controller.Tracker
+}
+
+// Release removes TrackingFinalizer from the Pod of the object with a key, which no longer needs the Pod. If the command
+// has ended, Release also makes the kubelet end the containers for which Outlives is true. In contrast to a deletion, the
+// Pod and its logs stay. Release returns the changed Pod. It sends no request if there is nothing to change.
+func (c *Commands) Release(ctx context.Context, key controller.Key, pod *corev1.Pod) (*corev1.Pod, error) {
+	metadata := map[string]any{}
+	change := map[string]any{"metadata": metadata}
+	tracked, outlives := IsTracked(pod), Outlives(pod, c.Container)
+	if c.IsReleased(key, pod) || !tracked && !outlives {
+		return pod, nil
+	}
+	if tracked {
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{TrackingFinalizer}
+	}
+	if outlives {
+		change["spec"] = map[string]any{"activeDeadlineSeconds": atOnce}
+	}
+	released, err := c.patch(ctx, key, pod, "releasing", metadata, change)
+	if err == nil && pod.DeletionTimestamp != nil {
+		c.Tracker.Deleted(key, releasedName(pod), pod.UID)
+	}
+	return released, err
+}
+
+// ReleaseUnowned releases a Pod whose object does not exist, is being deleted, or does not control the Pod: the Pod was
+// orphaned, or belongs to an earlier object of the same name. The cache may be outdated, so ReleaseUnowned first reads the
+// object from the API server.
+func (c *Commands) ReleaseUnowned(ctx context.Context, key controller.Key, pod *corev1.Pod) error {
+	if !IsTracked(pod) || c.IsReleased(key, pod) {
+		return nil
+	}
+	owner, err := c.Owner(ctx, key)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading %s %s before its Pod is released: %w", c.Kind, key, err)
+	}
+	if err == nil && owner.GetDeletionTimestamp() == nil && metav1.IsControlledBy(pod, owner) {
+		return nil
+	}
+	_, err = c.Release(ctx, key, pod)
+	return err
+}
+
+// Track adds TrackingFinalizer to a Pod that runs and that somebody has removed it from, and returns the changed Pod. The
+// API server accepts no finalizer for a Pod that is being deleted: Track then returns the Pod as it is.
+func (c *Commands) Track(ctx context.Context, key controller.Key, pod *corev1.Pod) (*corev1.Pod, error) {
+	if IsTracked(pod) || pod.DeletionTimestamp != nil {
+		return pod, nil
+	}
+	metadata := map[string]any{"finalizers": []string{TrackingFinalizer}}
+	return c.patch(ctx, key, pod, "restoring the finalizer of", metadata, map[string]any{"metadata": metadata})
+}
+
+// IsReleased reports whether this process has released a Pod that is being deleted, and that the cache may still have.
+func (c *Commands) IsReleased(key controller.Key, pod *corev1.Pod) bool {
+	return c.Tracker.IsDeleted(key, releasedName(pod), pod.UID)
+}
+
+// releasedName returns the name under which the tracker has the release of a Pod. The deletion has the name of the Pod.
+func releasedName(pod *corev1.Pod) string { return pod.Name + "/released" }
+
+// patch changes a Pod. metadata is a part of change. The precondition is the observed version.
+func (c *Commands) patch(ctx context.Context, key controller.Key, pod *corev1.Pod, action string, metadata, change map[string]any) (*corev1.Pod, error) {
+	metadata["uid"], metadata["resourceVersion"] = pod.UID, pod.ResourceVersion
+	text, err := json.Marshal(change)
+	var changed *corev1.Pod
+	if err == nil {
+		changed, err = c.Client.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, text, metav1.PatchOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return pod, controller.AwaitDeletion()
+	}
+	if err != nil {
+		return pod, fmt.Errorf("%s Pod %s/%s: %w", action, pod.Namespace, pod.Name, err)
+	}
+	c.Tracker.Wrote(key, "Pod", c.Store, changed.ResourceVersion)
+	return changed, nil
+}
