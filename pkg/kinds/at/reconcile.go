@@ -206,13 +206,14 @@ func (r *reconciler) retry(ctx context.Context, at *v1.At, pod *corev1.Pod, end 
 	return controller.Result{}, r.deletePod(ctx, at, pod)
 }
 
-// expire deletes a finished At after ttlSecondsAfterFinished. Garbage collection deletes its Pod.
+// expire deletes a finished At after ttlSecondsAfterFinished, even if its Pod cannot be released before: garbage
+// collection deletes the Pod, and Release releases it then.
 func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, error) {
 	setDone(at)
-	if err := r.endPod(ctx, at); err != nil {
+	left, limited := expiry(at, r.clock.Now())
+	if err := r.endPod(ctx, at); err != nil && (!limited || left > 0) {
 		return controller.Result{}, err
 	}
-	left, limited := expiry(at, r.clock.Now())
 	if !limited {
 		return controller.Result{}, nil
 	}

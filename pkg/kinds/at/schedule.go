@@ -56,10 +56,10 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 
 // exceeded reports whether the command ended because of activeDeadlineSeconds: the kubelet ended the Pod, or the operator
 // deleted it. If an injected container has run until the deadline, the command may have ended before. If the At has no
-// deadline, somebody else has limited the Pod.
+// deadline, somebody else has limited the Pod. The time of the end has whole seconds.
 func exceeded(at *v1.At, end *pods.Ending) bool {
 	left, limited := remaining(at, end.Time)
-	return limited && (end.Late && (left <= 0 || end.ExitCode == nil) || end.Deleted && left <= 0)
+	return limited && (end.Late && (left <= time.Second || end.ExitCode == nil) || end.Deleted && left <= 0)
 }
 
 // expiry returns the time until a finished At is deleted. ok is false if the operator does not delete it.

@@ -36,7 +36,8 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	succeeded, failed := pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed
 	end := &Ending{Late: failed && pod.Status.Reason == deadlineExceeded, Deleted: isDeleted(pod), Time: endTime(pod, terminated)}
 	if terminated != nil {
-		succeeded, end.ExitCode = terminated.ExitCode == 0, &terminated.ExitCode
+		interrupted := failed && isInterrupted(pod, terminated)
+		succeeded, end.ExitCode = terminated.ExitCode == 0 && !interrupted, &terminated.ExitCode
 		failed = !succeeded
 	}
 	if !succeeded && !failed {
@@ -49,7 +50,7 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	switch {
 	case terminated != nil && failed && end.Deleted:
 		end.Message = messageEnded.With(terminated.ExitCode) + " " + messageDeleted.With(causeOf(pod)) + end.Log
-	case terminated != nil:
+	case terminated != nil && (succeeded || terminated.ExitCode != 0):
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
 	case pod.Status.Reason != "":
 		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
@@ -95,6 +96,13 @@ func LostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Dura
 		return nil, requeueAfter
 	}
 	return &Ending{Deleted: true, Time: pod.DeletionTimestamp.Time, Message: messageLost.With(causeOf(pod))}, 0
+}
+
+// isInterrupted reports whether a container of a failed Pod ended after the decision to end the Pod, for example because
+// its node ran out of memory or was shut down. Many programs then end with exit code 0 without having done their work.
+func isInterrupted(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) bool {
+	c := disruptionOf(pod)
+	return c != nil && !terminated.FinishedAt.Before(&c.LastTransitionTime)
 }
 
 // isDeleted reports whether a Pod is being deleted, or the Pod garbage collector is about to delete it.

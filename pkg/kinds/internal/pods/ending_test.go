@@ -38,6 +38,12 @@ func TestEndingOf(t *testing.T) {
 	for _, pod := range []*corev1.Pod{deleted, stopping, succeeded, evicted} {
 		pod.DeletionTimestamp = &metav1.Time{Time: now}
 	}
+	interrupted := disrupted(with(corev1.PodFailed, ended(0, "Completed", "")), "TerminationByKubelet", "")
+	interrupted.Status.Reason, interrupted.Status.Message = "Evicted", "The node was low on resource: memory"
+	interrupted.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now)
+	before := interrupted.DeepCopy()
+	interrupted.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-time.Second))
+	before.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(time.Second))
 	gone := disrupted(with(corev1.PodFailed, runningSince(now)), "DeletionByPodGC", "PodGC: node no longer exists")
 	initFailed := with(corev1.PodFailed, waiting("PodInitializing", ""))
 	initFailed.Status.InitContainerStatuses = []corev1.ContainerStatus{
@@ -54,6 +60,8 @@ func TestEndingOf(t *testing.T) {
 		"a Pod without a container":                                            {with(corev1.PodSucceeded), "The Pod ended with phase Succeeded."},
 		"a command that failed because its Pod was deleted":                    {deleted, "The command ended with exit code 137. The Pod was deleted. The last line of its log: stopping"},
 		"a Pod that was drained":                                               {evicted, "The command ended with exit code 137. The Pod was deleted: Eviction API: evicting."},
+		"a command that ended with 0 because its node was out of memory":       {interrupted, "The Pod failed before its command ended: Evicted: The node was low on resource: memory"},
+		"a command that succeeded before its node was out of memory":           {before, "The command ended with exit code 0."},
 		"a Pod whose node is gone":                                             {gone, "The Pod was deleted before its command ended: PodGC: node no longer exists."},
 		"a command that succeeded before its Pod was deleted":                  {succeeded, "The command ended with exit code 0."},
 		"a command that runs in a Pod that is being deleted":                   {stopping, ""},
