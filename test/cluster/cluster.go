@@ -130,6 +130,7 @@ func (c *Cluster) send(command string) error {
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.binary, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	var output, failure strings.Builder
+	command.Env = append(os.Environ(), "KUBECTL_APPLYSET=true") // enables the flag --applyset
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &output, &failure
 	if err := command.Run(); err != nil {
 		return output.String() + failure.String(), fmt.Errorf("kubectl %s: %w: %s%s", strings.Join(args, " "), err, output.String(), failure.String())

@@ -53,15 +53,17 @@ func prune(t *testing.T, in *place.Tenant, labels map[string]string) {
 	}
 }
 
-// label adds the labels in tracking to a Database.
-func label(t *testing.T, in *place.Tenant, name string) *v1alpha1.Database {
+// label adds the labels in tracking to a Database, and returns when a reconcile has seen them.
+func label(t *testing.T, in *place.Tenant, name string) {
 	t.Helper()
-	return in.UpdateDatabase(t, in.Namespace, name, func(db *v1alpha1.Database) {
+	in.UpdateDatabase(t, in.Namespace, name, func(db *v1alpha1.Database) {
 		if db.Labels == nil {
 			db.Labels = map[string]string{}
 		}
 		maps.Copy(db.Labels, tracking)
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"} // so that the status shows the reconcile
 	})
+	in.DatabaseIn(t, in.Namespace, name, v1alpha1.DatabaseReady)
 }
 
 func claimOf(t *testing.T, in *place.Tenant, name string) *corev1.PersistentVolumeClaim {
@@ -73,25 +75,13 @@ func claimOf(t *testing.T, in *place.Tenant, name string) *corev1.PersistentVolu
 	return claim
 }
 
-// waitLabelled waits until the StatefulSet of a Database has the labels of GitOps tools. The StatefulSet is the
-// last object that a reconcile writes.
-func waitLabelled(t *testing.T, in *place.Tenant, name string) {
-	t.Helper()
-	world.Eventually(t, "the StatefulSet to have the labels", func(ctx context.Context) (bool, error) {
-		set, err := in.Kube.AppsV1().StatefulSets(in.Namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && set.Labels["kapp.k14s.io/app"] != "", world.IgnoreNotFound(err)
-	})
-}
-
 // TestGitOpsPruneKeepsVolume deletes all objects that have the labels of Argo CD, Flux or kapp and no owner,
 // as these tools do.
 func TestGitOpsPruneKeepsVolume(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())
-	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
 	label(t, tenant, "orders")
-	waitLabelled(t, tenant, "orders")
 	before := claimOf(t, tenant, "orders")
 	prune(t, tenant, tracking)
 	after := claimOf(t, tenant, "orders")
@@ -104,58 +94,59 @@ func TestGitOpsPruneKeepsVolume(t *testing.T) {
 	}
 }
 
-// TestReconcileRemovesFormerLabelsOfClaim gives a claim the labels that earlier versions set.
-func TestReconcileRemovesFormerLabelsOfClaim(t *testing.T) {
+// TestReconcileRemovesRecordedLabels gives the children of a Database the labels of the Database, as if the operator
+// had set them, and another label.
+func TestReconcileRemovesRecordedLabels(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", world.SmallestDatabase())
-	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
 	label(t, tenant, "orders")
-	waitLabelled(t, tenant, "orders")
-	set, err := tenant.Kube.AppsV1().StatefulSets(tenant.Namespace).Get(t.Context(), "orders", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for resource, name := range map[schema.GroupVersionResource]string{
+		corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"): "orders", corev1.SchemeGroupVersion.WithResource("secrets"): "orders-credentials",
+		corev1.SchemeGroupVersion.WithResource("services"): "orders", {Group: "apps", Version: "v1", Resource: "statefulsets"}: "orders",
+	} {
+		objects := tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
+		child, err := objects.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(child.GetLabels())
+		want["backup"] = "daily"
+		if _, err := objects.Patch(t.Context(), name, types.MergePatchType, withLabels(t, child), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		world.Eventually(t, resource.Resource+" to lose the labels of the Database, and no other label", func(ctx context.Context) (bool, error) {
+			now, err := objects.Get(ctx, name, metav1.GetOptions{})
+			if err == nil && (now.GetUID() != child.GetUID() || now.GetGeneration() != child.GetGeneration()) {
+				t.Errorf("%s was replaced or has another spec: %v", resource.Resource, now)
+			}
+			return err == nil && maps.Equal(now.GetLabels(), want), err
+		})
 	}
-	claim := claimOf(t, tenant, "orders")
-	labels := map[string]any{"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "windlass"}
-	for key, value := range tracking {
+}
+
+// withLabels returns a patch that adds the labels in tracking to a child and to its record, and another label to the
+// child.
+func withLabels(t *testing.T, child *unstructured.Unstructured) []byte {
+	t.Helper()
+	const recordAnnotation = "windlass.dev/last-applied"
+	labels := maps.Clone(tracking)
+	for key, value := range child.GetLabels() {
 		labels[key] = value
 	}
-	labels["app.kubernetes.io/instance"] = "orders"
 	var record map[string]any
-	if err := json.Unmarshal([]byte(claim.Annotations["windlass.dev/last-applied"]), &record); err != nil {
+	if err := json.Unmarshal([]byte(child.GetAnnotations()[recordAnnotation]), &record); err != nil {
 		t.Fatal(err)
 	}
-	if err := unstructured.SetNestedMap(record, labels, "metadata", "labels"); err != nil {
-		t.Fatal(err)
-	}
+	record["metadata"].(map[string]any)["labels"] = maps.Clone(labels)
 	text, err := json.Marshal(record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels": labels, "annotations": map[string]string{"windlass.dev/last-applied": string(text)},
-	}})
+	labels["backup"] = "daily"
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": map[string]string{recordAnnotation: string(text)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := tenant.Kube.CoreV1().PersistentVolumeClaims(tenant.Namespace)
-	if _, err := claims.Patch(t.Context(), "orders", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	world.Eventually(t, "the claim to lose its labels", func(ctx context.Context) (bool, error) {
-		claim, err := claims.Get(ctx, "orders", metav1.GetOptions{})
-		return err == nil && len(claim.Labels) == 2, err
-	})
-	prune(t, tenant, tracking)
-	if after := claimOf(t, tenant, "orders"); after.UID != claim.UID || after.DeletionTimestamp != nil {
-		t.Errorf("the claim was deleted or replaced: %v", after.ObjectMeta)
-	}
-	now, err := tenant.Kube.AppsV1().StatefulSets(tenant.Namespace).Get(t.Context(), "orders", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now.Generation != set.Generation {
-		t.Errorf("PostgreSQL restarts: the StatefulSet has generation %d, want %d", now.Generation, set.Generation)
-	}
+	return patch
 }

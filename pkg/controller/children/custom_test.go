@@ -14,7 +14,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
@@ -145,19 +144,6 @@ func TestEnsureAdoptsReleasedChild(t *testing.T) {
 	if other := heir("Ship", "boat", "other-uid"); other.Owns(released) {
 		t.Error("another owner of this name may take it")
 	}
-}
-
-// GitOps tools delete an object that has their label, is not in git and has no owner.
-func TestReleaseRemovesLabelsOfOwner(t *testing.T) {
-	by := owner()
-	by.SetLabels(map[string]string{"tracked-by": "git", "season": "summer", controller.ManagedByLabel: controller.ManagedByWindlass})
-	live := madeCustom(t, func(d *appsv1.Deployment) { d.Labels["tracked-by"], d.Labels["season"] = "git", "winter" })
-	released, err := custom(t, live).Release(t.Context(), by, live)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"crew": "four", "season": "winter", controller.ManagedByLabel: controller.ManagedByWindlass}
-	controllertest.Equal(t, "labels", want, released.Labels)
 }
 
 func TestRemoveDeletesOnlyObservedChildOfOwner(t *testing.T) {

@@ -6,7 +6,7 @@
 //	existing     nothing if the child is in its desired state. Otherwise one three-way merge patch, with
 //	             UID and resource version as preconditions.
 //	not desired  DELETE with a UID precondition, if the child belongs to this owner.
-//	released     one patch that removes the owner reference and the labels of the owner.
+//	released     one patch that removes the owner reference.
 //
 // The three-way merge compares the state that was desired last, which an annotation of the child records,
 // the desired state and the observed state. It repairs drift in fields that are desired, removes fields

@@ -175,6 +175,15 @@ func recordedOwner(child metav1.Object) types.UID {
 	return ""
 }
 
+// RecordedLabels returns the labels in the record of a child: the labels that its owner has set. It returns nil for an
+// object without a record, which is no child.
+func RecordedLabels(child metav1.Object) map[string]string {
+	if child.GetAnnotations()[RecordAnnotation] == "" {
+		return nil
+	}
+	return recordOn(child).GetLabels()
+}
+
 // recordOn returns the metadata in the record of a child. It is empty if the record cannot be read.
 func recordOn(child metav1.Object) metav1.Object {
 	var record metav1.PartialObjectMetadata

@@ -125,15 +125,11 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 
 // lastWanted returns the state that was desired last, from which a merge derives the fields to remove. It
 // consists of the record, without Yielded fields that are no longer desired, and of the observed fields that
-// belong to the owner as a whole. lastWanted ignores a record that cannot be read. A child that outlives its
-// owner then loses every label that is not desired, because tools delete objects by their labels.
+// belong to the owner as a whole. lastWanted ignores a record that cannot be read.
 func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
 		original = map[string]any{}
-	}
-	if labels, _, _ := unstructured.NestedMap(current, "metadata", "labels"); t.Outlives && len(original) == 0 && len(labels) > 0 {
-		original["metadata"] = map[string]any{"labels": labels}
 	}
 	for _, field := range t.whole() {
 		delete(original, field)

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"windlass.dev/windlass/pkg/controller"
 )
 
 // Remove deletes a child with foreground propagation: after the objects that the child owns. It returns a
@@ -25,30 +23,13 @@ func (t *Type[T]) IsRemoved(owner Owner, child T) bool {
 	return t.Tracker.IsDeleted(owner.key(), t.describe(child), child.GetUID())
 }
 
-// Release removes the owner reference and the labels of the owner from a child. Everything else stays, so
-// that Reclaim can restore the owner reference. Release removes the labels because a GitOps tool deletes an
-// object that has the tool's label, is not in git, and has no owner.
+// Release removes the owner reference from a child. Everything else stays, so that Reclaim can restore the owner
+// reference.
 func (t *Type[T]) Release(ctx context.Context, owner Owner, live T) (T, error) {
 	if !owner.IsReferredToBy(live) {
 		return live, nil
 	}
-	change := map[string]any{"ownerReferences": withoutReference(live, owner)}
-	if labels := labelsOf(owner, live); len(labels) > 0 {
-		change["labels"] = labels
-	}
-	return t.setMeta(ctx, owner, live, change, "releasing")
-}
-
-// labelsOf returns a patch that removes from a child the labels that its owner also has, except
-// ManagedByLabel.
-func labelsOf(owner Owner, live metav1.Object) map[string]any {
-	removed := map[string]any{}
-	for key, value := range owner.GetLabels() {
-		if key != controller.ManagedByLabel && live.GetLabels()[key] == value {
-			removed[key] = nil
-		}
-	}
-	return removed
+	return t.setMeta(ctx, owner, live, map[string]any{"ownerReferences": withoutReference(live, owner)}, "releasing")
 }
 
 // Reclaim restores the owner reference of a released child, and changes nothing else. It returns the

@@ -93,7 +93,7 @@ func runLabels(app *v1alpha1.App) map[string]string {
 		"app.kubernetes.io/instance": app.Name,
 		controller.ManagedByLabel:    controller.ManagedByWindlass,
 	}
-	pods.CopyPlatformLabels(labels, app.Labels)
+	pods.CopyPlatformLabels(labels, app)
 	return labels
 }
 

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,13 +34,11 @@ func selectorOf(app *v1alpha1.App) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
 }
 
-// metaOf returns the metadata of all children. It includes the labels of the App.
+// metaOf returns the metadata of all children. It includes no label or annotation of the App: tools label the objects
+// that they apply, and delete objects that have their label but are not in their configuration.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
-	labels := maps.Clone(app.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, selectorOf(app))
+	labels := selectorOf(app)
+	pods.CopyPlatformLabels(labels, app)
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
 }
 

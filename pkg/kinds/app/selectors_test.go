@@ -84,7 +84,7 @@ func TestRefusedChildDoesNotKeepDeploymentWithoutLabel(t *testing.T) {
 			kindtest.Change(f.Cluster, "default", "web", func(s *corev1.Service) { s.Spec.Selector = selectorOf(f.Object()) })
 			kindtest.Change(f.Cluster, "default", "web", func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = selectorOf(f.Object()) })
 			f.Change(func(app *v1alpha1.App) {
-				app.Labels = map[string]string{"team": "shop"} // changes all children
+				kindtest.MakeComponent(app, "shop", "web") // changes all children
 				app.Spec.Image = "web:2"
 			})
 			f.Journal.FailNext("patch", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "web", errors.New("a policy refuses it")))

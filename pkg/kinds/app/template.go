@@ -39,7 +39,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
 	template.Labels = narrowSelector(app)
 	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
-	pods.CopyPlatformLabels(template.Labels, app.Labels)
+	pods.CopyPlatformLabels(template.Labels, app)
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}

@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -61,8 +62,9 @@ func TestKeepTemplate(t *testing.T) {
 		"a template of this version is corrected even if the record is forged": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
 			d.Annotations[children.RecordAnnotation] = strings.ReplaceAll(d.Annotations[children.RecordAnnotation], d.Spec.Template.Annotations[templateAnnotation], strings.Repeat("x", 100))
 		}},
-		"a template of this version gets the labels of the App with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
-			app.Spec.Image, app.Labels = "web:2", map[string]string{"app.kubernetes.io/part-of": "shop"}
+		"a template of this version gets the labels of the Platform with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
+			app.Spec.Image = "web:2"
+			kindtest.MakeComponent(app, "shop", "web")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,10 +114,10 @@ func TestStatusNamesLastAvailableTemplate(t *testing.T) {
 	}, f.Object().Status.LastAvailable)
 }
 
-func TestLabelOfAppReplacesNoPod(t *testing.T) {
+func TestLabelOfPlatformReplacesNoPod(t *testing.T) {
 	f := readyFixture(t)
 	before := f.deployment().Spec.Template
-	f.Change(func(app *v1alpha1.App) { app.Labels = map[string]string{"app.kubernetes.io/component": "web"} })
+	f.Change(func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
 	f.Reconcile()
 	controllertest.Equal(t, "label of the Deployment", "web", f.deployment().Labels["app.kubernetes.io/component"])
 	controllertest.Equal(t, "template", before, f.deployment().Spec.Template)

@@ -71,7 +71,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			}},
 		},
 	}
-	pods.CopyPlatformLabels(pod.Labels, at.Labels)
+	pods.CopyPlatformLabels(pod.Labels, at)
 	if at.Spec.ServiceAccountName == "" {
 		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 func TestReconcileStartsPod(t *testing.T) {
@@ -172,13 +173,19 @@ func TestDesiredPod(t *testing.T) {
 		},
 		"an At that is a component of a Platform": {
 			func(at *v1.At) {
-				at.Labels = map[string]string{"app.kubernetes.io/part-of": "shop", "app.kubernetes.io/component": "migrate", "team": "orders"}
+				kindtest.MakeComponent(at, "shop", "migrate")
+				at.Labels["team"] = "orders"
 			},
 			func() *corev1.Pod {
 				pod := want("example", "example", plain)
 				pod.Labels["app.kubernetes.io/part-of"], pod.Labels["app.kubernetes.io/component"] = "shop", "migrate"
 				return pod
 			}(),
+		},
+		"an At with labels that a Platform did not set": {
+			func(at *v1.At) {
+				at.Labels = map[string]string{"app.kubernetes.io/part-of": "storefront", "app.kubernetes.io/component": "migrate"}
+			}, want("example", "example", plain),
 		},
 		"an At whose name is too long for a label": {
 			func(at *v1.At) { at.Name = long }, want(long, long[:54]+"-"+"ac71d80a", plain),
@@ -188,6 +195,15 @@ func TestDesiredPod(t *testing.T) {
 			controllertest.Equal(t, "Pod", test.want, desiredPod(example(test.change), DefaultImage))
 		})
 	}
+}
+
+func TestPodHasNoLabelOfAt(t *testing.T) {
+	at := example()
+	kindtest.Track(at)
+	f := newFixture(t, at)
+	f.settle()
+	f.onlyPod() // fails the test if there is none
+	controllertest.Equal(t, "labels and annotations of the At on other objects", nil, f.Tracked())
 }
 
 func TestAttemptOfDefaultsToZero(t *testing.T) {

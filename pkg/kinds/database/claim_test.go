@@ -11,44 +11,36 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
-
-// tracked are labels by which tools recognise the objects that they have applied, and a label of a user.
-var tracked = map[string]string{
-	"app.kubernetes.io/instance": "release", "argocd.argoproj.io/instance": "shop", "kustomize.toolkit.fluxcd.io/name": "shop",
-	"kapp.k14s.io/app": "1", "team": "storefront",
-}
 
 // ownLabels are all labels that the operator sets on a claim.
 var ownLabels = map[string]string{"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "windlass"}
 
-func withTrackedLabels(db *v1alpha1.Database) { db.Labels = maps.Clone(tracked) }
-
-func TestClaimDoesNotInheritLabelsOfDatabase(t *testing.T) {
-	f := newFixture(t, example(withTrackedLabels))
+func TestNoChildHasLabelOfDatabase(t *testing.T) {
+	f := newFixture(t, example(func(db *v1alpha1.Database) { kindtest.Track(db) }))
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "", r.Err)
+	controllertest.Equal(t, "labels and annotations of the Database on other objects", nil, f.Tracked())
 	controllertest.Equal(t, "labels of the claim", ownLabels, f.claim().Labels)
 }
 
-// TestReconcileRemovesDatabaseLabelsFromClaim has claims of earlier operator versions, with the labels of
-// the Database.
-func TestReconcileRemovesDatabaseLabelsFromClaim(t *testing.T) {
-	asBefore := maps.Clone(tracked)
+// TestReconcileRemovesRecordedLabelsFromClaim has claims with labels of the Database, which an operator has set.
+func TestReconcileRemovesRecordedLabelsFromClaim(t *testing.T) {
+	asBefore := map[string]string{"argocd.argoproj.io/instance": "shop", "team": "storefront"}
 	maps.Copy(asBefore, selectorOf(example()))
 	for name, c := range map[string]struct {
 		record func(before string) string
 		others map[string]string
 		want   map[string]string
 	}{
-		"recorded labels are removed":                           {record: asRecorded(t, asBefore), want: ownLabels},
-		"a label of somebody else stays":                        {record: asRecorded(t, asBefore), others: map[string]string{"backup": "daily"}, want: with(ownLabels, "backup", "daily")},
-		"all other labels are removed if the record is broken":  {record: func(string) string { return "{" }, want: ownLabels},
-		"all other labels are removed if the record is missing": {record: func(string) string { return "" }, others: map[string]string{"backup": "daily"}, want: ownLabels},
+		"recorded labels are removed":                {record: asRecorded(t, asBefore), want: ownLabels},
+		"a label of somebody else stays":             {record: asRecorded(t, asBefore), others: map[string]string{"backup": "daily"}, want: with(ownLabels, "backup", "daily")},
+		"other labels stay if the record is broken":  {record: func(string) string { return "{" }, want: asBefore},
+		"other labels stay if the record is missing": {record: func(string) string { return "" }, want: asBefore},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t)
-			f.Change(withTrackedLabels)
 			f.changeClaim(func(claim *corev1.PersistentVolumeClaim) {
 				claim.Labels = maps.Clone(asBefore)
 				maps.Copy(claim.Labels, c.others)
@@ -56,7 +48,7 @@ func TestReconcileRemovesDatabaseLabelsFromClaim(t *testing.T) {
 			})
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)
-			controllertest.Equal(t, "writes", []string{patchSecret, patchSettings, patchService, patchClaim, patchStatefulSet}, r.Writes)
+			controllertest.Equal(t, "writes", []string{patchClaim}, r.Writes)
 			controllertest.Equal(t, "labels of the claim", c.want, f.claim().Labels)
 			r = f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)

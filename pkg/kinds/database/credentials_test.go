@@ -19,7 +19,6 @@ func TestPassword(t *testing.T) {
 	everything := func(db *v1alpha1.Database) {
 		db.Spec.Owner, db.Spec.DatabaseName, db.Spec.Image = "clerk", "shop", "postgres:17.6"
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
-		db.Labels = map[string]string{"team": "storefront"}
 		withSize("2Gi")(db)
 	}
 	for name, c := range map[string]struct {
@@ -30,7 +29,7 @@ func TestPassword(t *testing.T) {
 		generated    bool   // whether the password is a new one
 	}{
 		"the password stays if all fields of the spec change": {
-			change: everything, writes: []string{patchSecret, patchSettings, patchService, patchClaim, patchStatefulSet, updateStatus},
+			change: everything, writes: []string{patchSecret, patchSettings, patchClaim, patchStatefulSet, updateStatus},
 		},
 		"the password stays if the label is removed": {
 			changeSecret: func(s *corev1.Secret) { delete(s.Labels, controller.ManagedByLabel) }, writes: []string{createSecret, patchSecret},

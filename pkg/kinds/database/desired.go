@@ -1,7 +1,6 @@
 package database
 
 import (
-	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +12,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
@@ -33,14 +33,18 @@ func selectorOf(db *v1alpha1.Database) map[string]string {
 	}
 }
 
-// metaOf returns the metadata of all children except the claim. It includes the labels of the Database.
+// metaOf returns the metadata of all children except the claim. It includes no label or annotation of the Database:
+// tools label the objects that they apply, and delete objects that have their label but are not in their
+// configuration.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
-	labels := maps.Clone(db.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, selectorOf(db))
-	return metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: labels}
+	return metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: labelsOf(db)}
+}
+
+// labelsOf returns the labels of the Pod template and of all children except the claim.
+func labelsOf(db *v1alpha1.Database) map[string]string {
+	labels := selectorOf(db)
+	pods.CopyPlatformLabels(labels, db)
+	return labels
 }
 
 func desiredService(db *v1alpha1.Database) *corev1.Service {
@@ -56,10 +60,8 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 // desiredClaim returns the claim. The StatefulSet has no template for it, because such templates are
 // immutable, and because a StatefulSet uses any existing claim with the right name.
 //
-// The claim has none of the Database's labels. Argo CD, kapp and other tools label the objects that they
-// apply. They delete objects that have their label but are no longer in their configuration, unless the
-// objects have an owner reference. The claim has no owner reference, because it outlives the Database. It
-// has no label app.kubernetes.io/instance either, because some tools use that label.
+// The claim has no label app.kubernetes.io/instance. Argo CD can track the objects that it has applied by this label.
+// It ignores objects with an owner reference, but the claim has none, because it outlives the Database.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
@@ -129,7 +131,7 @@ func desiredStatefulSet(db *v1alpha1.Database, image string) *appsv1.StatefulSet
 
 func desiredTemplate(db *v1alpha1.Database, image string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labelsOfPod(db), Annotations: annotationsOfPod(db)},
+		ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db), Annotations: annotationsOfPod(db)},
 		Spec:       desiredPod(db, image),
 	}
 }

@@ -18,13 +18,6 @@ import (
 // template has a digest of the value.
 const restartAnnotation = "windlass.dev/restart"
 
-// labelsOfPod returns the labels of the Pod template.
-func labelsOfPod(db *v1alpha1.Database) map[string]string {
-	labels := selectorOf(db)
-	pods.CopyPlatformLabels(labels, db.Labels)
-	return labels
-}
-
 // annotationsOfPod returns the annotations of the Pod template.
 func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 	requested := db.Annotations[restartAnnotation]

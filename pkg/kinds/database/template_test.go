@@ -16,6 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 const formerScript, earlierScript = "exec postgres", "initdb; exec postgres"
@@ -74,7 +75,7 @@ func TestTemplateIsKept(t *testing.T) {
 	parameter := func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
 	}
-	label := func(db *v1alpha1.Database) { db.Labels = map[string]string{"app.kubernetes.io/part-of": "shop"} }
+	label := func(db *v1alpha1.Database) { kindtest.MakeComponent(db, "shop", "db") }
 	manual := func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = v1alpha1.UpdateManual }
 	both := func(changes ...func(*v1alpha1.Database)) func(*v1alpha1.Database) {
 		return func(db *v1alpha1.Database) {

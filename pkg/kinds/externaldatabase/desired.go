@@ -1,7 +1,6 @@
 package externaldatabase
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -11,17 +10,15 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing
 // Secret keeps its own login and password, unless they are rotated: see credentials.Keep.
 func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, login generation, record credentials.Record) *corev1.Secret {
-	labels := maps.Clone(db.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"] = "externaldatabase", instance(db.Name)
+	labels := map[string]string{"app.kubernetes.io/name": "externaldatabase", "app.kubernetes.io/instance": instance(db.Name)}
+	pods.CopyPlatformLabels(labels, db)
 	secret := credentials.Secret(metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}, credentials.Connection{
 		Username: login.name, Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
 		TLSMode: string(admin.Mode), CA: admin.CA,

@@ -1,7 +1,6 @@
 package platform
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,13 +23,10 @@ func childName(platform *v1alpha1.Platform, component string) string {
 }
 
 // desiredMeta returns the metadata of a component's child. Package children adds the owner reference and
-// the managed-by label.
+// the managed-by label. The child has no label or annotation of the Platform: tools label the objects that they apply,
+// and delete objects that have their label but are not in their configuration.
 func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) metav1.ObjectMeta {
-	labels := maps.Clone(platform.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[pods.PartOfLabel], labels[pods.ComponentLabel] = platform.Name, string(c.Name)
+	labels := map[string]string{pods.PartOfLabel: platform.Name, pods.ComponentLabel: string(c.Name)}
 	meta := metav1.ObjectMeta{Namespace: platform.Spec.Namespace, Name: childName(platform, string(c.Name)), Labels: labels}
 	if len(c.DependsOn) > 0 {
 		meta.Annotations = map[string]string{needsAnnotation: strings.Join(slices.Sorted(slices.Values(needsOf(c))), ",")}

@@ -24,14 +24,14 @@ const noComponent = ""
 // attempt identifies a step, and the versions of the Platform and of the child for which the operator tried
 // the step. It is empty for the creation of the namespace.
 type attempt struct {
-	verb            verb
-	platform, child string
+	verb       verb
+	generation int64 // of the Platform
+	child      string
 }
 
-// attemptOf returns the attempt of a component's current step. It includes the labels of the Platform,
-// because the children have these labels too, and a change of labels does not change the generation.
+// attemptOf returns the attempt of a component's current step.
 func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
-	a := attempt{verb: c.step.verb, platform: fmt.Sprint(platform.Generation, platform.Labels)}
+	a := attempt{verb: c.step.verb, generation: platform.Generation}
 	if c.child != nil {
 		a.child = fmt.Sprint(c.child.GetUID(), c.child.GetGeneration())
 	}

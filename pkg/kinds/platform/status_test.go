@@ -64,14 +64,13 @@ func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 		change func(*v1alpha1.Platform)
 		retry  bool
 	}{
-		"an invalid child is not retried at once":                    {err: invalid},
-		"a forbidden creation is not retried at once":                {err: forbidden},
-		"an invalid child is not retried after a minute":             {err: invalid, after: time.Minute},
-		"an invalid child is retried after 6 minutes":                {err: invalid, after: 6 * time.Minute, retry: true},
-		"a forbidden creation is retried after 31 seconds":           {err: forbidden, after: 31 * time.Second, retry: true},
-		"an invalid child is retried if the spec changes":            {err: invalid, change: func(p *v1alpha1.Platform) { p.Spec.Components[0].App.Image = "web:2" }, retry: true},
-		"an internal error of the API server is retried":             {err: apierrors.NewInternalError(fmt.Errorf("no")), retry: true},
-		"an invalid child is retried if the inherited labels change": {err: invalid, change: func(p *v1alpha1.Platform) { p.Labels = map[string]string{"team": "a"} }, retry: true},
+		"an invalid child is not retried at once":          {err: invalid},
+		"a forbidden creation is not retried at once":      {err: forbidden},
+		"an invalid child is not retried after a minute":   {err: invalid, after: time.Minute},
+		"an invalid child is retried after 6 minutes":      {err: invalid, after: 6 * time.Minute, retry: true},
+		"a forbidden creation is retried after 31 seconds": {err: forbidden, after: 31 * time.Second, retry: true},
+		"an invalid child is retried if the spec changes":  {err: invalid, change: func(p *v1alpha1.Platform) { p.Spec.Components[0].App.Image = "web:2" }, retry: true},
+		"an internal error of the API server is retried":   {err: apierrors.NewInternalError(fmt.Errorf("no")), retry: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(app("web")), namespace())

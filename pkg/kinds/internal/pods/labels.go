@@ -1,15 +1,24 @@
 package pods
 
-// Labels by which a Platform marks its components. Their Pods have these labels, too.
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/children"
+)
+
+// Labels by which a Platform marks its components. The children and Pods of a component have these labels, too.
 const (
 	PartOfLabel    = "app.kubernetes.io/part-of"
 	ComponentLabel = "app.kubernetes.io/component"
 )
 
-// CopyPlatformLabels copies the labels of a component of a Platform to the labels of its Pods.
-func CopyPlatformLabels(to, from map[string]string) {
+// CopyPlatformLabels adds the labels by which a Platform marks owner, an object of a component, to the labels of a
+// child or Pod of owner. It reads them from the record of owner, and not from its labels, which others can set too:
+// tools delete objects by their labels.
+func CopyPlatformLabels(to map[string]string, owner metav1.Object) {
+	set := children.RecordedLabels(owner)
 	for _, name := range []string{PartOfLabel, ComponentLabel} {
-		if value := from[name]; value != "" {
+		if value := set[name]; value != "" {
 			to[name] = value
 		}
 	}

@@ -1,0 +1,62 @@
+package kindtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// tracking are labels by which tools recognise the objects that they have applied, and labels of users.
+var tracking = map[string]string{
+	"applyset.kubernetes.io/part-of": "applyset-storefront-v1", "objectset.rio.cattle.io/hash": "storefront",
+	"kapp.k14s.io/app":            "1700000000",
+	"argocd.argoproj.io/instance": "storefront", "kustomize.toolkit.fluxcd.io/name": "storefront", "kro.run/owned": "true",
+	"app.kubernetes.io/instance": "storefront", "team": "storefront",
+	pods.PartOfLabel: "storefront", pods.ComponentLabel: "storefront",
+}
+
+// Track gives an object labels and annotations by which tools recognise the objects that they have applied.
+func Track(object metav1.Object) {
+	object.SetLabels(maps.Clone(tracking))
+	annotations := maps.Clone(tracking)
+	maps.Copy(annotations, object.GetAnnotations())
+	object.SetAnnotations(annotations)
+}
+
+// Tracked returns the labels and annotations of Track that other stored objects have, too.
+func (f *Fixture[T]) Tracked() (found []string) {
+	f.T.Helper()
+	for _, kind := range slices.Concat(builtIn, own) {
+		for _, object := range f.list(kind) {
+			accessor, err := meta.Accessor(object)
+			if err != nil {
+				f.T.Fatal(err)
+			}
+			if accessor.GetUID() == f.Object().GetUID() {
+				continue
+			}
+			for key, value := range tracking {
+				if accessor.GetLabels()[key] == value || accessor.GetAnnotations()[key] == value {
+					found = append(found, fmt.Sprintf("%T %s: %s", object, accessor.GetName(), key))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// MakeComponent gives an object the labels and the record that a Platform gives to the object of a component.
+func MakeComponent(object metav1.Object, platform, component string) {
+	labels := map[string]string{pods.PartOfLabel: platform, pods.ComponentLabel: component}
+	// Marshaling strings cannot fail.
+	record, _ := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	object.SetLabels(labels)
+	object.SetAnnotations(map[string]string{children.RecordAnnotation: string(record)})
+}
