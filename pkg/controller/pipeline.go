@@ -224,6 +224,9 @@ func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(co
 	obj := current.DeepCopyObject().(T)
 	conditions.Begin(obj.StatusConditions())
 	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
+	for _, note := range p.Tracker.takeWarnings(key) {
+		p.Events.Event(obj, corev1.EventTypeWarning, note.Reason, note.Message)
+	}
 	o := conclude(current, result, err)
 	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
 		return obj, result, nil // the object is about to be removed, with its status

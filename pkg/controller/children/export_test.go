@@ -13,6 +13,9 @@ func (t *Type[T]) Compare(want, live T) (asWanted bool, patch []byte, err error)
 	if err != nil {
 		return false, nil, err
 	}
-	patch, err = t.patch(w, live)
-	return t.isAsWanted(w, live), patch, err
+	c, err := t.change(w, live)
+	if c == nil {
+		return t.isAsWanted(w, live), nil, err
+	}
+	return t.isAsWanted(w, live), c.patch, err
 }

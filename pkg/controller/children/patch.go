@@ -45,9 +45,22 @@ func fieldsOf(object any) (map[string]any, error) {
 	return fields, nil
 }
 
-// patch returns the patch that brings live to the desired state, or nil if there is no difference. The
-// patch has the UID and version of live as its precondition.
-func (t *Type[T]) patch(w desiredState[T], live T) ([]byte, error) {
+// change brings a child to the desired state.
+type change struct {
+	// patch has the UID and version of the child as its precondition.
+	patch []byte
+	// differences are the fields that the patch changes.
+	differences []difference
+}
+
+// newChange returns the change of live, whose fields are observed, by a patch to the fields desired.
+func newChange(live metav1.Object, patch, desired, observed map[string]any) (*change, error) {
+	text, err := onlyFor(live, patch)
+	return &change{text, differences("", desired, observed)}, err
+}
+
+// change returns the change that brings live to the desired state, or nil if there is no difference.
+func (t *Type[T]) change(w desiredState[T], live T) (*change, error) {
 	modified, err := fieldsOf(w.object)
 	if err != nil {
 		return nil, err
@@ -145,9 +158,8 @@ func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[strin
 	return original
 }
 
-// mergePatch returns the three-way JSON merge patch of a custom resource, or nil if there is no
-// difference.
-func mergePatch(live metav1.Object, original, modified, current map[string]any) ([]byte, error) {
+// mergePatch returns the change of a custom resource by a three-way JSON merge patch, or nil if there is no difference.
+func mergePatch(live metav1.Object, original, modified, current map[string]any) (*change, error) {
 	texts, err := texts(original, modified, current)
 	if err != nil {
 		return nil, err
@@ -160,12 +172,12 @@ func mergePatch(live metav1.Object, original, modified, current map[string]any) 
 	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
 		return nil, err
 	}
-	return onlyFor(live, patch)
+	return newChange(live, patch, merged(current, patch), current)
 }
 
-// strategicPatch returns the three-way strategic merge patch, or nil if the patch would change nothing. For
+// strategicPatch returns the change by a three-way strategic merge patch, or nil if the patch would change nothing. For
 // example, the patch of a list to which other clients added items may only repeat the order of the list.
-func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) ([]byte, error) {
+func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) (*change, error) {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
 	if err != nil {
 		return nil, err
@@ -192,10 +204,11 @@ func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[s
 		return nil, err
 	}
 	c.replaceLists(patch, patched)
-	if is, err := fieldsOf(live); err != nil || equality.Semantic.DeepEqual(patched, is) {
+	is, err := fieldsOf(live)
+	if err != nil || equality.Semantic.DeepEqual(patched, is) {
 		return nil, err
 	}
-	return onlyFor(live, patch)
+	return newChange(live, patch, patched, is)
 }
 
 // texts returns objects as JSON.

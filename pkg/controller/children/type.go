@@ -169,7 +169,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
-	first := w.object
+	first := w.object.DeepCopyObject().(T)
 	first.SetAnnotations(with(first.GetAnnotations(), RecordAnnotation, w.record))
 	if initially != nil {
 		initially(first)
@@ -183,6 +183,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
 	}
 	t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, live.GetResourceVersion())
+	t.noteRewrite(owner, w, live)
 	return live, nil
 }
 
@@ -222,12 +223,15 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if t.isAsWanted(w, live) || t.isSettled(owner, w, live) {
 		return live, nil
 	}
-	patch, err := t.patch(w, live)
+	c, err := t.change(w, live)
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
-	if patch == nil {
+	if c == nil {
 		t.settle(owner, w, live)
+		return live, nil
+	}
+	if t.isRewritten(owner, w, live, c) {
 		return live, nil
 	}
 	if t.Before != nil {
@@ -235,7 +239,11 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	return t.write(ctx, owner, live, patch, "updating")
+	updated, err := t.write(ctx, owner, live, c.patch, "updating")
+	if err == nil {
+		t.noteRewrite(owner, w, updated)
+	}
+	return updated, err
 }
 
 // write sends a patch. doing describes the attempt in errors, for example "updating".

@@ -69,7 +69,10 @@ func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(desired, live)
-			p.reverted = hasTemplateDrift(p.app.Status.TemplateDigest, desired, live)
+			p.drifted = nil
+			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
+				p.drifted = desired
+			}
 			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
 			// because the autoscaler may have set the number after prepare read p.before.
 			toZero := p.autoscaler != nil && scalesToZero(p.autoscaler)

@@ -58,7 +58,7 @@ type scope struct {
 	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
 	unlabeled    *appsv1.Deployment // the Deployment before it was changed, if its template lacked appLabel, or nil
 	widened      widened            // the children that were applied before the Deployment
-	reverted     bool               // whether the template of the Deployment was changed back
+	drifted      *appsv1.Deployment // the desired Deployment, if another client had changed the template, or nil
 	requeueAfter time.Duration      // positive if time alone can change the status
 
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler // of somebody else, which sets the number of replicas, or nil
@@ -104,8 +104,7 @@ func (r *reconciler) finish(p *scope, err error) error {
 	if p.deployment != nil && p.waiting == nil && p.held == nil {
 		p.app.Status.TemplateDigest = p.deployment.Spec.Template.Annotations[templateAnnotation]
 	}
-	// A webhook may undo the change at once: then the version of the Deployment stays.
-	if p.reverted && p.deployment != nil && p.before != nil && p.deployment.ResourceVersion != p.before.ResourceVersion {
+	if p.reverted() {
 		note := messageReverted.Note(p.app.Name, p.app.Name)
 		r.events.Event(p.app, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
@@ -146,6 +145,13 @@ func (r *reconciler) finish(p *scope, err error) error {
 		r.noteAvailable(p)
 	}
 	return nil
+}
+
+// reverted reports whether the operator has reverted a change of the Pod template. It has not if an admission plugin
+// makes the change again in each write.
+func (p *scope) reverted() bool {
+	return p.drifted != nil && p.deployment != nil && p.before != nil && p.deployment.ResourceVersion != p.before.ResourceVersion &&
+		!hasTemplateDrift(p.app.Status.TemplateDigest, p.drifted, p.deployment)
 }
 
 // finishWaiting sets the status of an App whose Pod template is not rolled out, and returns the error of the reconcile.

@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// restartAnnotation on a Database requests a restart: a new value replaces the Pod. The annotation of this name on the Pod
-// template has a digest of the value.
+// restartAnnotation on a Database requests a restart: a new value replaces the Pod. The annotation of this name on the
+// Pod template has a digest of the value.
 const restartAnnotation = "windlass.dev/restart"
 
 // annotationsOfPod returns the annotations of the Pod template.
@@ -42,8 +42,8 @@ var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) 
 // replaces them.
 var formerScripts []string
 
-// isOurs reports whether an operator of this or an earlier version can have set the operator fields of the template in the
-// record of a StatefulSet. set is the desired StatefulSet.
+// isOurs reports whether an operator of this or an earlier version can have set the operator fields of the template in
+// the record of a StatefulSet. set is the desired StatefulSet.
 func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 	is, want := pods.Container(last, containerName), pods.Container(&set.Spec.Template, containerName)
 	if is == nil || want == nil || len(is.Command) != len(want.Command) {
@@ -100,8 +100,8 @@ func (k keeper) keep(desired, live *appsv1.StatefulSet) {
 	}
 }
 
-// setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes from,
-// but these fields are theirs anyway.
+// setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes
+// from, but these fields are theirs anyway.
 func setAside(desired, last *corev1.PodTemplateSpec) {
 	if c, before := pods.Container(desired, containerName), pods.Container(last, containerName); c != nil && before != nil {
 		c.Image, c.Resources = before.Image, before.Resources
@@ -131,11 +131,14 @@ const (
 	fieldOthers    = "spec" // what a Pod of an earlier operator has in its template
 )
 
-// pendingFields returns the fields of the spec that the template of a StatefulSet does not have yet, because they wait for
-// a restart. set is the result of a write of the operator.
+// pendingFields returns the fields of the spec that the operator has not applied yet, because they wait for a restart.
+// set is the StatefulSet after the operator has applied it. pendingFields compares the spec with the record of set,
+// and not with its template, in which an admission plugin may have changed the image or the resources. Without a valid
+// record, keep has kept nothing of the last template, so that nothing waits.
 func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
-	want, is := desiredContainer(k.db, k.image), pods.Container(&set.Spec.Template, containerName)
-	if is == nil {
+	last, known := pods.LastTemplate(set)
+	want, is := desiredContainer(k.db, k.image), pods.Container(last, containerName)
+	if !known || is == nil {
 		return nil
 	}
 	if is.Image != want.Image {
@@ -144,8 +147,7 @@ func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
 	if !equality.Semantic.DeepEqual(is.Resources, want.Resources) {
 		fields = append(fields, fieldResources)
 	}
-	last, known := pods.LastTemplate(set)
-	if len(fields) == 0 && known && isEarlier(last) && (k.rotates || !keepsEarlier(k.db, k.image, k.connection, last)) {
+	if len(fields) == 0 && isEarlier(last) && (k.rotates || !keepsEarlier(k.db, k.image, k.connection, last)) {
 		fields = append(fields, fieldOthers)
 	}
 	return fields

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -163,6 +164,17 @@ func TestRequestedRestartStaysInTemplate(t *testing.T) {
 	want := desiredStatefulSet(db, "postgres")
 	keeper{db, "postgres", connection("first"), false}.keep(want, live)
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
+}
+
+// TestPendingFieldsIgnoresValuesThatAdmissionChanged has a StatefulSet in which a policy changed what the operator applied.
+func TestPendingFieldsIgnoresValuesThatAdmissionChanged(t *testing.T) {
+	db := example(func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = v1alpha1.UpdateManual })
+	live := recorded(t, desiredStatefulSet(db, "postgres"))
+	c := &live.Spec.Template.Spec.Containers[0]
+	c.Image, c.Resources.Limits = "mirror.example.com/postgres:17", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	controllertest.Equal(t, "pending fields", nil, pendingFields(keeper{db: db, image: "postgres"}, live))
+	withImage("postgres:17.7")(db)
+	controllertest.Equal(t, "pending fields after a change", []string{fieldImage}, pendingFields(keeper{db: db, image: "postgres"}, live))
 }
 
 // TestForgedRecordIsNotApplied has records that a user changed so that the operator would run something else.

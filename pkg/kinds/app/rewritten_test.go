@@ -1,0 +1,49 @@
+package app
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// TestImageThatPolicyChangesIsWrittenOnce has a policy that replaces the repository web of each image by mir.
+func TestImageThatPolicyChangesIsWrittenOnce(t *testing.T) {
+	f := newFixture(t, example())
+	f.Kube.PrependReactor("create", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		c := &action.(clienttesting.CreateAction).GetObject().(*appsv1.Deployment).Spec.Template.Spec.Containers[0]
+		c.Image = strings.Replace(c.Image, "web:", "mir:", 1)
+		return false, nil, nil
+	})
+	f.Kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patch := action.(clienttesting.PatchAction).GetPatch()
+		copy(patch, bytes.ReplaceAll(patch, []byte(`"image":"web:`), []byte(`"image":"mir:`))) // not in the record, whose quotes are escaped
+		return false, nil, nil
+	})
+	settle := func() (writes, events []string) {
+		for range 4 {
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, "", r.Err)
+			writes, events = append(writes, r.Writes...), append(events, r.Events...)
+			f.rollOut()
+		}
+		isStatus := func(line string) bool { return strings.Contains(line, "/status") }
+		isNormal := func(line string) bool { return strings.HasPrefix(line, "Normal") }
+		return slices.DeleteFunc(writes, isStatus), slices.DeleteFunc(events, isNormal)
+	}
+	writes, events := settle()
+	controllertest.Equal(t, "writes for the creation", []string{createDeployment, createService}, writes)
+	controllertest.Equal(t, "warnings", []string{"Warning ChangedByAdmission default/web: The API server keeps other values in Deployment default/web than the operator has written: spec.template.spec.containers[0].image. Most likely a mutating policy or webhook changes them. The operator writes them again only if the desired or the observed values change."}, events)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
+	writes, events = settle()
+	controllertest.Equal(t, "writes for another image", []string{"patch deployments default/web"}, writes)
+	controllertest.Equal(t, "warnings about another image", nil, events)
+	controllertest.Equal(t, "image", "mir:2", f.imageOf())
+}
