@@ -56,7 +56,7 @@ func ownServer(t *testing.T, settings ...string) *postgres.Server {
 
 // connectionTo returns the data of a connection Secret for a server.
 func connectionTo(server *postgres.Server) map[string]string {
-	return map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"}
+	return map[string]string{"host": "127.0.0.1", "port": server.Port, "username": server.Superuser, "password": server.Password, "sslmode": "disable"}
 }
 
 // throughProxy returns the data of a connection Secret for a server behind a proxy.

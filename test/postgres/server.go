@@ -18,8 +18,8 @@ import (
 type Server struct {
 	// Port is the port on which the server listens, on 127.0.0.1.
 	Port string
-	// Password is the password of the superuser postgres.
-	Password string
+	// Superuser is the role that initdb creates, and Password its password.
+	Superuser, Password string
 
 	programs Programs
 	account  account
@@ -31,9 +31,14 @@ type Server struct {
 // startPatience is the timeout for the start of a server.
 const startPatience = time.Minute
 
-// NewServer creates and starts a server. Settings have the form name=value, and become arguments of the server's
-// command line. The caller removes the server with Remove.
+// NewServer creates and starts a server whose superuser is postgres. Settings have the form name=value, and become
+// arguments of the server's command line. The caller removes the server with Remove.
 func NewServer(ctx context.Context, settings ...string) (*Server, error) {
+	return NewServerOf(ctx, "postgres", settings...)
+}
+
+// NewServerOf creates and starts a server with another superuser, as the official image does for POSTGRES_USER.
+func NewServerOf(ctx context.Context, superuser string, settings ...string) (*Server, error) {
 	programs, err := Find()
 	if err != nil {
 		return nil, err
@@ -46,7 +51,7 @@ func NewServer(ctx context.Context, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Password: "canary-of-the-superuser", programs: programs, account: account, dir: dir}
+	s := &Server{Superuser: superuser, Password: "canary-of-the-superuser", programs: programs, account: account, dir: dir}
 	if s.Port, err = freePort(); err == nil {
 		err = s.make(ctx)
 	}
@@ -68,8 +73,8 @@ func (s *Server) make(ctx context.Context) error {
 	if err := os.WriteFile(file, []byte(s.Password), 0o444); err != nil {
 		return err
 	}
-	output, err := s.command(ctx, "initdb", "--pgdata="+s.data(), "--username=postgres", "--pwfile="+file, "--auth=scram-sha-256",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput()
+	output, err := s.command(ctx, "initdb", "--pgdata="+s.data(), "--username="+s.Superuser, "--pwfile="+file,
+		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("running initdb: %w: %s", err, output)
 	}
@@ -129,11 +134,11 @@ func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", s.Port)
 
 // Connect connects as the superuser.
 func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig("sslmode=disable host=127.0.0.1 user=postgres password=" + s.Password + " port=" + s.Port)
+	config, err := pgx.ParseConfig("sslmode=disable host=127.0.0.1 password=" + s.Password + " port=" + s.Port)
 	if err != nil {
 		return nil, err
 	}
-	config.Database = database
+	config.User, config.Database = s.Superuser, database
 	return pgx.ConnectConfig(ctx, config)
 }
 
