@@ -71,14 +71,18 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 			statements = append(statements, statement)
 		}
 	}
+	// The former user of the login may have changed the settings of its sessions.
+	resets := c.rotates && c.newPassword
+	add(resets, "ALTER ROLE "+login+" RESET ALL")
+	add(resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET ALL")
 	add(attributes != "", "ALTER ROLE "+login+attributes)
 	add(seen.Mark != c.Mark.String(), c.markRole(login))
 	add(!seen.Member, grant(s, c.owner, login))
-	add(!seen.Acts, c.act())
-	add(!seen.Acts && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
+	add(!seen.Acts || resets, c.act())
+	add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
 	next := step{sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login), setsPassword: c.newPassword}
 	if c.rotates {
-		next.unlocks = c.Login
+		next.unlocks = c.unlock(s, seen.seenRole, c.Login)
 	}
 	return next, nil
 }
@@ -103,16 +107,6 @@ func (c *change) nextOfOwnership(s sight) step {
 		}
 	}
 	return step{}
-}
-
-// HandOverAlternate returns the SQL with which an administrator hands an existing role over to the object of w.Mark, as
-// the alternate login in use. It returns "" if none is in use, and for a name that Identifier refuses.
-func HandOverAlternate(w Want) string {
-	c, err := newChange(w)
-	if err != nil || !w.usesAlternate() {
-		return ""
-	}
-	return c.markRole(quotedRole(w.Login)) + ";"
 }
 
 // desiredAlternate returns the alternate login in use in its desired state.

@@ -137,6 +137,7 @@ func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 			}
 			use(t, w, "DISCARD ALL", "SET ROLE NONE", "CREATE TABLE reset_2 (id int)")
 			next := rotate(t, as, w, 2)
+			retire(t, as, next)
 			if got := ask(t, w.Database, owner); got != w.Owner {
 				t.Errorf("after a rotation, the objects belong to %s", got)
 			}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,11 +162,7 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 		config.RequireAuth = "scram-sha-256,none" // all other methods reveal the password, or a hash of it
 	}
 	config.ConnectTimeout = connectTimeout
-	config.RuntimeParams = map[string]string{
-		"application_name": "windlass", "client_encoding": "UTF8", "search_path": "pg_catalog",
-		"standard_conforming_strings": "on", "default_transaction_read_only": "off",
-		"lock_timeout": milliseconds(lockTimeout), "statement_timeout": milliseconds(statementTimeout), "idle_session_timeout": "0",
-	}
+	config.RuntimeParams = parameters()
 	config.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		addresses, err := net.DefaultResolver.LookupHost(ctx, host)
 		return addresses[:min(len(addresses), maxAddresses)], err
@@ -178,8 +173,6 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	}
 	return config, nil
 }
-
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // dialer returns a function that dials the allowed addresses of a host.
 func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {

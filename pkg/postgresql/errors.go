@@ -37,8 +37,14 @@ const (
 	Uninherited
 	// Unlisted: the owner may not create an extension, and UntrustedExtensions does not list it.
 	Unlisted
-	// Taken: a role or database with the desired name exists and is not ours.
+	// Taken: a role or database with the desired name exists and is not ours: see ConflictOf.
 	Taken
+	// Protected: a role with the desired name is one that the operator never uses or changes: see ConflictOf.
+	Protected
+	// Kept: the owner was handed over, and does not accept the password. The operator does not change its password.
+	Kept
+	// Unproven: the server accepts the new password of a login, which cannot use the database now.
+	Unproven
 	// Replaced: the server, or the database on it, was replaced by another one.
 	Replaced
 	// Rejected: the server cannot reach the desired state, for example because it lacks an extension, or
@@ -50,7 +56,7 @@ const (
 func (c Class) String() string {
 	return [...]string{
 		"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Unverified", "Refused", "Denied", "Uninherited",
-		"Unlisted", "Taken", "Replaced", "Rejected",
+		"Unlisted", "Taken", "Protected", "Kept", "Unproven", "Replaced", "Rejected",
 	}[c]
 }
 
@@ -88,6 +94,7 @@ const (
 	codeReadOnly             = "25006"
 	codeTransactionTimeout   = "25P04" // a timeout that a role may set for itself, from PostgreSQL 17 on
 	codeStarting             = "57P03"
+	codeTooManyConnections   = "53300" // to the server, to the database, or of the role
 	codeNoSuchDatabase       = "3D000"
 	codeNotNow               = "55000" // among others: the database takes no connections
 	codeNoPrivilege          = "42501"
@@ -119,11 +126,17 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// locksOut reports whether a login failed because of the role, its password, its settings, the database, or
-// the privilege to connect to the database. An administrator can change all of these.
-func locksOut(err error) bool {
+// ofServer reports whether an error concerns the server, whichever role logs in.
+func ofServer(err error) bool {
+	return slices.Contains([]Class{Busy, Silent, Forbidden, Untrusted}, ClassOf(err))
+}
+
+// acceptsPassword reports whether a server reported the error of a login after it had checked the password
+// (PerformAuthentication in src/backend/utils/init/postinit.c). Only a server without any free connection reports
+// codeTooManyConnections before: then no login works.
+func acceptsPassword(err error) bool {
 	return slices.Contains([]string{
-		codeInvalidAuthorization, codeInvalidPassword, codeNoSuchDatabase, codeNotNow, codeNoPrivilege, codeTransactionTimeout,
+		codeTooManyConnections, codeNotNow, codeNoPrivilege, codeNoSuchDatabase, codeTransactionTimeout, codeUndefinedFile,
 	}, codeOf(err))
 }
 

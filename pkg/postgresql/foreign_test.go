@@ -48,7 +48,7 @@ func asksWhere(t *testing.T, as Settings, hosts AllowedHosts) error {
 	}
 	server := connector.Open("team", as)
 	defer server.Close()
-	_, err = server.Exists(t.Context(), Want{Mark: Mark{"team", "shop", "uid"}, Database: "shop", Owner: "clerk", Password: "canary-of-clerk"})
+	_, err = server.Exists(t.Context(), Want{Mark: Mark{Namespace: "team", Name: "shop", UID: "uid"}, Database: "shop", Owner: "clerk", Password: "canary-of-clerk"})
 	if err == nil {
 		t.Fatal("it is believed")
 	}

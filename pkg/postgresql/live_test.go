@@ -178,9 +178,9 @@ func TestUpdateRepairsDrift(t *testing.T) {
 	const superuser = "a superuser"
 	for name, c := range map[string]struct{ by, in, sql string }{
 		"a role that may not log in":        {sql: "ALTER ROLE @owner NOLOGIN"},
-		"a role that has become superuser":  {by: superuser, sql: "ALTER ROLE @owner SUPERUSER"},
 		"a role with more rights":           {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
-		"a role with superusers' rights":    {by: superuser, sql: "ALTER ROLE @owner REPLICATION BYPASSRLS"},
+		"a database without connections":    {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
+		"another mark on the database":      {sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'"},
 		"a role that has expired":           {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
 		"another password":                  {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
 		"no password":                       {sql: "ALTER ROLE @owner PASSWORD NULL"},

@@ -10,16 +10,28 @@ import (
 type Mark struct {
 	// Only the UID identifies the object. Namespace and Name are for people.
 	Namespace, Name, UID string
+	// HandedOver means that the role or the database existed before an administrator handed it over. The operator does not
+	// change the attributes, the login and the password of such a role, except to retire it after a rotation, and it does
+	// not change the privileges of such a database.
+	HandedOver bool
 }
 
-const markPrefix = "windlass.dev/externaldatabase"
+const (
+	markPrefix     = "windlass.dev/externaldatabase"
+	markHandedOver = " handed-over"
+)
 
 // String returns the comment.
 func (m Mark) String() string {
-	return fmt.Sprintf("%s %s/%s %s", markPrefix, m.Namespace, m.Name, m.UID)
+	text := fmt.Sprintf("%s %s/%s %s", markPrefix, m.Namespace, m.Name, m.UID)
+	if m.HandedOver {
+		text += markHandedOver
+	}
+	return text
 }
 
-var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) + ` ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253}) ([A-Za-z0-9-]{1,64})$`)
+var markPattern = regexp.MustCompile(`^` + regexp.QuoteMeta(markPrefix) +
+	` ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253}) ([A-Za-z0-9-]{1,64})(` + markHandedOver + `)?$`)
 
 // parseMark parses a comment. It returns false for a comment that is not a Mark, or has names that no
 // Kubernetes object can have.
@@ -28,5 +40,29 @@ func parseMark(comment string) (Mark, bool) {
 	if parts == nil {
 		return Mark{}, false
 	}
-	return Mark{Namespace: parts[1], Name: parts[2], UID: parts[3]}, true
+	return Mark{Namespace: parts[1], Name: parts[2], UID: parts[3], HandedOver: parts[4] != ""}, true
+}
+
+// keepsRole reports whether the owner was handed over. If its mark was removed, the mark of the database decides.
+func (w Want) keepsRole(s sight) bool {
+	if s.Role == nil {
+		return false
+	}
+	if _, marked := parseMark(s.Role.Mark); marked || s.Database == nil {
+		return w.handedOver(s.Role.Mark)
+	}
+	return w.handedOver(s.Database.Mark)
+}
+
+// handedOver reports whether a comment is our mark on a role or a database that was handed over.
+func (w Want) handedOver(comment string) bool {
+	mark, marked := parseMark(comment)
+	return marked && mark.UID == w.Mark.UID && mark.HandedOver
+}
+
+// desiredMark returns our mark, which says whether the role or the database was handed over.
+func (w Want) desiredMark(handedOver bool) string {
+	mark := w.Mark
+	mark.HandedOver = handedOver
+	return mark.String()
 }

@@ -52,12 +52,16 @@ func (c *change) next(s sight) (step, error) {
 	case c.rotates && s.Role == nil:
 		return step{}, fmt.Errorf("role %q does not exist any more", c.Owner)
 	}
+	if c.rotates { // a rotation depends on nothing that the login in use can hold up
+		return c.nextOfAlternate(s)
+	}
 	if s.Role == nil {
 		sql, err := c.createRole(s)
 		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate()}, err
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
-		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: !c.usesAlternate() && c.newPassword}, err
+		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
+		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets}, err
 	}
 	if c.usesAlternate() {
 		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
@@ -79,6 +83,16 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 		return step{}, c.moved(s)
 	}
 	mine, alternates := s.Role != nil && c.ownsRole(s), c.ownAlternates(s)
+	if mine {
+		if err := c.protects(s, c.Owner, *s.Role, true); err != nil {
+			return step{}, err
+		}
+	}
+	for _, role := range alternates {
+		if err := c.protects(s, role.Name, role.seenRole, true); err != nil {
+			return step{}, err
+		}
+	}
 	switch {
 	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
 		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
@@ -161,30 +175,33 @@ func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role
 // alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in use,
 // alterRole does not decide whether the owner can log in: see nextOfRetirement.
 func (c *change) alterRole(s sight) (string, error) {
-	attributes, err := c.attributes(*s.Role, !c.usesAlternate())
-	if err != nil {
-		return "", err
-	}
 	var statements []string
-	if attributes != "" {
-		statements = append(statements, "ALTER ROLE "+c.owner+attributes)
+	kept := c.keepsRole(s)
+	if !kept {
+		attributes, err := c.attributes(*s.Role, !c.usesAlternate())
+		if err != nil {
+			return "", err
+		}
+		if attributes != "" {
+			statements = append(statements, "ALTER ROLE "+c.owner+attributes)
+		}
 	}
-	if s.Role.Mark != c.Mark.String() {
-		statements = append(statements, c.markRole(c.owner))
+	if mark := c.desiredMark(kept); s.Role.Mark != mark {
+		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+literal(mark))
 	}
-	if !s.Role.Held && !s.Superuser {
+	if !s.Role.Held && !s.Superuser && (!kept || s.Database == nil || c.alterDatabase(s) != "") {
 		statements = append(statements, c.hold(s, c.owner))
 	}
 	return strings.Join(statements, "; "), nil
 }
 
-// attributes returns the attributes of a role that differ from the desired ones, because only superusers may name some
-// attributes. If logsIn is true, the role is the login.
+// attributes returns the attributes of a role that differ from the desired ones. It names no attribute that only
+// superusers may name: check rejects a role with such an attribute. If logsIn is true, the role is the login.
 func (c *change) attributes(role seenRole, logsIn bool) (string, error) {
 	var wrong []string
 	for attribute, differs := range map[string]bool{
-		"LOGIN": logsIn && !role.Login, "NOSUPERUSER": role.Superuser, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,
-		"NOREPLICATION": role.Replication, "NOBYPASSRLS": role.BypassRLS, "VALID UNTIL 'infinity'": logsIn && role.Expires,
+		"LOGIN": logsIn && !role.Login, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,
+		"VALID UNTIL 'infinity'": logsIn && role.Expires,
 	} {
 		if differs {
 			wrong = append(wrong, " "+attribute)
@@ -215,28 +232,24 @@ func (c *change) alterDatabase(s sight) string {
 			statements = append(statements, statement)
 		}
 	}
-	add(s.Database.Owner != c.Owner, "ALTER DATABASE "+c.database+" OWNER TO "+c.owner)
-	add(s.Database.Mark != c.Mark.String(), c.markDatabase())
-	add(s.Database.Public, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
-	add(!s.Database.Granted, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
-	add(s.Database.Template, c.noTemplate())
+	kept := c.handedOver(s.Database.Mark)
+	mark := c.desiredMark(kept)
+	add(s.Database.Owner != c.Owner, c.giveDatabase())
+	add(s.Database.Mark != mark, "COMMENT ON DATABASE "+c.database+" IS "+literal(mark))
+	add(s.Database.Public && !kept, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
+	add(!s.Database.Granted && !kept, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
+	add(s.Database.Template && !kept, c.noTemplate())
 	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
+	add(s.Database.Limited, "ALTER DATABASE "+c.database+" CONNECTION LIMIT -1")
 	return strings.Join(statements, "; ")
+}
+
+// giveDatabase returns the SQL that makes our role the owner of the database.
+func (c *change) giveDatabase() string {
+	return "ALTER DATABASE " + c.database + " OWNER TO " + c.owner
 }
 
 // missing returns the desired extensions that the database lacks.
 func (w Want) missing(s sight) []string {
 	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
 }
-
-// HandOver returns the SQL with which an administrator hands an existing role and database over to the object
-// of w.Mark. It returns "" for names that Identifier refuses.
-func HandOver(w Want) string {
-	c, err := newChange(w)
-	if err != nil {
-		return ""
-	}
-	return c.markRole(c.owner) + "; " + c.markDatabase() + "; ALTER DATABASE " + c.database + " OWNER TO " + c.owner + ";"
-}
-
-func (c *change) markDatabase() string { return "COMMENT ON DATABASE " + c.database + " IS " + c.mark }

@@ -8,7 +8,7 @@ import (
 const server = "7000000000000000001"
 
 func want() Want {
-	return Want{Mark: Mark{"team", "shop", "uid-1"}, Database: "shop", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Password: "secret"}
+	return Want{Mark: Mark{Namespace: "team", Name: "shop", UID: "uid-1"}, Database: "shop", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Password: "secret"}
 }
 
 // there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the
@@ -75,8 +75,22 @@ func TestNextStatement(t *testing.T) {
 			seen: func(s *sight) { s.Role.Login, s.Role.CreateDatabase = false, true }, sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB`,
 		},
 		"all attributes": {
-			seen: func(s *sight) { *s.Role = seenRole{s.Role.Mark, true, false, true, true, true, true, true, true, true} },
-			sql:  `ALTER ROLE "clerk" LOGIN NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOSUPERUSER VALID UNTIL 'infinity'`,
+			seen: func(s *sight) {
+				*s.Role = seenRole{Mark: s.Role.Mark, Held: true, CreateRole: true, CreateDatabase: true, Expires: true}
+			},
+			sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB NOCREATEROLE VALID UNTIL 'infinity'`,
+		},
+		"nothing of a role and a database that were handed over": {
+			newPassword: true, seen: func(s *sight) { handedOver(s) },
+		},
+		"not the role that owns a new database": {
+			seen: func(s *sight) { handedOver(s); s.Role.Held, s.Database = false, nil }, sql: `GRANT "clerk" TO CURRENT_USER`,
+		},
+		"a database whose number of connections its owner has limited to 0": {
+			seen: func(s *sight) { s.Database.Limited = true }, sql: `ALTER DATABASE "shop" CONNECTION LIMIT -1`,
+		},
+		"the mark of a role that was handed over with its database": {
+			id: ourID, seen: func(s *sight) { handedOver(s); s.Role.Mark = "" }, sql: `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`,
 		},
 		"a role that is held as the server's settings have it": {
 			seen: func(s *sight) { s.Role.Held, s.Version = false, 160000 }, sql: `GRANT "clerk" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE`,
@@ -107,7 +121,7 @@ func TestNextStatement(t *testing.T) {
 		"nobody's role":                               {seen: func(s *sight) { s.Role.Mark, s.Database = "", nil }, class: Taken},
 		"nobody's role, before anything was made":     {seen: func(s *sight) { s.Role.Mark = "" }, class: Taken},
 		"somebody's database":                         {seen: func(s *sight) { s.Database.Mark = theirMark }, class: Taken},
-		"somebody's database, though it was ours":     {id: ourID, seen: func(s *sight) { s.Database.Mark = theirMark }, class: Taken},
+		"ours, though its owner wrote another mark":   {id: ourID, seen: func(s *sight) { s.Database.Mark = theirMark }, sql: markDatabase},
 		"nobody's database, though our role owns it":  {seen: func(s *sight) { s.Database.Mark = "" }, class: Taken},
 		"nobody's, that was made after ours":          {id: server + "/1", seen: func(s *sight) { s.Database.Mark = "" }, class: Taken},
 		"nobody's database, half made, of another's":  {seen: func(s *sight) { s.Database.Mark, s.Database.Connectable, s.Database.Owner = "", false, "x" }, class: Taken},
@@ -181,18 +195,5 @@ func TestNextStatementOfDeletion(t *testing.T) {
 				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, sql, err)
 			}
 		})
-	}
-}
-
-func TestHandOver(t *testing.T) {
-	w := want()
-	w.Owner = `o"wner`
-	const sql = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1'; COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1'; ALTER DATABASE "shop" OWNER TO "o""wner";`
-	if got := HandOver(w); got != sql {
-		t.Errorf("got %s", got)
-	}
-	w.Owner = strings.Repeat("x", 64)
-	if got := HandOver(w); got != "" {
-		t.Errorf("got %s for a name that is none", got)
 	}
 }

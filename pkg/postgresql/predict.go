@@ -94,7 +94,7 @@ func (c *change) after(seen sight) sight {
 	}
 	// The order is that of next.
 	switch {
-	case seen.Role == nil || owner != "":
+	case seen.Role == nil || owner != "" && !c.rotates:
 		seen.Role = c.desiredRole(desired)
 	case alternate.sql != "":
 		seen = seen.withAlternate(c.desiredAlternate(seen.alternate(c.Login)))
@@ -104,7 +104,7 @@ func (c *change) after(seen sight) sight {
 	case c.alterDatabase(seen) == "":
 		seen = c.afterOwnership(seen)
 	default:
-		seen.Database = &seenDatabase{OID: seen.Database.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
+		seen.Database = c.desiredDatabase(*seen.Database)
 	}
 	return seen
 }
@@ -113,7 +113,21 @@ func (c *change) after(seen sight) sight {
 // could before.
 func (c *change) desiredRole(seen sight) *seenRole {
 	login := !c.usesAlternate() || seen.Role != nil && seen.Role.Login
+	if c.keepsRole(seen) {
+		kept := *seen.Role
+		kept.Mark, kept.Held = c.desiredMark(true), true
+		return &kept
+	}
 	return &seenRole{Mark: c.Mark.String(), Held: true, Login: login, Sessions: seen.Role != nil && seen.Role.Sessions}
+}
+
+// desiredDatabase returns the database in its desired state.
+func (c *change) desiredDatabase(seen seenDatabase) *seenDatabase {
+	if c.handedOver(seen.Mark) {
+		seen.Owner, seen.Mark = c.Owner, c.desiredMark(true)
+		return &seen
+	}
+	return &seenDatabase{OID: seen.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
 }
 
 // seenOrDesired returns seen, with the desired owner if there is none.

@@ -35,31 +35,49 @@ func (c *change) former(s sight) (first formerLogin, found bool) {
 const sessionTimeout = 250
 
 // nextOfRetirement returns the next step to former logins that cannot log in, have no sessions and own nothing in the
-// database. A session ends after the role has lost its login, so that no client logs in again.
+// database. The login ends first, because a user of the login can hold up everything else, and because a session that
+// ends before could begin again. The end of a login does not depend on the state of the database, which the user of
+// the login can change too.
 func (c *change) nextOfRetirement(s sight) (step, error) {
-	if err := c.check(s); err != nil {
-		return step{}, err
+	if c.ID != "" && c.ID.server() != s.Server && s.Database == nil {
+		return step{}, c.moved(s)
 	}
 	role, found := c.former(s)
 	if !found {
+		if err := c.check(s); err != nil {
+			return step{}, err
+		}
 		return c.nextOfOwnership(s), nil
 	}
-	does := fmt.Sprintf("retiring role %q", role.name)
-	switch {
-	case !role.Held && !s.Superuser:
-		return step{sql: c.hold(s, quotedRole(role.name)), does: does}, nil
-	case role.Login:
-		return step{sql: "ALTER ROLE " + quotedRole(role.name) + " NOLOGIN PASSWORD NULL", does: does, unlocks: role.name}, nil
+	if err := c.protects(s, role.name, role.seenRole, true); err != nil {
+		return step{}, err
 	}
-	return step{sql: endSessions(s, role.name), does: does}, nil
-}
-
-// endSessions returns the SQL that ends the sessions of clients as a role.
-func endSessions(s sight, role string) string {
+	name, does := quotedRole(role.name), fmt.Sprintf("retiring role %q", role.name)
+	switch {
+	case role.Login:
+		unlocks := c.unlock(s, role.seenRole, role.name)
+		return step{sql: "ALTER ROLE " + name + " NOLOGIN PASSWORD NULL", does: does, unlocks: unlocks}, nil
+	case !role.Held && !s.Superuser:
+		return step{sql: c.hold(s, name), does: does}, nil
+	}
 	timeout := ""
 	if s.Version >= 140000 {
 		timeout = fmt.Sprintf(", %d", sessionTimeout)
 	}
+	return step{sql: endSessions(role.name, timeout), does: does}, nil
+}
+
+// unlock returns the SQL that ends the sessions of a role and does not wait for their end.
+func (c *change) unlock(s sight, role seenRole, name string) string {
+	sql := endSessions(name, "")
+	if !role.Held && !s.Superuser {
+		sql = c.hold(s, quotedRole(name)) + "; " + sql
+	}
+	return sql
+}
+
+// endSessions returns the SQL that ends the sessions of clients as a role.
+func endSessions(role, timeout string) string {
 	return "SELECT pg_terminate_backend(pid" + timeout + ") FROM pg_stat_activity WHERE usename = " + literal(role) + " AND backend_type = 'client backend'"
 }
 
@@ -71,10 +89,10 @@ func (c *change) afterRetirement(seen sight) sight {
 	}
 	retired := former.seenRole
 	switch {
-	case !retired.Held && !seen.Superuser:
-		retired.Held = true
 	case retired.Login:
 		retired.Login = false
+	case !retired.Held && !seen.Superuser:
+		retired.Held = true
 	default:
 		retired.Sessions = false
 	}

@@ -25,7 +25,10 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		},
 		"then its sessions end":                               {seen: func(s *sight) { s.Role.Sessions = true }, sql: end, isFormer: true},
 		"an old server does not wait for the sessions":        {seen: func(s *sight) { s.Role.Sessions, s.Version = true, 130000 }, sql: strings.Replace(end, ", 250", "", 1), isFormer: true},
-		"an administrator joins the role before":              {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
+		"the login ends before an administrator joins":        {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true},
+		"an administrator joins to end the sessions":          {seen: func(s *sight) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
+		"whatever mark its user writes on the database":       {seen: func(s *sight) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isFormer: true},
+		"a login that was handed over":                        {seen: func(s *sight) { handedOver(s); s.Role.Login = true }, sql: noLogin, isFormer: true},
 		"a superuser need not join":                           {seen: func(s *sight) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true},
 		"an alternate login gives its objects to the owner":   {byNext: true, seen: func(s *sight) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
 		"so does an alternate login in use":                   {seen: func(s *sight) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
@@ -38,7 +41,7 @@ func TestNextStatementOfRetirement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()
-			w.Login = w.Alternates[0]
+			w.Login, w.ID = w.Alternates[0], ourID
 			if c.byNext {
 				w.Login = w.Alternates[1]
 			}
@@ -142,23 +145,5 @@ func TestPlannedRotationEnds(t *testing.T) {
 				t.Errorf("the plan ends with %+v, %v, and a new password %t", found, err, change.newPassword)
 			}
 		})
-	}
-}
-
-func TestHandOverAlternate(t *testing.T) {
-	w := want()
-	w.Login = w.Alternates[0]
-	const sql = `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`
-	if got := HandOverAlternate(w); got != sql {
-		t.Errorf("got %s", got)
-	}
-	w.Login = w.Owner
-	if got := HandOverAlternate(w); got != "" {
-		t.Errorf("got %s for the owner", got)
-	}
-	w.Alternates[0] = strings.Repeat("x", 64)
-	w.Login = w.Alternates[0]
-	if got := HandOverAlternate(w); got != "" {
-		t.Errorf("got %s for a name that is none", got)
 	}
 }

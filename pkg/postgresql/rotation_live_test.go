@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"windlass.dev/windlass/pkg/postgresql"
+	"windlass.dev/windlass/test/postgres"
 )
 
 // rotating returns the desired state of a new role and database whose owner has alternate logins.
@@ -34,12 +35,15 @@ func turned(w postgresql.Want, generation int) postgresql.Want {
 }
 
 // logIn logs in as a client does.
-func logIn(ctx context.Context, w postgresql.Want) (*pgx.Conn, error) {
+func logIn(ctx context.Context, w postgresql.Want) (*pgx.Conn, error) { return logInTo(ctx, shared, w) }
+
+// logInTo logs in to a server as a client does.
+func logInTo(ctx context.Context, server *postgres.Server, w postgresql.Want) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("sslmode=disable connect_timeout=10")
 	if err != nil {
 		return nil, err
 	}
-	s := settings(shared)
+	s := settings(server)
 	config.Host, config.Port, config.User, config.Password, config.Database = s.Host, s.Port, w.Login, w.Password, w.Database
 	config.DialFunc = (&net.Dialer{}).DialContext
 	return pgx.ConnectConfig(ctx, config)

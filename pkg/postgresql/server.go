@@ -51,12 +51,13 @@ type Found struct {
 	Former string
 }
 
-// Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID,
-// Exists logs in as w.Login, which checks the password too, and sends one query. If the login does not work, or if w
-// has no ID, Exists logs in as the administrator, and Found.Current is false.
+// Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID, Exists
+// logs in as w.Login, which checks the password too, and sends one query. If the login does not work, or if w has no
+// ID, Exists logs in as the administrator, and Found.Current is false. The user of the login can make the login and
+// the query fail, so Exists then also asks as the administrator.
 //
 // Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
-// ours.
+// ours, and Protected if a role is one that the operator never uses or changes.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if s.connector.options.Offline {
 		return Found{ID: w.ID, Current: w.ID != ""}, nil
@@ -70,9 +71,10 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 		if err == nil {
 			return c.found(seen)
 		}
-		if !locksOut(err) {
+		if ofServer(err) {
 			return Found{}, err
 		}
+		s.forgetOwner()
 		s.refused = isCode(err, codeInvalidPassword)
 	}
 	seen, err := s.lookAsAdmin(ctx, w)
@@ -90,8 +92,9 @@ func (c *change) found(seen sight) (Found, error) {
 	return Found{ID: seen.id(), Current: err == nil && next.sql == "" && len(c.missing(seen)) == 0, Former: former.name}, err
 }
 
-// Create creates the role and the database, or continues an interrupted creation. It returns the identity of
-// the database, even if it could not create an extension.
+// Create creates the role and the database, or continues an interrupted creation. It returns the identity of the
+// database, even if the owner cannot log in, or if an extension cannot be created. The error has the class Kept if
+// the owner was handed over and does not accept the password.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 	if s.connector.options.Offline {
 		return offlineID, nil
@@ -101,26 +104,6 @@ func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
 		return "", err
 	}
 	return s.apply(ctx, c)
-}
-
-// apply carries out a change, and then logs in.
-func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
-	w := c.Want
-	for c.newPassword = s.refused; ; c.newPassword = true {
-		triesPassword := c.newPassword
-		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
-		if err := s.converge(ctx, w, steps{c.next, c.after}, done); err != nil {
-			return "", err
-		}
-		seen, err := s.lookAsOwner(ctx, w)
-		if isCode(err, codeInvalidPassword) && !triesPassword {
-			continue // the role existed, with another password
-		}
-		if err != nil {
-			return "", err
-		}
-		return seen.id(), s.extend(ctx, w, seen)
-	}
 }
 
 // Update brings the role and the database to the desired state. If w has an ID, Update does not create the database.
@@ -147,17 +130,16 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 	return err
 }
 
-// Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use yet.
-// Rotate creates a missing alternate login, but neither the owner nor the database. Its errors have the class Taken if a role with the name of the alternate login
-// exists and is not ours; Rotate then changes nothing.
+// Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use
+// yet. Rotate creates a missing alternate login. It changes nothing else, so that no user of the login in use can
+// hold it up. Its errors have the class Taken if a role with the name of the alternate login exists and is not ours;
+// Rotate then changes nothing. They have the class Unproven if the server accepts the password, but the login cannot
+// use the database now.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
 	if s.connector.options.Offline {
 		return nil
 	}
-	if s.owner != nil {
-		s.owner.close()
-		s.owner = nil
-	}
+	s.forgetOwner()
 	c, err := s.newChange(w)
 	if err != nil {
 		return err
@@ -179,7 +161,8 @@ func (s *Server) Retire(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	return s.converge(ctx, w, steps{c.nextOfRetirement, c.afterRetirement}, func(step) {})
+	_, err = s.converge(ctx, w, steps{c.nextOfRetirement, c.afterRetirement}, func(step) {})
+	return err
 }
 
 // Delete deletes the database and the roles if they are ours, even if clients are connected. It queries the
@@ -193,7 +176,8 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	return s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func(step) {})
+	_, err = s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func(step) {})
+	return err
 }
 
 // connect logs in if the gate admits the visit, and reports the result to the gate.
@@ -248,7 +232,8 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 		}
 		s.owner = owner
 	}
-	return s.look(ctx, s.owner, w)
+	seen, err := s.look(ctx, s.owner, w)
+	return seen.ofLogin(), err
 }
 
 // lookAsAdmin queries the state as the administrator.

@@ -36,7 +36,12 @@ type seenRole struct {
 	Replication    bool   `json:"replication"`
 	BypassRLS      bool   `json:"bypassRLS"`
 	Expires        bool   `json:"expires"`
-	Sessions       bool   `json:"sessions"` // clients are logged in as this role
+	System         bool   `json:"system"`  // initdb has created the role
+	Rises          bool   `json:"rises"`   // the role is a member of a role with one of these attributes
+	Session        bool   `json:"session"` // the session has logged in as this role, or acts as it
+	// Carries is true if the role of the session, which is not a superuser, has rights through this role.
+	Carries  bool `json:"carries"`
+	Sessions bool `json:"sessions"` // clients are logged in as this role
 }
 
 type seenAlternate struct {
@@ -65,14 +70,33 @@ func (s sight) withAlternate(role *seenAlternate) sight {
 	return s
 }
 
+// ofLogin returns a state that the owner's login observed. The role of this session is no administrator.
+func (s sight) ofLogin() sight {
+	if s.Role != nil {
+		role := *s.Role
+		role.Session = false
+		s.Role = &role
+	}
+	for _, role := range s.Alternates {
+		if role != nil {
+			role.Session = false
+		}
+	}
+	return s
+}
+
 type seenDatabase struct {
 	OID         string `json:"oid"`
 	Owner       string `json:"owner"`
 	Mark        string `json:"mark"`
 	Connectable bool   `json:"connectable"`
 	Template    bool   `json:"template"`
-	Public      bool   `json:"public"`  // PUBLIC has a privilege
-	Granted     bool   `json:"granted"` // the owner has all privileges
+	Limited     bool   `json:"limited"`     // the number of connections is limited to 0
+	OfSuperuser bool   `json:"ofSuperuser"` // a superuser owns the database
+	// Ordinary is true if the owner is neither an administrator nor a role of the server itself.
+	Ordinary bool `json:"ordinary"`
+	Public   bool `json:"public"`  // PUBLIC has a privilege
+	Granted  bool `json:"granted"` // the owner has all privileges
 }
 
 // roleColumns are the columns of seenRole. Whether a member may act as a role is an attribute of the member until
@@ -83,6 +107,12 @@ const roleColumns = `
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
       'expires', coalesce(rolvaliduntil < 'infinity', false),
+      'system', r.oid < 16384, 'session', rolname in (current_user, session_user),
+      'rises', exists (select from pg_roles a where a.oid <> r.oid and pg_has_role(r.oid, a.oid, 'member')
+        and (a.rolsuper or a.rolcreaterole or a.rolreplication or a.rolbypassrls)),
+      'carries', not (select rolsuper from pg_roles where rolname = current_user)
+        and pg_has_role(session_user, r.oid, 'member')
+        and exists (select from pg_auth_members where member = r.oid),
       'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
         and coalesce(backend_type, 'client backend') = 'client backend')`
 
@@ -112,7 +142,10 @@ const sightQuery = `select json_build_object(
   'database', (select json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba),
       'mark', coalesce(left(shobj_description(oid, 'pg_database'), 1024), ''),
-      'connectable', datallowconn, 'template', datistemplate,
+      'connectable', datallowconn, 'template', datistemplate, 'limited', datconnlimit = 0,
+      'ofSuperuser', (select rolsuper from pg_roles o where o.oid = datdba),
+      'ordinary', exists (select from pg_roles o where o.oid = datdba and o.oid >= 16384
+        and rolname not in (current_user, session_user) and not (rolsuper or rolcreaterole or rolreplication or rolbypassrls)),
       'public', exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0),
       'granted', 3 = (select count(distinct privilege_type) from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
     from pg_database where datname = $2::name)

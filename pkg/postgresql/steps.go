@@ -14,9 +14,13 @@ type step struct {
 	setsPassword bool
 	// inside is true if the step is executed in the desired database.
 	inside bool
-	// unlocks is a role whose sessions end if they hold a lock that the step needs, or "".
+	// unlocks is the SQL that ends the sessions of a role that may hold a lock that the step needs, or "".
 	unlocks string
 }
+
+// maxUnlocks limits how often a step is tried again because clients lock what it needs: a client may log in again
+// before the step has taken away its login.
+const maxUnlocks = 3
 
 // maxSteps is more than the number of steps from any state to the desired state.
 const maxSteps = 16
@@ -29,30 +33,29 @@ type steps struct {
 	after func(sight) sight
 }
 
-// converge executes steps until there are none. It queries the state before each step, and calls done after each step.
-func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)) error {
-	var seen sight
+// converge executes steps until there are none, and returns the state that it observed last. It queries the state
+// before each step, and calls done after each step.
+func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)) (seen sight, err error) {
 	retried := false
 	for range maxSteps {
-		var err error
 		if seen, err = s.lookAsAdmin(ctx, w); err != nil {
-			return err
+			return seen, err
 		}
 		next, err := to.next(seen)
 		if err != nil || next.sql == "" {
-			return err
+			return seen, err
 		}
 		if s.plan(next.sql) {
 			s.predict(w, to.after(seen))
-		} else if err := s.execute(ctx, w, next, seen); isCode(err, codeInternal) && !retried {
+		} else if err := s.execute(ctx, w, next); isCode(err, codeInternal) && !retried {
 			retried = true // another session changed the same row ("tuple concurrently updated")
 			continue
 		} else if err != nil {
-			return err
+			return seen, err
 		}
 		done(next)
 	}
-	return notConverged(w, seen)
+	return seen, notConverged(w, seen)
 }
 
 // notConverged returns the error for a state that maxSteps steps did not reach.
@@ -64,9 +67,9 @@ func notConverged(w Want, seen sight) error {
 	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
 }
 
-// execute executes a step as the administrator. If a session of the role next.unlocks may hold a lock that the step needs,
-// execute ends the sessions of that role, and executes the step again.
-func (s *Server) execute(ctx context.Context, w Want, next step, seen sight) error {
+// execute executes a step as the administrator. If the step waits for a lock in vain, execute tries it again with
+// next.unlocks, in one transaction: the step is then the first in the queue for the lock.
+func (s *Server) execute(ctx context.Context, w Want, next step) error {
 	database := s.home(w)
 	if next.inside {
 		database = w.Database
@@ -76,8 +79,8 @@ func (s *Server) execute(ctx context.Context, w Want, next step, seen sight) err
 		return err
 	}
 	err = s.exec(ctx, admin, next.sql)
-	if next.unlocks != "" && isCode(err, codeLocked) && s.exec(ctx, admin, endSessions(seen, next.unlocks)) == nil {
-		err = s.exec(ctx, admin, next.sql)
+	for tries := 0; next.unlocks != "" && isCode(err, codeLocked) && tries < maxUnlocks; tries++ {
+		err = s.exec(ctx, admin, next.unlocks+"; "+next.sql)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", next.does, err)

@@ -19,20 +19,32 @@ type Want struct {
 	ID ID
 }
 
-// check returns an error of class Taken if the role or the database exists and is not ours. It returns an
-// error of class Replaced if w.ID names another server and the database does not exist on this server.
+// check returns an error of class Protected if the owner or the login is a role that the operator never uses or
+// changes. It returns an error of class Taken if a role or the database exists and is not ours. It returns an error
+// of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
+	if s.Role != nil {
+		if err := w.protects(s, w.Owner, *s.Role, w.ownsRole(s)); err != nil {
+			return err
+		}
+	}
 	login := s.alternate(w.login())
+	if login != nil {
+		if err := w.protects(s, login.Name, login.seenRole, w.ownsAlternate(s, login)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Role != nil && !w.ownsRole(s):
-		return taken("role", w.Owner, s.Role.Mark)
+		return w.taken(s, "role", w.Owner, s.Role.Mark)
 	case login != nil && !w.ownsAlternate(s, login):
-		return taken("role", w.Login, login.Mark)
+		return w.taken(s, "role", w.Login, login.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
-			return NewError(Taken, "database %q has the mark of this ExternalDatabase, but role %q owns it, and its identity is not recorded", w.Database, s.Database.Owner)
+			const text = "database %q has the mark of this ExternalDatabase, but another role owns it, and its identity is not recorded"
+			return NewConflict(Taken, w.conflict(s), text, w.Database)
 		}
-		return taken("database", w.Database, s.Database.Mark)
+		return w.taken(s, "database", w.Database, s.Database.Mark)
 	case w.ID != "" && w.ID.server() != s.Server && s.Database == nil:
 		return w.moved(s)
 	}
@@ -48,30 +60,26 @@ func (w Want) ownsRole(s sight) bool {
 	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
 }
 
-// ownsDatabase reports whether the database is ours. A database with our mark is ours if it has our ID, or if our
-// role owns it. A database without a mark is ours if our role owns it and if it has our ID, or accepts no
-// connections because its creation was interrupted.
+// ownsDatabase reports whether the database is ours. The owner of a database can set any mark on it, so a database
+// with our ID that our role owns is ours whatever its mark. Otherwise, a database with our mark is ours if it has our
+// ID, or if our role owns it. A database without a mark is ours if our role owns it, and if it accepts no connections
+// because its creation was interrupted.
 func (w Want) ownsDatabase(s sight) bool {
-	if mark, marked := parseMark(s.Database.Mark); marked && mark.UID != w.Mark.UID {
-		return false
-	} else if marked {
-		// The mark alone proves nothing: the owner of a database can set any mark on it. But the owner can
-		// neither mark a role nor give the database to another role.
-		return s.id() == w.ID || s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner
+	// The owner can neither mark a role nor give the database to another role.
+	ofOurs, same := s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner, s.id() == w.ID
+	mark, marked := parseMark(s.Database.Mark)
+	switch {
+	case ofOurs && same:
+		return true
+	case marked:
+		return mark.UID == w.Mark.UID && (ofOurs || same)
 	}
-	return s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner && (s.id() == w.ID || !s.Database.Connectable)
+	return ofOurs && !s.Database.Connectable
 }
 
 func (w Want) marked(comment string) bool {
 	mark, marked := parseMark(comment)
 	return marked && mark.UID == w.Mark.UID
-}
-
-func taken(kind, name, comment string) error {
-	if mark, marked := parseMark(comment); marked {
-		return NewError(Taken, "%s %q on the server belongs to ExternalDatabase %s/%s (UID %s)", kind, name, mark.Namespace, mark.Name, mark.UID)
-	}
-	return NewError(Taken, "%s %q exists on the server and belongs to no ExternalDatabase", kind, name)
 }
 
 func (w Want) moved(s sight) error {

@@ -84,12 +84,15 @@ func TestExternalDatabaseAdoptsHandedOverDatabase(t *testing.T) {
 	e.exec(t, e.spec().DatabaseName, "CREATE TABLE precious (n int)")
 	e.create(t, nil)
 	text := message(e.reason(t, "NameConflict"))
-	_, sql, ok := strings.Cut(text, "ask the administrator of the server to run: ")
+	_, sql, ok := strings.Cut(text, handOverWords)
 	if !ok {
 		t.Fatalf("the message does not say how to hand over the database: %s", text)
 	}
 	e.exec(t, "postgres", sql)
 	e.touch(t)
+	e.wantMessage(t, "PasswordUnknown", true, "shop-credentials")
+	e.exec(t, "postgres", "ALTER ROLE @owner PASSWORD 'of-the-owner'")
+	patchSecret(t, e.namespace, "shop-credentials", `{"stringData":{"password":"of-the-owner"}}`)
 	e.ready(t)
 	e.wantOwnerLogin(t)
 	if got := e.query(t, e.spec().DatabaseName, "select count(*) from pg_class where relname = 'precious'"); got != "1" {
@@ -176,7 +179,7 @@ func TestExternalDatabaseAdoptsRestoredDatabase(t *testing.T) {
 			} else {
 				e.touch(t)
 				e.wantMessage(t, "NameConflict", true)
-				_, sql, _ := strings.Cut(message(e.reason(t, "NameConflict")), "ask the administrator of the server to run: ")
+				_, sql, _ := strings.Cut(message(e.reason(t, "NameConflict")), handOverWords)
 				e.exec(t, "postgres", sql)
 			}
 			e.touch(t)

@@ -49,18 +49,18 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		t.Helper()
 		p.ExternalDatabaseReason(t, "default", "shop", reason)
 	}
-	// Cause two errors: the operator may not change the role, and the administrator's password is wrong. A reconcile
-	// that still uses the former Secret corrects the role, so change the role until a reconcile fails.
+	// Cause two errors: the operator may not change the database, and the administrator's password is wrong. A reconcile
+	// that still uses the former Secret corrects the database, so change the database until a reconcile fails.
 	e.exec(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")
-	world.Eventually(t, "the operator to fail to correct the role", func(ctx context.Context) (bool, error) {
+	world.Eventually(t, "the operator to fail to correct the database", func(ctx context.Context) (bool, error) {
 		conn, err := server.Connect(ctx, "postgres")
 		if err != nil {
 			return false, err
 		}
-		// This statement fails if the operator changes the role at the same time.
-		_, _ = conn.Exec(ctx, e.withNames("ALTER ROLE @owner SUPERUSER PASSWORD NULL"))
+		// The statements fail if the operator changes the same rows at the same time.
+		_, _ = conn.Exec(ctx, e.withNames("ALTER DATABASE @database OWNER TO postgres; ALTER ROLE @owner PASSWORD NULL"))
 		if err := conn.Close(ctx); err != nil {
 			return false, err
 		}
@@ -84,7 +84,7 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		return err == nil && string(secret.Data["password"]) != "canary-that-a-user-has-set"
 	})
 	note()
-	for _, words := range []string{"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be superuser", "password authentication failed"} {
+	for _, words := range []string{"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be owner of database", "password authentication failed"} {
 		if !strings.Contains(server.Log(), words) {
 			t.Errorf("the server's log does not contain %q", words)
 		}

@@ -94,7 +94,7 @@ func TestNoOpReconcileOpensOneConnectionAndOnlyReads(t *testing.T) {
 func TestExternalDatabaseCorrectsDriftOnServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ change, check, want string }{
-		"an altered role":     {"ALTER ROLE @owner NOLOGIN SUPERUSER CREATEDB VALID UNTIL '2001-01-01'", "select rolcanlogin and not rolsuper and not rolcreatedb from pg_roles where rolname = 'owner'", "true"},
+		"an altered role":     {"ALTER ROLE @owner NOLOGIN CREATEROLE CREATEDB VALID UNTIL '2001-01-01'", "select rolcanlogin and not rolcreaterole and not rolcreatedb from pg_roles where rolname = 'owner'", "true"},
 		"another password":    {"ALTER ROLE @owner PASSWORD 'theirs'", "select 1", "1"},
 		"a dropped extension": {"DROP EXTENSION pgcrypto", "select count(*) from pg_extension where extname = 'pgcrypto'", "1"},
 		"changed grants":      {"GRANT CONNECT ON DATABASE @database TO PUBLIC; REVOKE ALL ON DATABASE @database FROM @owner", "select has_database_privilege('public', 'database', 'CONNECT') or not has_database_privilege('owner', 'database', 'CREATE')", "false"},

@@ -165,12 +165,17 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		postgresql.Denied:      {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
 		postgresql.Uninherited: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server"},
 		postgresql.Unlisted:    {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "ask a superuser of the server to create the extension"},
-		postgresql.Taken:       {reason: "NameConflict", phase: "Failed", stalled: true, message: `COMMENT ON ROLE "clerk"`},
-		postgresql.Replaced:    {reason: "ServerReplaced", phase: "Failed", stalled: true, message: "Retain"},
-		postgresql.Rejected:    {reason: "Rejected", phase: "Failed", stalled: true, message: "change the spec"},
+		postgresql.Taken:       {reason: "NameConflict", phase: "Failed", stalled: true, message: `server to run: COMMENT ON ROLE "clerk-login1" IS`},
+		postgresql.Protected:   {reason: "RoleProtected", phase: "Failed", stalled: true, message: "with another spec.owner instead"},
+		postgresql.Kept: {
+			reason: "PasswordUnknown", phase: "Failed", stalled: true,
+			message: "kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite",
+		},
+		postgresql.Replaced: {reason: "ServerReplaced", phase: "Failed", stalled: true, message: "Retain"},
+		postgresql.Rejected: {reason: "Rejected", phase: "Failed", stalled: true, message: "change the spec"},
 	} {
 		t.Run(class.String(), func(t *testing.T) {
-			f := newFixture(t, &fakeServer{exists: postgresql.NewError(class, "the server's response")}, example(known), connectionSecret(), createdSecret(t))
+			f := newFixture(t, &fakeServer{exists: conflictOf(class)}, example(known), connectionSecret(), createdSecret(t))
 			r := f.Reconcile()
 			if c.postpone {
 				if !errors.Is(r.Err, controller.Postpone(time.Second)) {

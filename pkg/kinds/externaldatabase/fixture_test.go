@@ -130,6 +130,12 @@ type fakeServer struct {
 	passwords map[string]string
 }
 
+// conflictOf returns an error of a class with the statement that hands a role over, as for an alternate login.
+func conflictOf(class postgresql.Class) error {
+	conflict := postgresql.Conflict{Role: true, Statements: `COMMENT ON ROLE "clerk-login1" IS 'mark';`}
+	return postgresql.NewConflict(class, conflict, "the server's response")
+}
+
 func (s *fakeServer) record(call string, want postgresql.Want) {
 	s.calls, s.want = append(s.calls, call), want
 }

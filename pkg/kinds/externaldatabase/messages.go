@@ -9,6 +9,7 @@ var Messages = controller.NewCatalog("ExternalDatabase")
 // Reasons with several messages.
 const (
 	reasonMissing     = "DependencyMissing"
+	reasonTaken       = "NameConflict"
 	reasonCreating    = "Creating"
 	reasonUnreachable = "ServerUnreachable"
 	reasonUntrusted   = "ServerNotTrusted"
@@ -62,7 +63,18 @@ var (
 	messageDenied      = Messages.Declare(reasonDenied, "{error}; set CREATEROLE and CREATEDB on the role in {secret}; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", "Give the role of the operator the right that is missing.")
 	messageUninherited = Messages.Declare(reasonDenied, "{error}; set INHERIT on the role in {secret}", "Run ALTER ROLE … INHERIT on the server.")
 	messageUnlisted    = Messages.Declare(reasonDenied, "{error}; ask a superuser of the server to create the extension, or remove it from the spec", "Create the extension as a superuser, or remove it from spec.extensions.")
-	messageTaken       = Messages.Declare("NameConflict", "{error}; create an ExternalDatabase with other names instead or, to hand over the existing role and database, ask the administrator of the server to run: {statements}", "Choose other names, or run the statements.")
+	messageTaken       = Messages.Declare(reasonTaken, "{error}; create an ExternalDatabase with {other names} instead", "Choose other names.")
+	messageHandOver    = Messages.Declare(reasonTaken,
+		"{error}; create an ExternalDatabase with {other names} instead or, to hand over what exists with its password and "+
+			"rights, ask the administrator of the server to run: {statements}",
+		"Choose other names, or run the statements.")
+	messageProtected = Messages.Declare("RoleProtected", "{error}; create an ExternalDatabase with {other names} instead",
+		"Choose another name for the owner.")
+	messageKept = Messages.Declare("PasswordUnknown",
+		"{error}; the operator does not change the password of this role: set it in Secret {secret}, key password or, for a "+
+			"login of its own, run: kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; "+
+			"role {role} can then no longer log in after the grace period",
+		"Set the password of the role in the Secret, or rotate the credentials.")
 	messageReplaced    = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", "Correct the Secret, or create the ExternalDatabase again.")
 	messageRejected    = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration of the server", "Correct what the error names.")
 	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}", "The operator retries. If the error stays, look at the log of the server.")
@@ -78,8 +90,15 @@ var (
 	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The login in Secret {secret} still works.",
 		"Correct the cause. The operator retries.")
 	messageRotationTaken = Messages.Declare(reasonBlocked,
-		"The rotation of the credentials needs another name: {error}. Rename or drop the role or, if this ExternalDatabase may use it, ask the administrator of the server to run: {statement}",
-		"Rename or drop the role on the server, or run the statement.")
-	messageRetirementBlocked = Messages.Declare(reasonBlocked, "The former login {former} cannot be retired: {error}. It may still work, and no other rotation begins.",
+		"The rotation of the credentials needs a login whose name is in use: {error}. If nobody else needs this role, hand it "+
+			"over: it gets another password, loses its attributes, and becomes a member of the owner. For that, ask the "+
+			"administrator of the server to run: {statement}",
+		"Run the statement if nobody else needs the role. Otherwise, create an ExternalDatabase with another spec.owner.")
+	messageRotationUnproven = Messages.Declare(reasonUnreachable,
+		"Secret {secret} has login {login} and a new password, which the server accepts, but the login cannot use the "+
+			"database: {error}. The operator retries.",
+		"Look at the settings and the connections of the database. A user of the former login may have changed them.")
+	messageRetirementBlocked = Messages.Declare(reasonBlocked,
+		"The former login {former} cannot be retired: {error}. While it works, no other rotation begins.",
 		"Correct the cause. The operator retries.")
 )

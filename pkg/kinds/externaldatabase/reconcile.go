@@ -71,6 +71,10 @@ type scope struct {
 	secret   *corev1.Secret // the owner's Secret, as it was read
 	login    generation     // of the Secret
 	rotation rotation
+	// broken says why clients cannot use the database, although a rotation may go on. It is nil if they can.
+	broken error
+	// missing is true if the database was dropped.
+	missing bool
 }
 
 func newScope(db *v1alpha1.ExternalDatabase) *scope {
@@ -97,8 +101,13 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 			return controller.Result{}, err
 		}
 	}
+	again := r.setCredentials(p)
+	if p.broken != nil {
+		setBlocked(db, p.broken)
+		return controller.Result{}, p.broken
+	}
 	setReady(db)
-	return controller.Result{RequeueAfter: r.setCredentials(p)}, nil
+	return controller.Result{RequeueAfter: again}, nil
 }
 
 func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
@@ -167,6 +176,9 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	if p.rotation.next != nil {
 		return r.storeNext(ctx, p)
 	}
+	if p.broken != nil {
+		return nil // the connection is not proven
+	}
 	secrets := r.secretsOf(p)
 	secret, err := secrets.Ensure(ctx, p.owner, newSecret(p.db, p.admin), nil)
 	if err != nil {
@@ -178,7 +190,9 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// database brings the roles and the database on the server to the desired state, and continues a rotation.
+// database brings the roles and the database on the server to the desired state, and continues a rotation. A rotation
+// goes on even if the login in the Secret does not work, or if the database was dropped: the user of a login that
+// leaked can cause both.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	if err := r.vet(ctx, p.db, p.admin, p.login.password); err != nil {
 		return err
@@ -191,7 +205,10 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case err != nil:
 		return r.explain(ctx, p.db, err)
 	case found.ID == "" && want.ID != "":
-		return gone(p.db)
+		if p.broken, p.missing = gone(p.db), true; found.Former == "" {
+			return p.broken
+		}
+		return r.rotate(ctx, p, server, found.Former)
 	case found.ID == "" || !found.Current:
 		if err := r.confirm(ctx, p); err != nil {
 			return err
@@ -209,7 +226,10 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		p.db.Status.ExternalID = string(found.ID)
 	}
 	if err != nil {
-		return r.explain(ctx, p.db, err)
+		p.broken = r.explain(ctx, p.db, err)
+		if class := postgresql.ClassOf(err); found.ID == "" || class == postgresql.Busy || class == postgresql.Silent {
+			return p.broken
+		}
 	}
 	return r.rotate(ctx, p, server, found.Former)
 }

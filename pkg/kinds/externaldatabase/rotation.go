@@ -60,6 +60,9 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 	case credentials.AwaitUsers:
 		of.former, of.waitingFor, of.requeueAfter = former, credentials.Named(using), of.schedule.UsersRecheck(of.record, now, resync)
 	case credentials.Rotate:
+		if p.missing {
+			return nil // there is no database to log in to
+		}
 		return r.begin(ctx, p, server, generation{credentials.Next(p.db.Owner(), p.login.name), credentials.NewPassword()})
 	case credentials.Rest, credentials.Retire:
 		if at, ok := of.schedule.Next(of.record); ok {
@@ -89,11 +92,16 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 		want.ID = postgresql.ID(p.db.Status.ExternalID)
 	}
 	err := server.Rotate(ctx, want)
+	class, statements := postgresql.ClassOf(err), postgresql.ConflictOf(err).Statements
 	switch {
-	case postgresql.ClassOf(err) == postgresql.Taken:
-		return r.block(p, err, messageRotationTaken.With(err, postgresql.HandOverAlternate(want)))
+	case class == postgresql.Unproven:
+		p.broken = controller.Warn(messageRotationUnproven.Wait(awayRetry, p.secret.Name, next.name, err))
+	case class == postgresql.Taken && statements != "":
+		return r.block(p, err, messageRotationTaken.With(err, statements))
 	case err != nil:
 		return r.block(p, err, messageRotationBlocked.With(err, p.secret.Name))
+	case controller.ReasonOf(p.broken) == messageKept.Reason:
+		p.broken = nil // the next login works
 	}
 	p.rotation.next = &next
 	return nil

@@ -211,7 +211,7 @@ func TestDeletionNamesAllLogins(t *testing.T) {
 }
 
 func TestNameConflictOfLoginInUseNamesItsStatement(t *testing.T) {
-	f := newFixture(t, &fakeServer{exists: postgresql.NewError(postgresql.Taken, "theirs")}, example(known, func(db *v1alpha1.ExternalDatabase) {
+	f := newFixture(t, &fakeServer{exists: conflictOf(postgresql.Taken)}, example(known, func(db *v1alpha1.ExternalDatabase) {
 		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1"}
 	}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
 	controllertest.ErrorContains(t, `COMMENT ON ROLE "clerk-login1" IS`, f.Reconcile().Err)

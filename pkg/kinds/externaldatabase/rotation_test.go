@@ -151,7 +151,7 @@ func TestStepsOfRotation(t *testing.T) {
 		},
 		"a former login that can log in again retires again": {created: day, rotated: time.Hour, login: "clerk-login1", server: formerWorks(), calls: []string{"retire beside clerk-login1"}},
 		"a taken name blocks the rotation": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Taken, `role "clerk-login1" exists`)},
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: conflictOf(postgresql.Taken)},
 			calls: []string{"rotate to clerk-login1"}, waitingFor: `run: COMMENT ON ROLE "clerk-login1" IS`, events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
 		},
 		"a refused login blocks the rotation": {

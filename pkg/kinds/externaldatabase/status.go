@@ -3,13 +3,13 @@ package externaldatabase
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
@@ -61,7 +61,16 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 	case postgresql.Unlisted:
 		return stalled(messageUnlisted)
 	case postgresql.Taken:
-		return controller.Stalled(messageTaken.Error(err, handOver(db)), conflictRetry)
+		if statements := postgresql.ConflictOf(err).Statements; statements != "" {
+			return controller.Stalled(messageHandOver.Error(err, otherNames(err), statements), conflictRetry)
+		}
+		return controller.Stalled(messageTaken.Error(err, otherNames(err)), conflictRetry)
+	case postgresql.Protected:
+		return controller.Stalled(messageProtected.Error(err, otherNames(err)), conflictRetry)
+	case postgresql.Kept:
+		message := messageKept.Error(err, credentials.Name(db.Name), db.Namespace, db.Name,
+			credentials.RotateAnnotation, nextRequest(db), strconv.Quote(db.Owner()))
+		return controller.Stalled(message, conflictRetry)
 	case postgresql.Replaced:
 		return stalled(messageReplaced, secret)
 	case postgresql.Rejected:
@@ -95,11 +104,29 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
 }
 
-// handOver returns the SQL that hands an existing role and database over to db, and an alternate login that is in use.
-func handOver(db *v1alpha1.ExternalDatabase) string {
-	want := desiredDatabase(db, generation{name: recordedLogin(db)})
-	return strings.TrimSpace(postgresql.HandOver(want) + " " + postgresql.HandOverAlternate(want))
+// otherNames returns the fields of another ExternalDatabase that avoid a conflict.
+func otherNames(err error) string {
+	conflict := postgresql.ConflictOf(err)
+	switch {
+	case conflict.Role && conflict.Database:
+		return "another spec.owner and another spec.databaseName"
+	case conflict.Database && conflict.DatabaseOwner != "":
+		return "another spec.databaseName, or with spec.owner: " + strconv.Quote(conflict.DatabaseOwner)
+	case conflict.Database:
+		return "another spec.databaseName"
+	}
+	return "another spec.owner"
 }
+
+// nextRequest returns a value of the annotation that requests a rotation: it differs from the current one.
+func nextRequest(db *v1alpha1.ExternalDatabase) string {
+	if db.Annotations[credentials.RotateAnnotation] == firstRequest {
+		return firstRequest + "-again"
+	}
+	return firstRequest
+}
+
+const firstRequest = "handed-over"
 
 // setBlocked sets the status after a reconcile that failed or waits.
 func setBlocked(db *v1alpha1.ExternalDatabase, err error) {

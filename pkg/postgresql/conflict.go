@@ -1,0 +1,134 @@
+package postgresql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Conflict says how to resolve an error of class Taken or Protected.
+type Conflict struct {
+	// Role and Database say which of the desired names cannot be used.
+	Role, Database bool
+	// DatabaseOwner is the ordinary role that owns the existing database, or "" if no such role does.
+	DatabaseOwner string
+	// Statements is the SQL with which an administrator of the server hands the existing role and database over. It only
+	// sets comments, unless a superuser owns the database: then it also gives the database to our role. It is empty if
+	// nothing can be handed over.
+	Statements string
+}
+
+// conflictError is an error with a Conflict.
+type conflictError struct {
+	Conflict
+	err error
+}
+
+func (e *conflictError) Error() string { return e.err.Error() }
+func (e *conflictError) Unwrap() error { return e.err }
+
+// ConflictOf returns the Conflict of an error. It returns the zero value for an error that has none.
+func ConflictOf(err error) Conflict {
+	var known *conflictError
+	if errors.As(err, &known) {
+		return known.Conflict
+	}
+	return Conflict{}
+}
+
+// NewConflict returns an error of a class with a Conflict.
+func NewConflict(class Class, conflict Conflict, format string, args ...any) error {
+	return &conflictError{conflict, NewError(class, format, args...)}
+}
+
+// conflict returns the Conflict between the desired and the observed state.
+func (w Want) conflict(s sight) Conflict {
+	foreign := s.Database != nil && !w.ownsDatabase(s)
+	found := Conflict{Role: s.Role != nil && !w.ownsRole(s), Database: foreign, Statements: w.handOver(s)}
+	if login := s.alternate(w.login()); login != nil && !w.ownsAlternate(s, login) {
+		found.Role = true
+	}
+	if foreign && s.Database.Ordinary && s.Database.Owner != w.Owner {
+		found.DatabaseOwner = s.Database.Owner
+	}
+	return found
+}
+
+// handOver returns the SQL of Conflict.Statements.
+func (w Want) handOver(s sight) string {
+	c, err := newChange(w)
+	if err != nil || s.Role == nil {
+		return ""
+	}
+	mark, ours := literal(w.desiredMark(true)), w.ownsRole(s)
+	var statements []string
+	if !ours {
+		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+mark)
+	}
+	if s.Database != nil && !w.ownsDatabase(s) {
+		switch {
+		case s.Database.Owner == w.Owner:
+		case ours && s.Database.OfSuperuser: // as after a restore: a superuser needs no ownership
+			statements = append(statements, c.giveDatabase())
+		default:
+			return ""
+		}
+		statements = append(statements, "COMMENT ON DATABASE "+c.database+" IS "+mark)
+	}
+	if login := s.alternate(w.login()); login != nil && !w.ownsAlternate(s, login) {
+		statements = append(statements, c.markRole(quotedRole(login.Name)))
+	}
+	if len(statements) == 0 {
+		return ""
+	}
+	return strings.Join(statements, "; ") + ";"
+}
+
+// taken returns the error for a role or a database that exists and is not ours.
+func (w Want) taken(s sight, kind, name, comment string) error {
+	text := "belongs to no ExternalDatabase"
+	if mark, marked := parseMark(comment); marked && mark.UID != w.Mark.UID {
+		text = fmt.Sprintf("belongs to ExternalDatabase %s/%s (UID %s), which loses it if it is handed over",
+			mark.Namespace, mark.Name, mark.UID)
+	}
+	return NewConflict(Taken, w.conflict(s), "%s %q exists on the server and %s", kind, name, text)
+}
+
+// protects returns an error of class Protected if the operator never uses or changes a role: an administrator, and a
+// role that the server or an administrator needs. ours is true if the role has our mark.
+func (w Want) protects(s sight, name string, role seenRole, ours bool) error {
+	why := role.protected(ours, w.handedOver(role.Mark))
+	if why == "" {
+		return nil
+	}
+	conflict := w.conflict(s)
+	conflict.Role, conflict.DatabaseOwner, conflict.Statements = true, "", ""
+	const text = "role %q on the server %s; no ExternalDatabase uses or changes such a role"
+	return NewConflict(Protected, conflict, text, name, why)
+}
+
+// protected returns why the operator never uses or changes a role, or "". The operator takes CREATEROLE from a role
+// that it has created, so CREATEROLE makes only other roles administrators. It does not say that it logs in as a
+// role, because that is secret.
+func (r seenRole) protected(ours, handedOver bool) string {
+	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
+	switch {
+	case r.System:
+		return "is a role of the server itself"
+	case r.Superuser:
+		return "is a superuser"
+	case r.Replication:
+		return "has REPLICATION"
+	case r.BypassRLS:
+		return "has BYPASSRLS"
+	case r.Session:
+		return "is an administrator"
+	case r.CreateRole && (!ours || handedOver):
+		return "has CREATEROLE"
+	case r.Rises && !ours:
+		return "is a member of an administrator"
+	case r.Carries && !ours && !marked:
+		return "gives an administrator its rights"
+	}
+	return ""
+}
