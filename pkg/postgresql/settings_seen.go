@@ -33,12 +33,16 @@ const settingsQuery = `select json_build_object(
 var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
 
 // Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: Refused if the
-// server does not accept the password.
+// server does not accept the password, and Unproven if it accepts the password, but the role cannot use the database
+// now.
 func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (ServerSettings, error) {
 	server := c.Open(tenant, as)
 	defer server.Close()
 	open, err := server.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", as.Username))
-	if err != nil {
+	switch {
+	case acceptsPassword(err):
+		return ServerSettings{}, NewError(Unproven, "%w", err)
+	case err != nil:
 		return ServerSettings{}, err
 	}
 	server.owner = open

@@ -140,6 +140,11 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 	if p.logins.other.state == loginPassword {
 		seen, err = with(p.logins.other)
 		p.proven = err == nil && seen.Revision == revisionOf(p.settings)
+		if postgresql.ClassOf(err) == postgresql.Unproven {
+			// A user of the current login can use up the connections. They must not hold up the rotation.
+			now := r.clock.Now()
+			p.proven = !now.Before(changedAt(p.settings, now).Add(settleTime))
+		}
 		if postgresql.ClassOf(err) != postgresql.Refused {
 			return seen, err
 		}

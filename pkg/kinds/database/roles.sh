@@ -1,27 +1,87 @@
 # Functions of server.sh for the roles, their logins and the database.
 
 # prepare brings the roles, their logins and the database to their desired state. If it fails, it sets why.
+#
+# The user of a login can hold locks and change the database, and thus make statements fail. The first statements
+# therefore end the logins that must end. Each of the next statements is tried whether or not the others fail, the
+# password of the login in use last.
 prepare() {
+  failed=
+  end_logins || failed=$why
+  create || return 1
+  for role in alternate1 alternate2 owner; do set_password "$role" || failed=$why; done
+  update || failed=$why
+  transfer || failed=$why
+  end_sessions || failed=$why # of clients that logged in while the login ended
+  why=$failed
+  [ -z "$failed" ]
+}
+
+# end_logins ends the logins of former owners that this script has created, the logins that must not log in, and their
+# connections. It ends the connections first, because a client can lock its role, and then those that were new.
+end_logins() {
+  none=
+  for role in owner alternate1 alternate2; do
+    [ "$(cat "$copy/$role.login")" != None ] || none="$none $role "
+  done
+  why="PostgreSQL does not end the logins of a former owner or password; its log says why."
+  ask postgres --set=none="$none" >/dev/null <<'SQL' || return 1
+CREATE TEMPORARY TABLE ends AS
+  SELECT oid, rolname, rolname NOT IN (:'owner', :'alternate1', :'alternate2') AS former FROM pg_roles
+  WHERE shobj_description(oid, 'pg_authid') = :'mark' AND (rolname NOT IN (:'owner', :'alternate1', :'alternate2')
+    OR :'none' LIKE '% owner %' AND rolname = :'owner' OR :'none' LIKE '% alternate1 %' AND rolname = :'alternate1'
+    OR :'none' LIKE '% alternate2 %' AND rolname = :'alternate2');
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN ends ON usesysid = ends.oid
+  WHERE backend_type = 'client backend';
+SELECT format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname)
+  || CASE WHEN former THEN ' NOCREATEDB NOCREATEROLE' ELSE '' END FROM ends \gexec
+SQL
+  end_sessions
+}
+
+# end_sessions ends the connections of roles that cannot log in any more.
+end_sessions() {
+  why="PostgreSQL does not end the connections of a former login; its log says why."
+  ask postgres >/dev/null <<'SQL'
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid = pg_roles.oid
+  WHERE NOT rolcanlogin AND shobj_description(pg_roles.oid, 'pg_authid') = :'mark' AND backend_type = 'client backend';
+SQL
+}
+
+# create creates the owner and the database if they do not exist. It waits for no lock if they do.
+create() {
   why="PostgreSQL rejects the role or the database; its log says why."
-  ask postgres >/dev/null <<'SQL' || return 1
+  ask postgres >/dev/null <<'SQL'
 SELECT format('CREATE ROLE %I', :'owner') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
+SELECT format('COMMENT ON ROLE %I IS %L', rolname, :'mark') FROM pg_roles
+  WHERE rolname = :'owner' AND shobj_description(oid, 'pg_authid') IS DISTINCT FROM :'mark' \gexec
+SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner')
+  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
+SQL
+}
+
+# update corrects the attributes of the owner, and what keeps clients from connecting to the database.
+update() {
+  why="PostgreSQL rejects a change of the role or the database; its log says why."
+  ask postgres >/dev/null <<'SQL'
 ALTER ROLE :"owner" :attributes VALID UNTIL 'infinity';
 ALTER ROLE :"owner" RESET role;
-COMMENT ON ROLE :"owner" IS :'mark';
-SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner') WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \gexec
 ALTER DATABASE :"database" OWNER TO :"owner";
+SELECT format('ALTER DATABASE %I ALLOW_CONNECTIONS true', datname) FROM pg_database
+  WHERE datname = :'database' AND NOT datallowconn \gexec
+SELECT format('ALTER DATABASE %I CONNECTION LIMIT -1', datname) FROM pg_database
+  WHERE datname = :'database' AND datconnlimit = 0 \gexec
 SQL
-  for role in owner alternate1 alternate2; do set_password "$role" || return 1; done
-  for role in owner alternate1 alternate2; do end_login "$role" || return 1; done
-  # Former owners that this script has created transfer their objects in the database to the owner,
-  # and can no longer log in. An alternate has objects if a session did not act as the owner, as after DISCARD ALL.
+}
+
+# transfer gives the owner what former owners and alternates own in the database. An alternate has objects if a
+# session did not act as the owner, as after DISCARD ALL.
+transfer() {
   why="PostgreSQL does not transfer the objects of a former owner or login; its log says why."
-  ask "$database" >/dev/null <<'SQL' || return 1
+  ask "$database" >/dev/null <<'SQL'
 SET lock_timeout = '500ms'; -- others queue behind a lock that this script waits for
-SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner'), format('ALTER ROLE %I NOLOGIN NOCREATEDB NOCREATEROLE PASSWORD NULL', rolname)
-  FROM pg_roles WHERE rolname NOT IN (:'owner', :'alternate1', :'alternate2') AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
 SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner')
-  FROM pg_roles WHERE rolname IN (:'alternate1', :'alternate2') AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
+  FROM pg_roles WHERE rolname <> :'owner' AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
 SQL
 }
 
@@ -76,18 +136,3 @@ set_password() {
 ALTER ROLE :"role" LOGIN;
 SQL
 }
-
-# end_login ends the login of a role that must not log in, and its connections.
-end_login() {
-  [ "$(cat "$copy/$1.login")" = None ] || return 0
-  name=$(cat "$copy/$1") || return 1
-  why="PostgreSQL does not end the logins of a former password; its log says why."
-  ask postgres --set=role="$name" >/dev/null <<'SQL'
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid = pg_roles.oid
-  WHERE rolname = :'role' AND shobj_description(pg_roles.oid, 'pg_authid') = :'mark' AND backend_type = 'client backend';
-SELECT format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname) FROM pg_roles WHERE rolname = :'role' AND shobj_description(oid, 'pg_authid') = :'mark' \gexec
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid = pg_roles.oid
-  WHERE rolname = :'role' AND NOT rolcanlogin AND backend_type = 'client backend';
-SQL
-}
-

@@ -219,6 +219,21 @@ func TestRotationWaitsForProof(t *testing.T) {
 	}
 }
 
+// TestRotationNeedsNoConnection has a server that accepts the next password, but has no connection left.
+func TestRotationNeedsNoConnection(t *testing.T) {
+	f, server, _ := rotating(t)
+	server.err = postgresql.NewError(postgresql.Unproven, "too many connections")
+	for range 2 {
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	}
+	const before = "app: app=Password app-login1=Password app-login2=None"
+	const after = "app-login1: app=Password app-login1=Password app-login2=None"
+	controllertest.Equal(t, "logins before the script has applied the settings", before, f.loginsOf())
+	f.Clock.Step(settleTime)
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "logins", after, f.loginsOf())
+}
+
 func TestDeletedSecretKeepsLogin(t *testing.T) {
 	f, _, _ := rotating(t)
 	for range 3 {

@@ -122,13 +122,16 @@ stop_without_network() {
   rm -f "$log" "$log.pipe"
 }
 
-# ask runs psql as the superuser, through the socket. It overrides settings of the server and of the
-# database that could change the result. The name of the database is in an environment variable,
-# because psql could interpret an argument as more than a name.
+# ask runs psql as the superuser, through the socket. It overrides settings of the server and of the database, which
+# its owner can change, that could change the result or make a statement fail. The name of the database is in an
+# environment variable, because psql could interpret an argument as more than a name.
 ask() {
   asked=$1
   shift
-  PGDATABASE=$asked PGCLIENTENCODING=UTF8 PGOPTIONS="-c session_preload_libraries= -c local_preload_libraries= -c search_path=pg_catalog -c default_transaction_read_only=off -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=$lock_timeout" \
+  options="-c session_preload_libraries= -c local_preload_libraries= -c role=none -c search_path=pg_catalog"
+  options="$options -c default_transaction_read_only=off -c exit_on_error=off -c client_min_messages=error"
+  options="$options -c password_encryption=scram-sha-256 -c statement_timeout=0 -c lock_timeout=$lock_timeout"
+  PGDATABASE=$asked PGCLIENTENCODING=UTF8 PGOPTIONS=$options \
     psql --username=postgres --no-psqlrc --quiet --tuples-only --no-align \
     --set=ON_ERROR_STOP=on --set=owner="$owner" --set=attributes="$attributes" --set=alternate1="$alternate1" \
     --set=alternate2="$alternate2" --set=database="$database" --set=mark='Windlass keeps this role' "$@"

@@ -184,6 +184,9 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	if _, err := s.login(t).Exec(t.Context(), "create table orders as select 1 as id"); err != nil {
 		t.Fatal(err)
 	}
+	if got := askIn(t, session, "select 'still here'"); got != "still here" {
+		t.Errorf("the first session says %q", got)
+	}
 	s.db.Spec.Owner = `we"ird's`
 	s.setPassword("canary-of-the-third-password")
 	s.change(t, func(*v1alpha1.DatabaseSpec) {})
@@ -192,9 +195,6 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	s.wants(t, "select current_database()::text", "archive")
 
 	s.wants(t, startTime, started)
-	if got := askIn(t, session, "select 'still here'"); got != "still here" {
-		t.Errorf("the first session says %q", got)
-	}
 	if strings.Contains(s.running.Log(), "canary") {
 		t.Error("the log has a password")
 	}
