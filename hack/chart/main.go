@@ -27,8 +27,8 @@ func main() {
 // write writes one template for each manifest file.
 func write() error {
 	var paths []string
-	for _, pattern := range []string{"crds/*.yaml", "rbac/*.yaml", "rbac/namespaced/*.yaml", "deploy/*.yaml", "monitoring/*.yaml"} {
-		found, err := filepath.Glob(filepath.Join(source, pattern))
+	for _, directory := range []string{"crds", "rbac", "rbac/namespaced", "policies", "deploy", "monitoring"} {
+		found, err := filepath.Glob(filepath.Join(source, directory, "*.yaml"))
 		if err != nil {
 			return err
 		}
@@ -87,6 +87,7 @@ const (
 	ownTemplate   = "-" // the chart has a template of its own
 	severalOfThem = "gt (int .Values.replicas) 1"
 	monitored     = ".Values.monitoring.enabled"
+	checksAuthors = "and (not .Values.watchNamespace) .Values.policies.platformAuthors"
 )
 
 // conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always there.
@@ -102,6 +103,9 @@ var conditions = map[string]string{
 	"Role windlass-controller-objects":              oneNamespace,
 	"RoleBinding windlass-controller-objects":       oneNamespace,
 	"PodDisruptionBudget windlass-controller":       severalOfThem, // with one replica, it would block drains
+
+	"ValidatingAdmissionPolicy windlass-platform-authors":        checksAuthors,
+	"ValidatingAdmissionPolicyBinding windlass-platform-authors": checksAuthors,
 
 	"PodMonitor":     monitored,
 	"PrometheusRule": monitored,

@@ -180,6 +180,7 @@ func TestChartLimitsOperatorToNamespace(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"ClusterRole  windlass-controller", "ClusterRoleBinding  windlass-controller",
 		"Role kube-system windlass-controller-cluster-lease", "RoleBinding kube-system windlass-controller-cluster-lease",
+		"ValidatingAdmissionPolicy  windlass-platform-authors", "ValidatingAdmissionPolicyBinding  windlass-platform-authors",
 	}, everywhere.without(limited)); diff != "" {
 		t.Errorf("objects that only an operator for all namespaces has (-want +got):\n%s", diff)
 	}

@@ -116,6 +116,23 @@ func TestChartLeavesOut(t *testing.T) {
 	}
 }
 
+func TestChartLeavesOutPolicies(t *testing.T) {
+	all, err := render(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, policy := range map[string]string{"platformAuthors": "windlass-platform-authors"} {
+		without, err := render(t, map[string]any{"policies": map[string]any{value: false}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"ValidatingAdmissionPolicy  " + policy, "ValidatingAdmissionPolicyBinding  " + policy}
+		if diff := cmp.Diff(want, all.without(without)); diff != "" {
+			t.Errorf("objects that are left out without policies.%s (-want +got):\n%s", value, diff)
+		}
+	}
+}
+
 func TestChartRejectsWrongValues(t *testing.T) {
 	for name, values := range map[string]map[string]any{
 		"an unknown value":          {"replica": 3},
@@ -130,6 +147,8 @@ func TestChartRejectsWrongValues(t *testing.T) {
 		"a flag that moves a Lease": {"extraArgs": []any{"--cluster-lease-namespace=windlass-system"}},
 		"a flag that moves a port":  {"extraArgs": []any{"-webhook-bind-address=:10250"}},
 		"a flag of another value":   {"extraArgs": []any{"--namespace", "shop"}},
+		"a word for a policy":       {"policies": map[string]any{"platformAuthors": "warn"}},
+		"an unknown policy":         {"policies": map[string]any{"apps": true}},
 		"no image":                  {"image": map[string]any{"repository": nil}},
 		"a repository with a tag":   {"image": map[string]any{"repository": "registry.example.com:5000/windlass:dev"}},
 		"an image with a tag":       {"postgresqlImage": "postgres:17"},

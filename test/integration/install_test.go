@@ -49,7 +49,7 @@ func TestKustomizationListsEveryManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, directory := range []string{"crds", "deploy", "rbac"} {
+	for _, directory := range []string{"crds", "deploy", "policies", "rbac"} {
 		files, err := filepath.Glob(filepath.Join(root, "artifacts", directory, "*.yaml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("artifacts/%s has no manifests: %v", directory, err)

@@ -5,6 +5,8 @@ package place
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -63,8 +65,12 @@ func Own(t *testing.T) *Place {
 // the controller runs outside of the cluster.
 func (p *Place) Install(ctx context.Context, root string) error {
 	apply := []string{"apply"}
-	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac"} {
-		apply = append(apply, "-f", filepath.Join(root, "artifacts", manifest))
+	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac", "policies"} {
+		path := filepath.Join(root, "artifacts", manifest)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // a release without policies
+		}
+		apply = append(apply, "-f", path)
 	}
 	if _, err := p.Kubectl(ctx, "", apply...); err != nil {
 		return err
