@@ -88,6 +88,7 @@ const (
 	severalOfThem = "gt (int .Values.replicas) 1"
 	monitored     = ".Values.monitoring.enabled"
 	checksAuthors = "and (not .Values.watchNamespace) .Values.policies.platformAuthors"
+	warnsOfAts    = ".Values.policies.repeatedAts"
 )
 
 // conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always there.
@@ -106,6 +107,8 @@ var conditions = map[string]string{
 
 	"ValidatingAdmissionPolicy windlass-platform-authors":        checksAuthors,
 	"ValidatingAdmissionPolicyBinding windlass-platform-authors": checksAuthors,
+	"ValidatingAdmissionPolicy windlass-repeated-ats":            warnsOfAts,
+	"ValidatingAdmissionPolicyBinding windlass-repeated-ats":     warnsOfAts,
 
 	"PodMonitor":     monitored,
 	"PrometheusRule": monitored,

@@ -121,7 +121,9 @@ func TestChartLeavesOutPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for value, policy := range map[string]string{"platformAuthors": "windlass-platform-authors"} {
+	for value, policy := range map[string]string{
+		"platformAuthors": "windlass-platform-authors", "repeatedAts": "windlass-repeated-ats",
+	} {
 		without, err := render(t, map[string]any{"policies": map[string]any{value: false}})
 		if err != nil {
 			t.Fatal(err)

@@ -144,7 +144,8 @@ type AtSpec struct {
 
 	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
 	// status.completionTime. If it is unset, they are not deleted. It can always be changed. It has the
-	// same meaning as in a Job.
+	// same meaning as in a Job. If the At is applied again after its deletion, for example by a GitOps
+	// tool, its command runs again, unless startingDeadlineSeconds is less than this field.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -63,7 +63,8 @@ type AtSpecApplyConfiguration struct {
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
 	// status.completionTime. If it is unset, they are not deleted. It can always be changed. It has the
-	// same meaning as in a Job.
+	// same meaning as in a Job. If the At is applied again after its deletion, for example by a GitOps
+	// tool, its command runs again, unless startingDeadlineSeconds is less than this field.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
 	// even after the scheduled time. It cannot be changed once the At is Running. Defaults to false. It
