@@ -2,16 +2,13 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -135,85 +132,6 @@ func (p *Pipeline[T]) recheck() Result {
 	}
 	shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
-}
-
-// finalize calls the Finalizer and then removes the finalizer. It does nothing for an object without
-// the finalizer, because garbage collection deletes the objects that it owns. It does nothing either for
-// an object whose finalizer this process has removed.
-func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
-	finalizer, ok := p.Reconciler.(Finalizer[T])
-	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
-		return Result{}, nil
-	}
-	obj, ok, unread := p.readable(ctx, key, cached)
-	// The removal of the finalizer is a part of the call, so that its failure is in the status, too.
-	_, result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
-		if unread != nil {
-			return Result{}, unread
-		}
-		if ok {
-			if result, err := finalizer.Finalize(ctx, obj); err != nil || result.RequeueAfter > 0 {
-				return result, err
-			}
-		}
-		return Result{}, p.removeFinalizer(ctx, key, obj)
-	})
-	return result, err
-}
-
-// removeFinalizer removes the finalizer from an object that is finalized.
-func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error {
-	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
-	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
-		return messageFinalizer.Error(p.Kind, key, err)
-	}
-	p.Tracker.Deleted(key, itself, obj.GetUID())
-	return nil
-}
-
-// release calls the Releaser, if the Reconciler is one.
-func (p *Pipeline[T]) release(ctx context.Context, key Key) error {
-	if releaser, ok := p.Reconciler.(Releaser); ok {
-		return releaser.Release(ctx, key)
-	}
-	return nil
-}
-
-// itself is the name under which a Tracker records the object of a key. Children have other names.
-const itself = ""
-
-// ensureFinalizer adds a missing finalizer, before the kind does anything that it would have to undo.
-func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
-	if _, ok := p.Reconciler.(Finalizer[T]); !ok || slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
-		return obj, nil
-	}
-	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.FinalizerName))
-	if err != nil {
-		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.Kind, key, err)
-	}
-	return updated, nil
-}
-
-// setFinalizers writes the finalizers, with the UID and version of obj as the precondition.
-func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finalizers []string) (T, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             obj.GetUID(),
-		"resourceVersion": obj.GetResourceVersion(),
-		"finalizers":      finalizers,
-	}})
-	if err != nil {
-		return obj, err
-	}
-	p.Tracker.Sends(key)
-	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		return obj, AwaitDeletion()
-	}
-	if err != nil {
-		return obj, err
-	}
-	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
-	return updated, nil
 }
 
 // call calls step, a function of the kind, with a copy of current. It writes the status of the copy, and
