@@ -5,18 +5,12 @@ package integration
 import (
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/schema"
 )
-
-// limitsOfThisRelease are the keywords that may narrow a field in the release after formerRelease, which gives every field a
-// limit: see "Before you upgrade" in CHANGELOG.md and docs/limits.md. An object that is stored beyond a limit can still be
-// changed. Empty this list when formerRelease changes.
-var limitsOfThisRelease = []string{"maxLength", "maxItems", "maxProperties", "maximum", "minLength", "minimum", "pattern"}
 
 func TestNoFieldIsRemovedOrNarrowedWithoutNewVersion(t *testing.T) {
 	t.Parallel()
@@ -43,8 +37,6 @@ func TestNoFieldIsRemovedOrNarrowedWithoutNewVersion(t *testing.T) {
 		t.Fatalf("%s has %d CustomResourceDefinitions, want 5", from, len(texts))
 	}
 	for _, n := range schema.Narrowings(schema.VersionsIn(t, texts), schema.Versions(t)) {
-		if !slices.Contains(limitsOfThisRelease, n.Keyword) {
-			t.Errorf("since %s, %s: this needs a new version of the kind", from, n)
-		}
+		t.Errorf("since %s, %s: this needs a new version of the kind", from, n)
 	}
 }

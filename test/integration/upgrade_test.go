@@ -27,42 +27,9 @@ import (
 // tag.
 const formerRelease = "f720da2"
 
-// writesOfLabels lists the writes with which the owned objects lose the labels of their owners in an upgrade, because tools
-// delete objects by their labels. In a rollback, the same writes add the labels again.
-var writesOfLabels = []string{
-	"patch configmaps by-app/shop", "patch deployments by-app/shop", "patch services by-app/shop", "patch ingresses by-app/shop",
-	"patch horizontalpodautoscalers by-app/shop", "patch poddisruptionbudgets by-app/shop",
-	"patch secrets by-database/shop-credentials", "patch services by-database/shop", "patch persistentvolumeclaims by-database/shop",
-	"patch statefulsets by-database/shop", "patch secrets by-externaldatabase/shop-credentials",
-	"patch apps by-platform/by-platform-web", "patch databases by-platform/by-platform-db",
-	"patch externaldatabases by-platform/by-platform-outside", "patch ats by-platform/by-platform-task",
-	"patch configmaps by-platform/by-platform-web", "patch deployments by-platform/by-platform-web", "patch services by-platform/by-platform-web",
-	"patch ingresses by-platform/by-platform-web", "patch horizontalpodautoscalers by-platform/by-platform-web",
-	"patch poddisruptionbudgets by-platform/by-platform-web",
-	"patch secrets by-platform/by-platform-db-credentials", "patch services by-platform/by-platform-db",
-	"patch persistentvolumeclaims by-platform/by-platform-db", "patch statefulsets by-platform/by-platform-db",
-	"patch secrets by-platform/by-platform-outside-credentials",
-}
-
 // writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback those of the way
 // back.
-var (
-	writesOfAnUpgrade = append([]string{
-		"create secrets by-database/shop-settings",           // which the Pod uses from its next restart on
-		"create secrets by-platform/by-platform-db-settings", // the same
-		"update platforms/status /by-platform",               // records the UID of the Platform's namespace
-	}, writesOfLabels...)
-	writesOfARollback = append([]string{
-		// The Apps that the new version created get the Pod template and the Service of the former version.
-		"patch deployments default/upgraded", "patch services default/upgraded", "update apps/status default/upgraded", "update apps/status default/upgraded",
-		"patch deployments default/recovered", "patch services default/recovered", "update apps/status default/recovered", "update apps/status default/recovered",
-		// The Databases that it created get the Pod template of the former version, and their other objects get labels.
-		"patch statefulsets default/upgraded-db", "patch persistentvolumeclaims default/upgraded-db", "update databases/status default/upgraded-db", "update databases/status default/upgraded-db",
-		"patch secrets default/upgraded-db-credentials", "patch services default/upgraded-db",
-		"patch statefulsets default/recovered-db", "patch persistentvolumeclaims default/recovered-db", "update databases/status default/recovered-db", "update databases/status default/recovered-db",
-		"patch secrets default/recovered-db-credentials", "patch services default/recovered-db",
-	}, writesOfLabels...)
-)
+var writesOfAnUpgrade, writesOfARollback []string
 
 // TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
 // specs set every field, an At that is Done, and an At that is Pending. The new version loses all objects of its own, and
