@@ -29,9 +29,9 @@ func TestExternalDatabaseKeepsExistingRoleAndDatabase(t *testing.T) {
 		before []string
 		words  []string
 	}{
-		"a role":                    {[]string{"CREATE ROLE @owner LOGIN"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON ROLE", "COMMENT ON DATABASE"}},
+		"a role":                    {[]string{"CREATE ROLE @owner LOGIN"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON ROLE"}},
 		"a database":                {[]string{"CREATE DATABASE @database"}, []string{"database", "belongs to no ExternalDatabase"}},
-		"a role and a database":     {[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{"role", "belongs to no ExternalDatabase"}},
+		"a role and a database":     {[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON DATABASE"}},
 		"a role with another mark":  {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase is mine'"}, []string{"belongs to no ExternalDatabase"}},
 		"a role with a foreign UID": {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase theirs/cart some-uid'"}, []string{"ExternalDatabase theirs/cart (UID some-uid)"}},
 	} {
