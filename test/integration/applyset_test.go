@@ -51,11 +51,11 @@ func applySetThrice(
 	t *testing.T, namespace string, resource schema.GroupVersionResource, name string, clusterScoped bool,
 ) {
 	t.Helper()
-	client := dynamicClient(t)
-	var objects dynamic.ResourceInterface = client.Resource(resource).Namespace(namespace)
+	client, namespaceOf := dynamicClient(t), namespace
 	if clusterScoped {
-		objects = client.Resource(resource)
+		namespaceOf = metav1.NamespaceNone
 	}
+	objects := client.Resource(resource).Namespace(namespaceOf)
 	applied, err := objects.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -37,12 +37,10 @@ type Process struct {
 // allowedHosts is the flag that lists the addresses that servers of ExternalDatabases may have.
 const allowedHosts = "--external-database-allowed-hosts="
 
-// plainMetrics is the flag that serves the metrics at the address of Process.Health. Former releases lack the flag, and
-// serve them there anyway.
+// plainMetrics is the flag that serves the metrics at the address of Process.Health.
 const plainMetrics = "--metrics-secure=false"
 
-// withoutPods is the flag for a cluster whose node only simulates Pods: no server responds at their addresses. Former
-// releases lack the flag.
+// withoutPods is the flag for a cluster whose node only simulates Pods: no server responds at their addresses.
 const withoutPods = "--connect-to-databases=false"
 
 // StartController starts a controller, and returns when the controller is ready. The flags override the default
@@ -54,12 +52,12 @@ func StartController(ctx context.Context, c *cluster.Cluster, flags ...string) (
 	if err != nil {
 		return nil, err
 	}
-	return startReady(ctx, root, c, append([]string{plainMetrics, withoutPods}, flags...))
+	return startReady(ctx, root, c, flags)
 }
 
 // startReady starts the controller of the checkout at root, and returns when it is ready.
 func startReady(ctx context.Context, root string, c *cluster.Cluster, flags []string) (*Process, error) {
-	p, err := begin(ctx, root, c, flags)
+	p, err := begin(ctx, root, c, append([]string{plainMetrics, withoutPods}, flags...))
 	if err != nil {
 		return nil, err
 	}
