@@ -40,7 +40,7 @@ func TestComponentIsRemovedOnlyAfterChildIsDeleted(t *testing.T) {
 			strings.Contains(db.Message, "The connection to the server in Secret server failed: ")
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", waits)
-	if platform.Status.Phase != v1alpha1.PlatformDeploying || !strings.Contains(message(platform), "db is Removing") {
+	if platform.Status.Phase != v1alpha1.PlatformFailed || !strings.Contains(message(platform), "db is Removing") {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	if err := e.server.Start(t.Context()); err != nil {
