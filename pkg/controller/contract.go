@@ -61,8 +61,9 @@ type Finalizer[T Object] interface {
 type Releaser interface {
 	// Release removes the finalizer of the kind from the children of an object. The engine calls it if the cache
 	// lacks the object of a key, and while the object is being deleted. The cache may be outdated: Release first
-	// reads the object from the API server.
-	Release(ctx context.Context, key Key) error
+	// reads the object from the API server. pending reports whether the cache has a child with the finalizer, so that
+	// another call may follow.
+	Release(ctx context.Context, key Key) (pending bool, err error)
 }
 
 // Versioned identifies a version of an object.

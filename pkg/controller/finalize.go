@@ -46,11 +46,11 @@ func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error
 }
 
 // release calls the Releaser, if the Reconciler is one.
-func (p *Pipeline[T]) release(ctx context.Context, key Key) error {
+func (p *Pipeline[T]) release(ctx context.Context, key Key) (pending bool, err error) {
 	if releaser, ok := p.Reconciler.(Releaser); ok {
 		return releaser.Release(ctx, key)
 	}
-	return nil
+	return false, nil
 }
 
 // itself is the name under which a Tracker records the object of a key. Children have other names.

@@ -57,20 +57,25 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	cached, err := p.Get(key)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
-			p.Tracker.Forget(key)
-			return Result{}, p.release(ctx, key)
+			pending, err := p.release(ctx, key)
+			if !pending { // otherwise the Tracker has what was released
+				p.Tracker.Forget(key)
+			}
+			return Result{}, err
 		}
 		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.Kind, key, err)
 	}
 	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
+	if cached.GetDeletionTimestamp() != nil {
+		if _, err := p.release(ctx, key); err != nil { // also of a paused object, whose deletion may wait for its children
+			return Result{}, err
+		}
+	}
 	if isPaused(cached) {
 		return Result{}, p.pause(ctx, key, cached)
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		if err := p.release(ctx, key); err != nil {
-			return Result{}, err
-		}
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
 	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {

@@ -19,9 +19,9 @@ type releasing struct {
 	err      error
 }
 
-func (r *releasing) Release(_ context.Context, key controller.Key) error {
+func (r *releasing) Release(_ context.Context, key controller.Key) (pending bool, err error) {
 	r.released = append(r.released, key)
-	return r.err
+	return false, r.err
 }
 
 func TestReleaseIsCalledForObjectThatIsGoneOrBeingDeleted(t *testing.T) {

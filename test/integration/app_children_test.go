@@ -77,21 +77,16 @@ func TestReconcileDeletesChildrenOfRemovedAppFields(t *testing.T) {
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, wanted := range []bool{false, true} {
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
-			app.Labels, app.Spec = map[string]string{"team": "storefront"}, world.EverythingOfApp()
+			app.Spec = world.EverythingOfApp()
 			if !wanted {
-				app.Labels, app.Spec = nil, v1alpha1.AppSpec{Image: "shop:1"}
+				app.Spec = v1alpha1.AppSpec{Image: "shop:1"}
 			}
 		})
 		shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 		for _, resource := range apps.children {
 			always := resource.Resource == "deployments" || resource.Resource == "services"
 			world.Eventually(t, resource.Resource+" to match the App", func(context.Context) (bool, error) {
-				object := resource.get(t, client, namespace)
-				if object == nil || !wanted && !always {
-					return object == nil && !wanted && !always, nil
-				}
-				_, labelled := object.GetLabels()["team"]
-				return labelled == wanted, nil
+				return (resource.get(t, client, namespace) != nil) == (wanted || always), nil
 			})
 		}
 	}

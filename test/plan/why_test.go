@@ -48,7 +48,7 @@ var causes = map[string]cause{
 	"a Database without a volume":    {with(fmt.Sprintf(appWith, "databaseRef: {name: db}"), fmt.Sprintf(databaseWith, noClass)), "app/web", "PersistentVolumeClaim NAMESPACE/db is Pending", "Correct the cause"},
 	"a volume without a class":       {fmt.Sprintf(databaseWith, noClass), "database/db", "PersistentVolumeClaim NAMESPACE/db is Pending", "Correct the cause"},
 	"a name that is taken":           {with("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n", fmt.Sprintf(appWith, "replicas: 1")), "app/web", "Service NAMESPACE/web", ""},
-	"a quota":                        {with("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {pods: '0'}}\n", fmt.Sprintf(appWith, "replicas: 1")), "app/web", "exceeded quota", "quota"},
+	"a quota":                        {with("apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: none}\nspec: {hard: {pods: '0'}}\n", fmt.Sprintf(appWith, "replicas: 1")), "app/web", "exceeded quota", "Follow the advice in the message"},
 	"a service account that is gone": {fmt.Sprintf(appWith, "serviceAccountName: gone"), "app/web", `serviceaccount "gone" not found`, ""},
 	"no node with enough CPU":        {fmt.Sprintf(appWith, "resources: {requests: {cpu: '100000'}}"), "app/web", "is not scheduled: ", "Correct the cause"},
 	"a migration that fails":         {fmt.Sprintf(appWith, "beforeRollout: {command: [sh, -c, exit 3]}"), "app/web", "beforeRollout failed", "Correct the command"},

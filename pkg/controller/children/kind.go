@@ -29,7 +29,7 @@ type Kind[T controller.Object, S Scope] struct {
 	// of the first child that could not be applied.
 	Finish func(s S, err error) error
 	// Release, if it is set, implements controller.Releaser.
-	Release func(ctx context.Context, key controller.Key) error
+	Release func(ctx context.Context, key controller.Key) (pending bool, err error)
 	// RequeueAfter, if it is set, returns the longest time until the next reconcile, if time alone can change the
 	// status, or 0. It is called after Finish.
 	RequeueAfter func(s S) time.Duration
@@ -93,9 +93,9 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 }
 
 // Release implements controller.Releaser.
-func (r *reconciler[T, S]) Release(ctx context.Context, key controller.Key) error {
+func (r *reconciler[T, S]) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
 	if r.kind.Release == nil {
-		return nil
+		return false, nil
 	}
 	return r.kind.Release(ctx, key)
 }

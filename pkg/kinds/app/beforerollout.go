@@ -224,6 +224,10 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod *c
 	if pod == nil {
 		return ended(p, wanted, lostPod(p.app, b.clock.Now()))
 	}
+	// A Pod is released from the cache, which selects Pods by a label.
+	if pod, err = b.commands.Relabel(ctx, keyOf(p.app), pod, runLabels(p.app)); err != nil {
+		return &held{err: err}
+	}
 	end, lostAfter := b.endingOf(pod)
 	if end != nil {
 		return ended(p, wanted, end)

@@ -10,18 +10,19 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Release implements controller.Releaser.
-func (b *beforeRollout) Release(ctx context.Context, key controller.Key) error {
+func (b *beforeRollout) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
 	pod, err := b.cache.Get(key.Namespace, key.Name+runPodSuffix)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+runPodSuffix, err)
+		return false, fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+runPodSuffix, err)
 	}
-	return b.commands.ReleaseUnowned(ctx, key, pod)
+	return pods.IsTracked(pod), b.commands.ReleaseUnowned(ctx, key, pod)
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, and a Pod that does not belong to the App.

@@ -7,16 +7,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Release implements controller.Releaser.
-func (r *reconciler) Release(ctx context.Context, key controller.Key) error {
+func (r *reconciler) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
 	pod, err := r.cache.Pods(key.Namespace).Get(key.Name + podSuffix)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+podSuffix, err)
+		return false, fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+podSuffix, err)
 	}
-	return r.commands.ReleaseUnowned(ctx, key, pod)
+	return pods.IsTracked(pod), r.commands.ReleaseUnowned(ctx, key, pod)
 }

@@ -2,7 +2,6 @@ package at
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -132,33 +131,23 @@ func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, e
 }
 
 // uncached handles a Pod of an At that the cache lacks. The cache was outdated, or a user removed the label by which the
-// cache selects Pods: uncached updates the status from the Pod, and restores the label, also for the release of the Pod.
+// cache selects Pods: uncached first restores the label, because a Pod is released from the cache. It then updates the
+// status from the Pod.
 func (r *reconciler) uncached(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
-	result, err := r.watch(ctx, at, pod)
-	if err == nil {
-		err = r.relabel(ctx, at, pod)
+	pod, err := r.relabel(ctx, at, pod)
+	if err != nil {
+		return controller.Result{}, err
 	}
+	result, err := r.watch(ctx, at, pod)
 	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
 		result.RequeueAfter = lookAgain
 	}
 	return result, err
 }
 
-// relabel restores the labels with which a Pod was created, so that the cache selects the Pod.
-func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) error {
-	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || r.commands.IsReleased(keyOf(at), pod) {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": desiredPod(at, r.image).Labels,
-	}})
-	if err == nil {
-		_, err = r.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("restoring the labels of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	return nil
+// relabel restores the labels with which a Pod was created, so that the cache selects the Pod, and returns the Pod.
+func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) (*corev1.Pod, error) {
+	return r.commands.Relabel(ctx, keyOf(at), pod, desiredPod(at, r.image).Labels)
 }
 
 // foreignPod returns the error for a Pod that has the name of the At's Pod, but is not controlled by the

@@ -77,6 +77,15 @@ func (c *Commands) Track(ctx context.Context, key controller.Key, pod *corev1.Po
 	return c.patch(ctx, key, pod, "restoring the finalizer of", metadata, map[string]any{"metadata": metadata})
 }
 
+// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod.
+func (c *Commands) Relabel(ctx context.Context, key controller.Key, pod *corev1.Pod, labels map[string]string) (*corev1.Pod, error) {
+	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || c.IsReleased(key, pod) {
+		return pod, nil
+	}
+	metadata := map[string]any{"labels": labels}
+	return c.patch(ctx, key, pod, "restoring the labels of", metadata, map[string]any{"metadata": metadata})
+}
+
 // IsReleased reports whether this process has released a Pod that is being deleted, and that the cache may still have.
 func (c *Commands) IsReleased(key controller.Key, pod *corev1.Pod) bool {
 	return c.Tracker.IsDeleted(key, releasedName(pod), pod.UID)
