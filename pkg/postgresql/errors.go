@@ -39,7 +39,7 @@ const (
 	Unlisted
 	// Taken: a role or database with the desired name exists and is not ours: see ConflictOf.
 	Taken
-	// Protected: a role with the desired name is one that the operator never uses or changes: see ConflictOf.
+	// Protected: the role with the desired name is an administrator or a role of the server itself: see ConflictOf.
 	Protected
 	// Kept: the owner was handed over, and does not accept the password. The operator does not change its password.
 	Kept

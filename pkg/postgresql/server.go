@@ -57,7 +57,7 @@ type Found struct {
 // the query fail, so Exists then also asks as the administrator.
 //
 // Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
-// ours, and Protected if a role is one that the operator never uses or changes.
+// ours, and Protected if a role is an administrator or a role of the server itself.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if s.connector.options.Offline {
 		return Found{ID: w.ID, Current: w.ID != ""}, nil

@@ -70,7 +70,8 @@ func (s sight) withAlternate(role *seenAlternate) sight {
 	return s
 }
 
-// ofLogin returns a state that the owner's login observed. The role of this session is no administrator.
+// ofLogin returns the state as the login of the owner observed it, without the mark that the role of the connection is
+// an administrator.
 func (s sight) ofLogin() sight {
 	if s.Role != nil {
 		role := *s.Role

@@ -76,7 +76,7 @@ func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
 	return rolloutWith(d, neededBy(app, d, nil))
 }
 
-// rolloutWith summarizes a Deployment of which needed Pods have to be available.
+// rolloutWith summarizes a Deployment. needed is the number of its Pods that have to be available.
 func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
 	s := rollout.Summarize(d, needed)
 	if s.State == controller.StateDegraded && s.Reason == failedCreate {

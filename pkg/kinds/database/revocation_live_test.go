@@ -56,15 +56,15 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 			})
 			d.Clock.Step(credentials.DefaultGracePeriod + time.Second)
 			d.until(t, "the session to end", func() bool { return session.Ping(t.Context()) != nil })
-			d.until(t, "the server to refuse the former login", func() bool {
-				return refuses(t, d.liveServer, "app", string(former.Data[credentials.KeyPassword]))
+			d.until(t, "the server to reject the previous login", func() bool {
+				return rejects(t, d.liveServer, "app", string(former.Data[credentials.KeyPassword]))
 			})
 		})
 	}
 }
 
-// refuses reports whether the server refuses a login, whatever the database.
-func refuses(t *testing.T, s *liveServer, username, password string) bool {
+// rejects reports whether the server rejects a login, whatever the database.
+func rejects(t *testing.T, s *liveServer, username, password string) bool {
 	t.Helper()
 	conn, err := s.connect(t.Context(), username, password, "postgres")
 	if err == nil {
@@ -74,7 +74,7 @@ func refuses(t *testing.T, s *liveServer, username, password string) bool {
 	return strings.Contains(err.Error(), "28000") || strings.Contains(err.Error(), "28P01")
 }
 
-// TestFormerOwnerCannotHoldUpItsEnd has a client of the former owner that locks a table and its role.
+// TestFormerOwnerCannotHoldUpItsEnd has a client of the previous owner that locks a table and its role.
 func TestFormerOwnerCannotHoldUpItsEnd(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t)
@@ -96,12 +96,12 @@ func TestFormerOwnerCannotHoldUpItsEnd(t *testing.T) {
 	s.awaitSettings(t)
 	for _, session := range sessions {
 		if session.Ping(t.Context()) == nil {
-			t.Error("a session of the former owner has survived")
+			t.Error("a session of the previous owner has survived")
 		}
 	}
 	for _, password := range []string{former, "of-the-attacker"} {
-		if !refuses(t, s, "app", password) {
-			t.Error("the former owner can log in")
+		if !rejects(t, s, "app", password) {
+			t.Error("the previous owner can log in")
 		}
 	}
 	s.wants(t, "select tableowner::text from pg_tables where tablename = 'held'", "clerk")

@@ -58,7 +58,7 @@ type AtSpecApplyConfiguration struct {
 	// or lost with its node has failed. The operator waits 10 s before the first retry, then 20 s, 40 s
 	// and so on, up to 6 min, as for a Job. If the Pod was deleted, the retry starts as soon as the Pod
 	// is gone. A change of this field takes effect at once while the At is Pending or Running, and is
-	// refused once the At is Done. Defaults to 0: unlike a Job, an At does not run a command twice unless
+	// rejected once the At is Done. Defaults to 0: unlike a Job, an At does not run a command twice unless
 	// this field allows it.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 	// ttlSecondsAfterFinished is the time after which the At and its Pod are deleted, in seconds after
