@@ -112,9 +112,9 @@ func neighbours(t *testing.T) (all []any) {
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// contents returns the metadata and the spec or data of all objects in a namespace that have a type of children,
-// except those of the ApplySet. An object without a status has its resource version too. applied is the UID of an
-// object of the set.
+// contents returns the metadata and the spec or data of the children in a namespace. It leaves out the objects of the
+// ApplySet, and the object with the UID applied. For objects without a status, the metadata includes the resource
+// version.
 func contents(t *testing.T, client dynamic.Interface, namespace string, applied types.UID) map[string]any {
 	t.Helper()
 	resources := map[schema.GroupVersionResource]bool{podsResource: true}

@@ -29,8 +29,8 @@ func IsRefusal(err error) bool {
 	return rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// IsUndecided reports whether a dry run does not tell whether the API server accepts a Pod from the controller of a
-// workload: an admission webhook supports no dry runs, or the operator has no right to create Pods
+// IsUndecided reports whether err says nothing about the Pod of a dry run. Either an admission webhook supports no dry
+// runs, or the operator has no right to create Pods
 // (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/endpoints/handlers/responsewriters).
 func IsUndecided(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") ||
