@@ -15,7 +15,10 @@ var (
 	messageTerminating  = Messages.Declare(reasonTerminating, "{kind} {name} is being deleted. The operator creates it again after the deletion.",
 		"Wait. If the deletion takes long, look at the finalizers of the object.")
 	messageRewritten = Messages.Declare("ChangedByAdmission",
-		"The API server keeps other values in {kind} {object} than the operator has written: {fields}. Most likely a mutating policy or webhook changes them. The operator writes them again only if the desired or the observed values change.",
-		"Nothing to do if the policy is intended. Otherwise exclude the object from the policy: see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`.")
+		"The API server keeps other values in {kind} {object} than the operator has written: {fields}. "+
+			"Most likely a mutating policy or webhook changes them. "+
+			"The operator writes them again only if the desired or the observed values change.",
+		"Nothing to do if the policy is intended. Otherwise exclude the object from the policy: "+
+			"see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`.")
 	messageExceeded = Messages.Declare("NamespaceBudgetExceeded", "{error}", "Make the object smaller, or delete large objects of the namespace.")
 )
