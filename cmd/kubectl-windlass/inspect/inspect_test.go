@@ -46,7 +46,8 @@ func TestWhySaysThatOperatorMayNotRun(t *testing.T) {
 
 func TestWhySaysThatDeletionFails(t *testing.T) {
 	const message = "deleting PersistentVolumeClaim shop/shop: forbidden"
-	all := objects(t, "{apiVersion: windlass.dev/v1alpha1, kind: Database, metadata: {namespace: shop, name: shop, uid: a, deletionTimestamp: '2026-01-01T10:00:00Z'}, "+
+	all := objects(t, "{apiVersion: windlass.dev/v1alpha1, kind: Database, "+
+		"metadata: {namespace: shop, name: shop, uid: a, deletionTimestamp: '2026-01-01T10:00:00Z'}, "+
 		"status: {phase: Failed, conditions: [{type: Ready, status: 'False', reason: Forbidden, message: '"+message+"'}]}}")
 	e := Why(all.all[0], all)
 	if len(e.Causes) != 1 || e.Causes[0] != (Cause{"Database shop/shop", "is being deleted: " + message}) {
