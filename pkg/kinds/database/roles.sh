@@ -6,15 +6,15 @@
 # therefore end the logins that must end. Each of the next statements is tried whether or not the others fail, the
 # password of the login in use last.
 prepare() {
-  failed=
-  end_logins || failed=$why
+  cause=
+  end_logins || cause=$why
   create || return 1
-  for role in alternate1 alternate2 owner; do set_password "$role" || failed=$why; done
-  update || failed=$why
-  transfer || failed=$why
-  end_sessions || failed=$why # of clients that logged in while the login ended
-  why=$failed
-  [ -z "$failed" ]
+  for role in alternate1 alternate2 owner; do set_password "$role" || cause=$why; done
+  update || cause=$why
+  transfer || cause=$why
+  end_sessions || cause=$why # of clients that logged in while the login ended
+  why=$cause
+  [ -z "$cause" ]
 }
 
 # end_logins ends the logins of former owners that this script has created, the logins that must not log in, and their

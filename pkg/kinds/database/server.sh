@@ -30,6 +30,7 @@ started=$PGDATA/windlass.started   # the parameters with which the server has st
 accepted=$PGDATA/windlass.accepted # these, with the parameters that it has reloaded since
 failed=$PGDATA/windlass.failed     # the parameters with which it did not start
 copy=$STATE/settings
+readonly started accepted failed copy
 
 # fail ends the script with a message. The message must not contain secrets.
 fail() {
