@@ -32,7 +32,6 @@ import (
 type beforeRollout struct {
 	client   coreclient.CoreV1Interface
 	informer cache.SharedIndexInformer
-	cache    children.Cache[*corev1.Pod]
 	configs  children.Cache[*corev1.ConfigMap]
 	tracker  *controller.Tracker // set by Bind
 	commands *pods.Commands
@@ -43,14 +42,14 @@ type beforeRollout struct {
 
 func newBeforeRollout(c kinds.Cluster, r controller.Runtime, cached *podCache) *beforeRollout {
 	commands := &pods.Commands{
-		Kind: "App", Container: runContainer, Client: c.Kube.CoreV1(), Store: cached.informer.GetStore(),
+		Kind: "App", Container: runContainer, Client: c.Kube.CoreV1(),
+		Cache: children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
 		Owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
 			return c.Windlass.WindlassV1alpha1().Apps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		},
 	}
 	return &beforeRollout{
 		commands: commands, client: c.Kube.CoreV1(), informer: cached.informer,
-		cache:   children.CacheOf[*corev1.Pod](cached.informer.GetStore()),
 		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
 		clock:   r.Clock, refusals: controller.NewRefusals[run](r.Clock),
 	}
@@ -69,7 +68,7 @@ func (b *beforeRollout) Last(*scope) bool { return false }
 
 // Inputs implements children.Child.
 func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
-	seen.Add(b.cache.Version(p.app.Namespace, runPodName(p.app)))
+	seen.Add(b.commands.Cache.Version(p.app.Namespace, runPodName(p.app)))
 	seen.Add(b.configs.Version(p.app.Namespace, runPodName(p.app)))
 }
 
@@ -107,7 +106,7 @@ func storeFirst(message string) *held {
 
 // proceed takes the next step. It returns nil if the template may be rolled out.
 func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
-	pod, err := b.cached(p.app)
+	pod, err := b.find(ctx, p.app)
 	if err != nil {
 		return &held{err: err}
 	}
@@ -142,7 +141,7 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 			return nil // the Pod does not run
 		}
 		waiting := waitFor(messageRunDeletion.Note(pod.Name))
-		if cached, _ := b.cached(p.app); cached == nil {
+		if _, err := b.commands.Cache.Get(p.app.Namespace, pod.Name); err != nil {
 			waiting.requeueAfter = deletionRecheck // no event of the deletion will come
 		}
 		return waiting
@@ -158,16 +157,9 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod *cor
 	}
 }
 
-// cached returns the cached Pod with the name of the App's Pod, or nil.
-func (b *beforeRollout) cached(app *v1alpha1.App) (*corev1.Pod, error) {
-	pod, err := b.cache.Get(app.Namespace, runPodName(app))
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Pod %s/%s from the cache: %w", app.Namespace, runPodName(app), err)
-	}
-	return pod, nil
+// find returns the Pod with the name of the App's Pod, or nil; see pods.Commands.Find.
+func (b *beforeRollout) find(ctx context.Context, app *v1alpha1.App) (*corev1.Pod, error) {
+	return b.commands.Find(ctx, keyOf(app), runPodName(app))
 }
 
 // create creates the Pod, and returns it. The Pod may exist although the cache lacks it, if the cache is outdated or
@@ -187,7 +179,7 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (*core
 	case err != nil:
 		return nil, wrapped(err, "creating", "Pod", desired)
 	}
-	b.tracker.Wrote(keyOf(p.app), "Pod", b.cache, pod.ResourceVersion)
+	b.tracker.Wrote(keyOf(p.app), "Pod", b.commands.Cache, pod.ResourceVersion)
 	return pod, nil
 }
 
@@ -276,7 +268,7 @@ const lookAgain = 30 * time.Second
 // not wake the App: the cache lacks the Pod, or somebody has removed its owner reference.
 func (b *beforeRollout) live(ctx context.Context, app *v1alpha1.App, uid types.UID, cached *corev1.Pod) (pod *corev1.Pod, unwatched bool, err error) {
 	if cached != nil && cached.UID == uid {
-		return cached, !metav1.IsControlledBy(cached, app), nil
+		return cached, !metav1.IsControlledBy(cached, app) || b.commands.IsHidden(keyOf(app)), nil
 	}
 	pod, err = b.client.Pods(app.Namespace).Get(ctx, runPodName(app), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && pod.UID != uid {

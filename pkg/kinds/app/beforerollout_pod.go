@@ -126,7 +126,7 @@ func (b *beforeRollout) openGate(ctx context.Context, app *v1alpha1.App, pod *co
 	if err != nil {
 		return wrapped(err, "removing the scheduling gate of", "Pod", pod)
 	}
-	b.tracker.Wrote(keyOf(app), "Pod", b.cache, changed.ResourceVersion)
+	b.tracker.Wrote(keyOf(app), "Pod", b.commands.Cache, changed.ResourceVersion)
 	return nil
 }
 

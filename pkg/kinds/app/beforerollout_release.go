@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -15,23 +13,20 @@ import (
 
 // Release implements controller.Releaser.
 func (b *beforeRollout) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
-	pod, err := b.cache.Get(key.Namespace, key.Name+runPodSuffix)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+runPodSuffix, err)
+	pod, err := b.commands.Find(ctx, key, key.Name+runPodSuffix)
+	if err != nil || pod == nil {
+		return false, err
 	}
 	return pods.IsTracked(pod), b.commands.ReleaseUnowned(ctx, key, pod)
 }
 
-// releaseEnded releases a Pod after the status says how its command ended, and a Pod that does not belong to the App.
-// It returns the Pod. pod may be nil.
+// releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
+// run, and a Pod that does not belong to the App. It returns the Pod. pod may be nil.
 func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) (*corev1.Pod, error) {
 	switch {
 	case pod == nil:
 		return nil, nil
-	case isSettled(app, pod):
+	case isSettled(app, pod), !isRecorded(app, pod) && isGated(pod) && pod.DeletionTimestamp != nil && metav1.IsControlledBy(pod, app):
 		return b.commands.Release(ctx, keyOf(app), pod)
 	case !metav1.IsControlledBy(pod, app) && !isRecorded(app, pod):
 		return pod, b.commands.ReleaseUnowned(ctx, keyOf(app), pod)
@@ -41,7 +36,7 @@ func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod
 
 // settle records how a command ended, and releases its Pod, while no template can be rolled out.
 func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
-	pod, err := b.cached(p.app)
+	pod, err := b.find(ctx, p.app)
 	if err != nil || pod == nil {
 		return err
 	}

@@ -53,13 +53,28 @@ func TestBeforeRolloutThatSucceededBeforeItsPodWasDeletedIsNotLost(t *testing.T)
 
 func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
 	f := runningFixture(t)
-	f.Change(func(app *v1alpha1.App) {
-		app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
-	})
+	f.Change(readsMissingSecret)
 	f.endRun(1, "")
 	f.reconcile()
 	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutFailed, f.Object().Status.BeforeRolloutRuns[0].Phase)
 	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+}
+
+// readsMissingSecret makes an App wait for a Secret.
+func readsMissingSecret(app *v1alpha1.App) {
+	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
+}
+
+func TestPodThatHasNotRunIsReleasedWhileTheAppWaits(t *testing.T) {
+	f := releasedFixture(t)
+	pod := desiredRunPod(f.Object(), nil, run{"t", "c"})
+	pod.UID, pod.ResourceVersion = "gated", "3"
+	pod.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
+	f.Remove(f.run())
+	f.Store(pod)
+	f.Change(readsMissingSecret)
+	f.reconcile()
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
 }
 
 func TestPodOfDeletedAppIsReleased(t *testing.T) {
@@ -88,4 +103,26 @@ func TestBeforeRolloutRestoresFinalizer(t *testing.T) {
 	f.Store(pod)
 	controllertest.Equal(t, "writes", []string{releaseRun}, f.reconcile())
 	controllertest.Equal(t, "finalizers", 1, len(f.run().Finalizers))
+}
+
+func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
+	f := releasedFixture(t)
+	f.RelabelPods()
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(0, "")
+	f.reconcile()
+	controllertest.Equal(t, "image", "web:2", f.imageOf())
+	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+}
+
+func TestPodThatPolicyHidesIsReleasedAfterItsAppWasDeleted(t *testing.T) {
+	f := releasedFixture(t)
+	f.RelabelPods()
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.deleteRunByUser()
+	f.Remove(f.Object())
+	controllertest.Equal(t, "writes", []string{releaseRun}, f.Reconcile().Writes)
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
 }

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -41,7 +43,8 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	}
 	tracker := controller.NewTracker()
 	commands := &pods.Commands{
-		Kind: "At", Container: containerName, Client: c.Kube.CoreV1(), Store: watched.Informer().GetStore(), Tracker: tracker,
+		Kind: "At", Container: containerName, Client: c.Kube.CoreV1(), Tracker: tracker,
+		Cache: children.CacheOf[*corev1.Pod](watched.Informer().GetStore()),
 		Owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
 			return c.Windlass.CnatV1().Ats(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		},
@@ -53,8 +56,6 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		Reconciler: &reconciler{
 			ats:      c.Windlass.CnatV1(),
 			pods:     c.Kube.CoreV1(),
-			cache:    watched.Lister(),
-			store:    watched.Informer().GetStore(),
 			tracker:  tracker,
 			commands: commands,
 			image:    cmp.Or(o.DefaultImage, DefaultImage),

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/clock"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -22,8 +21,6 @@ import (
 type reconciler struct {
 	ats      cnatclient.AtsGetter
 	pods     coreclient.PodsGetter
-	cache    corelisters.PodLister
-	store    controller.Store // of cache
 	tracker  *controller.Tracker
 	commands *pods.Commands
 	image    string
@@ -42,7 +39,7 @@ const clockCheck = time.Minute
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
 	phase := at.Status.Phase
-	if pod, err := r.cache.Pods(at.Namespace).Get(podName(at)); err == nil && !metav1.IsControlledBy(pod, at) {
+	if pod, err := r.commands.Cache.Get(at.Namespace, podName(at)); err == nil && !metav1.IsControlledBy(pod, at) {
 		if err := r.commands.ReleaseUnowned(ctx, keyOf(at), pod); err != nil {
 			return controller.Result{}, err
 		}
@@ -98,14 +95,16 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 // run creates the Pod if the cache lacks it, and otherwise updates the status from the Pod. It returns an
 // error if the At does not control the Pod.
 func (r *reconciler) run(ctx context.Context, at *v1.At) (controller.Result, error) {
-	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
+	pod, err := r.commands.Find(ctx, keyOf(at), podName(at))
 	switch {
-	case apierrors.IsNotFound(err):
-		return r.start(ctx, at)
 	case err != nil:
-		return controller.Result{}, fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
+		return controller.Result{}, err
+	case pod == nil:
+		return r.start(ctx, at)
 	case !metav1.IsControlledBy(pod, at):
 		return controller.Result{}, foreignPod(at, pod)
+	case r.commands.IsHidden(keyOf(at)):
+		return r.uncached(ctx, at, pod)
 	default:
 		return r.watch(ctx, at, pod)
 	}
@@ -235,12 +234,9 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At) (controller.Result, 
 // endPod releases the Pod of an At that is Done. If the command still runs, endPod deletes the Pod: the process that created
 // the Pod was suspended before it sent the request, and another process led meanwhile.
 func (r *reconciler) endPod(ctx context.Context, at *v1.At) error {
-	pod, err := r.cache.Pods(at.Namespace).Get(podName(at))
-	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, at) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading Pod %s/%s from the cache: %w", at.Namespace, podName(at), err)
+	pod, err := r.commands.Find(ctx, keyOf(at), podName(at))
+	if err != nil || pod == nil || !metav1.IsControlledBy(pod, at) {
+		return err
 	}
 	if pod, err = r.commands.Release(ctx, keyOf(at), pod); err != nil || pods.EndingOf(pod, containerName) != nil {
 		return err

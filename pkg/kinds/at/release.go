@@ -2,9 +2,6 @@ package at
 
 import (
 	"context"
-	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -12,12 +9,9 @@ import (
 
 // Release implements controller.Releaser.
 func (r *reconciler) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
-	pod, err := r.cache.Pods(key.Namespace).Get(key.Name + podSuffix)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading Pod %s/%s from the cache: %w", key.Namespace, key.Name+podSuffix, err)
+	pod, err := r.commands.Find(ctx, key, key.Name+podSuffix)
+	if err != nil || pod == nil {
+		return false, err
 	}
 	return pods.IsTracked(pod), r.commands.ReleaseUnowned(ctx, key, pod)
 }

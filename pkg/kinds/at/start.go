@@ -52,7 +52,7 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
 	}
-	r.tracker.Wrote(keyOf(at), "Pod", r.store, pod.ResourceVersion)
+	r.tracker.Wrote(keyOf(at), "Pod", r.commands.Cache, pod.ResourceVersion)
 	if left, limited := remaining(at, now); limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,18 +13,47 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// Commands releases the Pods that run the commands of a kind. All fields are required.
+// Commands finds and releases the Pods that run the commands of a kind. All fields are required.
 type Commands struct {
 	// Kind is the name of the kind, and Container the name of the container that runs the command.
 	Kind, Container string
 	Client          coreclient.PodsGetter
-	// Store is the cache of Pods.
-	Store controller.Store
+	Cache           children.Cache[*corev1.Pod]
 	// Owner reads an object of the kind from the API server.
 	Owner   func(ctx context.Context, key controller.Key) (metav1.Object, error)
 	Tracker *controller.Tracker
+
+	// hidden has the keys of the objects whose Pods IsHidden.
+	hidden sync.Map
+}
+
+// Find returns the Pod with the given name of the object with a key, or nil. It reads a hidden Pod from the API server, and
+// other Pods from the cache.
+func (c *Commands) Find(ctx context.Context, key controller.Key, name string) (*corev1.Pod, error) {
+	pod, err := c.Cache.Get(key.Namespace, name)
+	if apierrors.IsNotFound(err) && c.IsHidden(key) {
+		if pod, err = c.Client.Pods(key.Namespace).Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			c.hidden.Delete(key)
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Pod %s/%s: %w", key.Namespace, name, err)
+	}
+	return pod, nil
+}
+
+// IsHidden reports whether the cache cannot have the Pod of the object with a key, because something in the cluster, for
+// example an admission policy, changes the label by which the cache selects Pods whenever Relabel restores it. The changes
+// of a hidden Pod cause no events.
+func (c *Commands) IsHidden(key controller.Key) bool {
+	_, hidden := c.hidden.Load(key)
+	return hidden
 }
 
 // Release removes TrackingFinalizer from the Pod of the object with a key, which no longer needs the Pod. If the command
@@ -63,7 +93,9 @@ func (c *Commands) ReleaseUnowned(ctx context.Context, key controller.Key, pod *
 	if err == nil && owner.GetDeletionTimestamp() == nil && metav1.IsControlledBy(pod, owner) {
 		return nil
 	}
-	_, err = c.Release(ctx, key, pod)
+	if _, err = c.Release(ctx, key, pod); err == nil {
+		c.hidden.Delete(key)
+	}
 	return err
 }
 
@@ -77,13 +109,23 @@ func (c *Commands) Track(ctx context.Context, key controller.Key, pod *corev1.Po
 	return c.patch(ctx, key, pod, "restoring the finalizer of", metadata, map[string]any{"metadata": metadata})
 }
 
-// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod.
+// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod. If
+// the Pod does not keep the labels, Relabel does not try again: the Pod is hidden.
 func (c *Commands) Relabel(ctx context.Context, key controller.Key, pod *corev1.Pod, labels map[string]string) (*corev1.Pod, error) {
-	if pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass || c.IsReleased(key, pod) {
+	if isSelected(pod) || c.IsHidden(key) || c.IsReleased(key, pod) {
 		return pod, nil
 	}
 	metadata := map[string]any{"labels": labels}
-	return c.patch(ctx, key, pod, "restoring the labels of", metadata, map[string]any{"metadata": metadata})
+	changed, err := c.patch(ctx, key, pod, "restoring the labels of", metadata, map[string]any{"metadata": metadata})
+	if err == nil && !isSelected(changed) {
+		c.hidden.Store(key, nil)
+	}
+	return changed, err
+}
+
+// isSelected reports whether the cache selects a Pod.
+func isSelected(pod *corev1.Pod) bool {
+	return pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass
 }
 
 // IsReleased reports whether this process has released a Pod that is being deleted, and that the cache may still have.
@@ -108,6 +150,6 @@ func (c *Commands) patch(ctx context.Context, key controller.Key, pod *corev1.Po
 	if err != nil {
 		return pod, fmt.Errorf("%s Pod %s/%s: %w", action, pod.Namespace, pod.Name, err)
 	}
-	c.Tracker.Wrote(key, "Pod", c.Store, changed.ResourceVersion)
+	c.Tracker.Wrote(key, "Pod", c.Cache, changed.ResourceVersion)
 	return changed, nil
 }
