@@ -17,8 +17,8 @@ var (
 	messageRewritten = Messages.Declare("ChangedByAdmission",
 		"The API server keeps other values in {kind} {object} than the operator has written: {fields}. "+
 			"Most likely a mutating policy or webhook changes them. "+
-			"The operator writes them again only if the desired or the observed values change.",
+			"The operator writes them again only if the desired or the observed values change, or when it starts again.",
 		"Nothing to do if the policy is intended. Otherwise exclude the object from the policy: "+
-			"see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`.")
+			"see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`. Then restart the operator.")
 	messageExceeded = Messages.Declare("NamespaceBudgetExceeded", "{error}", "Make the object smaller, or delete large objects of the namespace.")
 )
