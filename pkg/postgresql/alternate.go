@@ -80,7 +80,10 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 	add(!seen.Member, grant(s, c.owner, login))
 	add(!seen.Acts || resets, c.act())
 	add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
-	next := step{sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login), setsPassword: c.newPassword}
+	next := step{
+		sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login),
+		setsPassword: c.newPassword, alters: c.Login,
+	}
 	if c.rotates {
 		next.unlocks = c.unlock(s, seen.seenRole, c.Login)
 	}

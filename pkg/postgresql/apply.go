@@ -8,7 +8,7 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 	for c.newPassword = s.refused; ; c.newPassword = true {
 		triesPassword := c.newPassword
 		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
-		after, err := s.converge(ctx, w, steps{c.next, c.after}, done)
+		after, err := s.converge(ctx, w, steps{c.next, c.unalterable, c.after}, done)
 		if err != nil {
 			return "", err
 		}

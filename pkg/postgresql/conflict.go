@@ -16,6 +16,9 @@ type Conflict struct {
 	// sets comments, unless a superuser owns the database: then it also gives the database to our role. It is empty if
 	// nothing can be handed over.
 	Statements string
+	// Remedy is the SQL with which a superuser of the server resolves an error of class Protected about our role. It only
+	// takes attributes from the role. It is empty if the error is about another role.
+	Remedy string
 }
 
 // conflictError is an error with a Conflict.
@@ -92,43 +95,4 @@ func (w Want) taken(s sight, kind, name, comment string) error {
 			mark.Namespace, mark.Name, mark.UID)
 	}
 	return NewConflict(Taken, w.conflict(s), "%s %q exists on the server and %s", kind, name, text)
-}
-
-// protects returns an error of class Protected if the operator never uses or changes a role: an administrator, and a
-// role that the server or an administrator needs. ours is true if the role has our mark.
-func (w Want) protects(s sight, name string, role seenRole, ours bool) error {
-	why := role.protected(ours, w.handedOver(role.Mark))
-	if why == "" {
-		return nil
-	}
-	conflict := w.conflict(s)
-	conflict.Role, conflict.DatabaseOwner, conflict.Statements = true, "", ""
-	const text = "role %q on the server %s; no ExternalDatabase uses or changes such a role"
-	return NewConflict(Protected, conflict, text, name, why)
-}
-
-// protected returns why the operator never uses or changes a role, or "". The operator takes CREATEROLE from a role
-// that it has created, so CREATEROLE makes only other roles administrators. It does not say that it logs in as a
-// role, because that is secret.
-func (r seenRole) protected(ours, handedOver bool) string {
-	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
-	switch {
-	case r.System:
-		return "is a role of the server itself"
-	case r.Superuser:
-		return "is a superuser"
-	case r.Replication:
-		return "has REPLICATION"
-	case r.BypassRLS:
-		return "has BYPASSRLS"
-	case r.Session:
-		return "is an administrator"
-	case r.CreateRole && (!ours || handedOver):
-		return "has CREATEROLE"
-	case r.Rises && !ours:
-		return "is a member of an administrator"
-	case r.Carries && !ours && !marked:
-		return "gives an administrator its rights"
-	}
-	return ""
 }

@@ -69,8 +69,8 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 		created bool // the operator never uses such a role, even if it has created the role
 	}{
 		"a superuser":                        {func(r *seenRole) { r.Superuser = true }, true},
-		"a role with REPLICATION":            {func(r *seenRole) { r.Replication = true }, true},
-		"a role with BYPASSRLS":              {func(r *seenRole) { r.BypassRLS = true }, true},
+		"a role with REPLICATION":            {func(r *seenRole) { r.Replication = true }, false},
+		"a role with BYPASSRLS":              {func(r *seenRole) { r.BypassRLS = true }, false},
 		"a role of the session":              {func(r *seenRole) { r.Session = true }, true},
 		"a role that initdb has created":     {func(r *seenRole) { r.System = true }, true},
 		"a role with CREATEROLE":             {func(r *seenRole) { r.CreateRole = true }, false},

@@ -61,7 +61,7 @@ func (c *change) next(s sight) (step, error) {
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
 		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
-		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets}, err
+		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner}, err
 	}
 	if c.usesAlternate() {
 		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
@@ -84,12 +84,12 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 	}
 	mine, alternates := s.Role != nil && c.ownsRole(s), c.ownAlternates(s)
 	if mine {
-		if err := c.protects(s, c.Owner, *s.Role, true); err != nil {
+		if err := c.protects(s, c.Owner, *s.Role, true, retire); err != nil {
 			return step{}, err
 		}
 	}
 	for _, role := range alternates {
-		if err := c.protects(s, role.Name, role.seenRole, true); err != nil {
+		if err := c.protects(s, role.Name, role.seenRole, true, retire); err != nil {
 			return step{}, err
 		}
 	}
@@ -196,7 +196,8 @@ func (c *change) alterRole(s sight) (string, error) {
 }
 
 // attributes returns the attributes of a role that differ from the desired ones. It names no attribute that only
-// superusers may name: check rejects a role with such an attribute. If logsIn is true, the role is the login.
+// superusers may name: check rejects a superuser, and an administrator of the server decides about REPLICATION and
+// BYPASSRLS. If logsIn is true, the role is the login.
 func (c *change) attributes(role seenRole, logsIn bool) (string, error) {
 	var wrong []string
 	for attribute, differs := range map[string]bool{

@@ -49,14 +49,14 @@ func (c *change) nextOfRetirement(s sight) (step, error) {
 		}
 		return c.nextOfOwnership(s), nil
 	}
-	if err := c.protects(s, role.name, role.seenRole, true); err != nil {
+	if err := c.protects(s, role.name, role.seenRole, true, retire); err != nil {
 		return step{}, err
 	}
 	name, does := quotedRole(role.name), fmt.Sprintf("retiring role %q", role.name)
 	switch {
 	case role.Login:
 		unlocks := c.unlock(s, role.seenRole, role.name)
-		return step{sql: "ALTER ROLE " + name + " NOLOGIN PASSWORD NULL", does: does, unlocks: unlocks}, nil
+		return step{sql: "ALTER ROLE " + name + " NOLOGIN PASSWORD NULL", does: does, alters: role.name, unlocks: unlocks}, nil
 	case !role.Held && !s.Superuser:
 		return step{sql: c.hold(s, name), does: does}, nil
 	}
@@ -76,9 +76,13 @@ func (c *change) unlock(s sight, role seenRole, name string) string {
 	return sql
 }
 
+// ofClient matches the backend_type of the session of a client, which replicates if its role has REPLICATION.
+const ofClient = "IN ('client backend', 'walsender')"
+
 // endSessions returns the SQL that ends the sessions of clients as a role.
 func endSessions(role, timeout string) string {
-	return "SELECT pg_terminate_backend(pid" + timeout + ") FROM pg_stat_activity WHERE usename = " + literal(role) + " AND backend_type = 'client backend'"
+	return "SELECT pg_terminate_backend(pid" + timeout + ") FROM pg_stat_activity WHERE usename = " + literal(role) +
+		" AND backend_type " + ofClient
 }
 
 // afterRetirement returns the state after the step that nextOfRetirement returned for seen.

@@ -161,7 +161,7 @@ func (s *Server) Retire(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.converge(ctx, w, steps{c.nextOfRetirement, c.afterRetirement}, func(step) {})
+	_, err = s.converge(ctx, w, steps{c.nextOfRetirement, c.unalterable, c.afterRetirement}, func(step) {})
 	return err
 }
 
@@ -176,7 +176,7 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.converge(ctx, w, steps{c.nextOfDeletion, c.afterDeletion}, func(step) {})
+	_, err = s.converge(ctx, w, steps{c.nextOfDeletion, c.unalterable, c.afterDeletion}, func(step) {})
 	return err
 }
 

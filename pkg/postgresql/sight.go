@@ -63,6 +63,17 @@ func (s sight) alternate(name string) *seenAlternate {
 	return nil
 }
 
+// role returns the owner or the alternate login with a name, or nil if it does not exist.
+func (s sight) role(w Want, name string) *seenRole {
+	if name == w.Owner {
+		return s.Role
+	}
+	if alternate := s.alternate(name); alternate != nil {
+		return &alternate.seenRole
+	}
+	return nil
+}
+
 // withAlternate returns the state with an alternate login in place of the one with the same name.
 func (s sight) withAlternate(role *seenAlternate) sight {
 	others := slices.DeleteFunc(slices.Clone(s.Alternates), func(other *seenAlternate) bool { return other == nil || other.Name == role.Name })
@@ -115,7 +126,7 @@ const roleColumns = `
         and pg_has_role(session_user, r.oid, 'member')
         and exists (select from pg_auth_members where member = r.oid),
       'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
-        and coalesce(backend_type, 'client backend') = 'client backend')`
+        and coalesce(backend_type, 'client backend') ` + ofClient + `)`
 
 // sightQuery has the name of the owner as $1, the name of the database as $2, and the names of the
 // alternate logins as $3, an array. A

@@ -12,6 +12,8 @@ type step struct {
 	does string
 	// setsPassword is true if the step sets the password of the login.
 	setsPassword bool
+	// alters is the name of the role whose attributes the step may change, or "".
+	alters string
 	// inside is true if the step is executed in the desired database.
 	inside bool
 	// unlocks is the SQL that ends the sessions of a role that may hold a lock that the step needs, or "".
@@ -29,6 +31,8 @@ const maxSteps = 16
 type steps struct {
 	// next returns the next step.
 	next func(sight) (step, error)
+	// failed returns the error of a step for the state that next returned the step for.
+	failed func(sight, step, error) error
 	// after returns the state after the step that next returned for a state. Only a plan uses it.
 	after func(sight) sight
 }
@@ -51,7 +55,7 @@ func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)
 			retried = true // another session changed the same row ("tuple concurrently updated")
 			continue
 		} else if err != nil {
-			return seen, err
+			return seen, to.failed(seen, next, err)
 		}
 		done(next)
 	}

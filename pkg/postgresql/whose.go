@@ -24,13 +24,13 @@ type Want struct {
 // of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
 	if s.Role != nil {
-		if err := w.protects(s, w.Owner, *s.Role, w.ownsRole(s)); err != nil {
+		if err := w.protects(s, w.Owner, *s.Role, w.ownsRole(s), use); err != nil {
 			return err
 		}
 	}
 	login := s.alternate(w.login())
 	if login != nil {
-		if err := w.protects(s, login.Name, login.seenRole, w.ownsAlternate(s, login)); err != nil {
+		if err := w.protects(s, login.Name, login.seenRole, w.ownsAlternate(s, login), use); err != nil {
 			return err
 		}
 	}

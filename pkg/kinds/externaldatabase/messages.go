@@ -70,6 +70,8 @@ var (
 		"Choose other names, or run the statements.")
 	messageProtected = Messages.Declare("RoleProtected", "{error}; create an ExternalDatabase with {other names} instead",
 		"Choose another name for the owner.")
+	messageProtectedOwn = Messages.Declare("RoleProtected", "{error}; ask a superuser of the server to run: {statement}",
+		"Run the statement. If the role needs the attribute, give it back after the condition has ended.")
 	messageKept = Messages.Declare("PasswordUnknown",
 		"{error}; the operator does not change the password of this role: set it in Secret {secret}, key password or, for a "+
 			"login of its own, run: kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; "+

@@ -76,7 +76,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, former
 func (r *reconciler) retire(ctx context.Context, p *scope, server server, former string) (done bool, err error) {
 	if err := server.Retire(ctx, desiredDatabase(p.db, p.login)); err != nil {
 		p.rotation.former = former
-		return false, r.block(p, err, messageRetirementBlocked.With(former, err))
+		return false, r.block(p, err, messageRetirementBlocked.With(former, advised(err)))
 	}
 	if known := p.db.Status.Credentials; known != nil && known.FormerUsername == former {
 		r.event(p, corev1.EventTypeNormal, messageRetired.Note(former))
@@ -99,7 +99,7 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 	case class == postgresql.Taken && statements != "":
 		return r.block(p, err, messageRotationTaken.With(err, statements))
 	case err != nil:
-		return r.block(p, err, messageRotationBlocked.With(err, p.secret.Name))
+		return r.block(p, err, messageRotationBlocked.With(advised(err), p.secret.Name))
 	case controller.ReasonOf(p.broken) == messageKept.Reason:
 		p.broken = nil // the next login works
 	}

@@ -66,6 +66,9 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		}
 		return controller.Stalled(messageTaken.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Protected:
+		if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
+			return controller.Stalled(messageProtectedOwn.Error(err, remedy), conflictRetry)
+		}
 		return controller.Stalled(messageProtected.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Kept:
 		message := messageKept.Error(err, credentials.Name(db.Name), db.Namespace, db.Name,
@@ -116,6 +119,14 @@ func otherNames(err error) string {
 		return "another spec.databaseName"
 	}
 	return "another spec.owner"
+}
+
+// advised returns the text of an error of a rotation, with the advice that the error has.
+func advised(err error) string {
+	if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
+		return messageProtectedOwn.With(err, remedy)
+	}
+	return err.Error()
 }
 
 // nextRequest returns a value of the annotation that requests a rotation: it differs from the current one.

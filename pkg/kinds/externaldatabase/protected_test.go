@@ -1,0 +1,75 @@
+package externaldatabase
+
+import (
+	"testing"
+	"time"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// protectedOwn returns the error about a role of the operator that has an attribute of an administrator.
+func protectedOwn() error {
+	conflict := postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`}
+	return postgresql.NewConflict(postgresql.Protected, conflict, `role "clerk" has REPLICATION`)
+}
+
+const advice = `role "clerk" has REPLICATION; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
+
+func TestProtectedRoleOfOperatorGetsStatement(t *testing.T) {
+	for name, c := range map[string]struct {
+		server *fakeServer
+		change func(*v1alpha1.ExternalDatabase)
+	}{
+		"in a check":      {server: &fakeServer{exists: protectedOwn()}},
+		"in an update":    {server: &fakeServer{found: postgresql.Found{ID: "1/2"}, update: protectedOwn()}},
+		"in the deletion": {server: &fakeServer{del: protectedOwn()}, change: deleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := example(known)
+			if c.change != nil {
+				c.change(db)
+			}
+			f := newFixture(t, c.server, db, connectionSecret(), createdSecret(t))
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, advice, r.Err)
+			controllertest.Equal(t, "reason", "RoleProtected", controller.ReasonOf(r.Err))
+			controllertest.Equal(t, "phase", v1alpha1.ExternalDatabaseFailed, f.Object().Status.Phase)
+		})
+	}
+}
+
+// TestRotationWaitsForStatementAboutProtectedRole has a server that lets only superusers change a login.
+func TestRotationWaitsForStatementAboutProtectedRole(t *testing.T) {
+	for name, c := range map[string]struct {
+		server     *fakeServer
+		rotated    time.Duration
+		waitingFor string
+	}{
+		"of the next login": {
+			server: &fakeServer{found: postgresql.Found{ID: "1/2", Current: true}, rotated: protectedOwn()},
+			waitingFor: "The rotation of the credentials failed: " + advice +
+				". The login in Secret shop-credentials still works.",
+		},
+		"of the previous login": {
+			server:     &fakeServer{found: postgresql.Found{ID: "1/2", Current: true, Former: "clerk"}, retired: protectedOwn()},
+			rotated:    time.Hour,
+			waitingFor: "The former login clerk cannot be retired: " + advice + ". While it works, no other rotation begins.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			login := "clerk"
+			if c.rotated > 0 {
+				login = "clerk-login1"
+			}
+			secret := aged(createdSecret(t), time.Now(), 24*time.Hour, c.rotated, login)
+			f := newFixture(t, c.server, example(known, requested("1")), connectionSecret(), secret)
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, "", r.Err)
+			controllertest.Equal(t, "waitingFor", c.waitingFor, f.Object().Status.Credentials.WaitingFor)
+			controllertest.Equal(t, "delay before the next attempt", configurationRetry, r.Result.RequeueAfter)
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package postgresql
+
+import "strings"
+
+// purpose is what the operator is about to do with a role.
+type purpose int
+
+const (
+	use    purpose = iota // use the role as the owner or as a login, and change it
+	retire                // end the login of the role, or delete the role
+)
+
+// protects returns an error of class Protected if the operator must not do something with a role: an administrator, or
+// a role that the server or an administrator needs. ours is true if the role is ours.
+func (w Want) protects(s sight, name string, role seenRole, ours bool, to purpose) error {
+	excess := w.excess(role, ours, to)
+	why := w.protected(role, ours, excess)
+	if why == "" {
+		return nil
+	}
+	conflict := w.conflict(s)
+	conflict.Role, conflict.DatabaseOwner, conflict.Statements = true, "", ""
+	if w.marked(role.Mark) && !role.System && !role.Session {
+		conflict.Remedy = withoutAttributes(name, excess)
+	}
+	const text = "role %q on the server %s; no ExternalDatabase uses or changes such a role"
+	return NewConflict(Protected, conflict, text, name, why)
+}
+
+// excess returns the attributes of a role that the operator does not accept. A role with our mark may have REPLICATION
+// and BYPASSRLS: an administrator has given them to the role, and the operator leaves them in place. The operator takes
+// CREATEROLE from a role that it has created, so CREATEROLE makes only other roles administrators.
+func (w Want) excess(r seenRole, ours bool, to purpose) (attributes []string) {
+	marked := w.marked(r.Mark)
+	add := func(unwanted bool, attribute string) {
+		if unwanted {
+			attributes = append(attributes, attribute)
+		}
+	}
+	add(r.Superuser, "SUPERUSER")
+	add(r.Replication && !marked, "REPLICATION")
+	add(r.BypassRLS && !marked, "BYPASSRLS")
+	add(r.CreateRole && (!ours || w.handedOver(r.Mark)) && (!marked || to != retire), "CREATEROLE")
+	return attributes
+}
+
+// protected returns why the operator must not do something with a role that has the excess attributes, or "". It does
+// not say that the operator logs in as a role, because that is secret.
+func (w Want) protected(r seenRole, ours bool, excess []string) string {
+	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
+	switch {
+	case r.System:
+		return "is a role of the server itself"
+	case r.Superuser:
+		return "is a superuser"
+	case r.Session:
+		return "is an administrator"
+	case len(excess) > 0:
+		return "has " + strings.Join(excess, " and ")
+	case r.Rises && !ours:
+		return "is a member of an administrator"
+	case r.Carries && !ours && !marked:
+		return "gives an administrator its rights"
+	}
+	return ""
+}
+
+// withoutAttributes returns the SQL that takes attributes from a role, or "" if there are none.
+func withoutAttributes(role string, attributes []string) string {
+	if len(attributes) == 0 {
+		return ""
+	}
+	return "ALTER ROLE " + quotedRole(role) + " NO" + strings.Join(attributes, " NO")
+}
+
+// unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with an
+// attribute, the error has the class Protected and a remedy: before PostgreSQL 16, only superusers may change a role
+// with REPLICATION and, before PostgreSQL 14, a role with BYPASSRLS. Some providers change this rule in their servers,
+// so that only the answer of the server counts.
+func (c *change) unalterable(s sight, next step, err error) error {
+	role := s.role(c.Want, next.alters)
+	if role == nil || s.Superuser || !isCode(err, codeNoPrivilege) {
+		return err
+	}
+	var attributes []string
+	if role.Replication && s.Version < 160000 {
+		attributes = append(attributes, "REPLICATION")
+	}
+	if role.BypassRLS && s.Version < 140000 {
+		attributes = append(attributes, "BYPASSRLS")
+	}
+	if len(attributes) == 0 {
+		return err
+	}
+	conflict := Conflict{Role: true, Remedy: withoutAttributes(next.alters, attributes)}
+	return NewConflict(Protected, conflict, "%w; role %q has %s, so that on this server only a superuser may change it",
+		err, next.alters, strings.Join(attributes, " and "))
+}

@@ -1,0 +1,144 @@
+//go:build integration
+
+package postgresql_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"windlass.dev/windlass/pkg/postgresql"
+)
+
+// withRemedy calls a function. If remedied is true, the function has to fail until a superuser has run the statement
+// in its error.
+func withRemedy(t *testing.T, what, remedy string, call func() error) {
+	t.Helper()
+	err := call()
+	if remedy != "" {
+		if got := postgresql.ConflictOf(err).Remedy; postgresql.ClassOf(err) != postgresql.Protected || got != remedy {
+			t.Fatalf("%s: wanted the remedy %s, got %q, %v of class %s", what, remedy, got, err, postgresql.ClassOf(err))
+		}
+		do(t, "postgres", remedy)
+		err = call()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// TestAttributeOfAdministratorStaysOnOwnRole has a superuser who gives an attribute to a role of the operator.
+func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
+	t.Parallel()
+	old := ask(t, "postgres", "select current_setting('server_version_num')::int < 160000") == "true"
+	for _, attribute := range []string{"REPLICATION", "BYPASSRLS"} {
+		for who, as := range administrators(t) {
+			t.Run(attribute+", by "+who, func(t *testing.T) {
+				t.Parallel()
+				w := create(t, as, rotating())
+				give := func(role string) { do(t, "postgres", "ALTER ROLE "+quoted(role)+" "+attribute) }
+				remedy := func(role string) string {
+					if !old || as.Username == "postgres" || attribute != "REPLICATION" {
+						return ""
+					}
+					return "ALTER ROLE " + quoted(role) + " NO" + attribute
+				}
+				give(w.Owner)
+				isCurrent(t, as, w)
+				w.Password += "-edited"
+				withRemedy(t, "updating", remedy(w.Owner), func() error { return open(t, as).Update(t.Context(), w) })
+				isCurrent(t, as, w)
+				give(w.Owner)
+				w = rotate(t, as, w, 1) // a rotation does not alter the owner
+				withRemedy(t, "retiring", remedy(w.Owner), func() error { return open(t, as).Retire(t.Context(), w) })
+				hasFormer(t, as, w, false)
+				give(w.Owner)
+				give(w.Login)
+				const has = "select count(*)::text from pg_roles where rolname = $1 and (rolreplication or rolbypassrls)"
+				first := w.Login
+				w = rotate(t, as, w, 2)
+				withRemedy(t, "retiring again", remedy(first), func() error { return open(t, as).Retire(t.Context(), w) })
+				if ask(t, "postgres", has, w.Owner) != "1" {
+					t.Errorf("the owner has lost %s", attribute)
+				}
+				give(first)
+				w = turned(w, 3)
+				withRemedy(t, "rotating back", remedy(first), func() error { return open(t, as).Rotate(t.Context(), w) })
+				give(first)
+				if err := open(t, as).Delete(t.Context(), w); err != nil {
+					t.Fatalf("deleting: %v", err)
+				}
+				const roles = "select count(*)::text from pg_roles where rolname like $1 || '%'"
+				if left := ask(t, "postgres", roles, w.Owner); left != "0" {
+					t.Errorf("%s roles are left", left)
+				}
+			})
+		}
+	}
+}
+
+// TestSuperuserOfOwnIsNotDeleted has a superuser who makes a role of the operator a superuser.
+func TestSuperuserOfOwnIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	for who, as := range administrators(t) {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			w := create(t, as, rotating())
+			do(t, "postgres", "ALTER ROLE "+quoted(w.Owner)+" SUPERUSER")
+			remedy := "ALTER ROLE " + quoted(w.Owner) + " NOSUPERUSER"
+			withRemedy(t, "deleting", remedy, func() error { return open(t, as).Delete(t.Context(), w) })
+		})
+	}
+}
+
+// TestForeignRoleWithAttributeStaysProtected has a role with the name of the owner that the operator has not made.
+func TestForeignRoleWithAttributeStaysProtected(t *testing.T) {
+	t.Parallel()
+	for _, attribute := range []string{"REPLICATION", "BYPASSRLS", "SUPERUSER", "CREATEROLE"} {
+		t.Run(attribute, func(t *testing.T) {
+			t.Parallel()
+			w := rotating()
+			do(t, "postgres", "CREATE ROLE "+quoted(w.Owner)+" LOGIN "+attribute)
+			_, err := open(t, settings(shared)).Create(t.Context(), w)
+			if conflict := postgresql.ConflictOf(err); postgresql.ClassOf(err) != postgresql.Protected || conflict.Remedy != "" {
+				t.Errorf("creating: %v of class %s, %+v", err, postgresql.ClassOf(err), conflict)
+			}
+			if err := open(t, settings(shared)).Delete(t.Context(), w); err != nil {
+				t.Errorf("deleting what is not ours: %v", err)
+			}
+			if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname = $1", w.Owner); left != "1" {
+				t.Error("the role was dropped")
+			}
+		})
+	}
+}
+
+// TestRetirementEndsReplication has a client that replicates with the former login.
+func TestRetirementEndsReplication(t *testing.T) {
+	t.Parallel()
+	as := settings(shared)
+	w := create(t, as, rotating())
+	do(t, "postgres", "ALTER ROLE "+quoted(w.Owner)+" REPLICATION")
+	config, err := pgconn.ParseConfig("host=127.0.0.1 sslmode=disable replication=database")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Port, config.User, config.Password, config.Database = as.Port, w.Login, w.Password, w.Database
+	conn, err := pgconn.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	identify := func() error { return conn.Exec(t.Context(), "IDENTIFY_SYSTEM").Close() }
+	if err := identify(); err != nil {
+		t.Fatalf("before the rotation: %v", err)
+	}
+	next := rotate(t, as, w, 1)
+	retire(t, as, next)
+	if err := identify(); err == nil || !strings.Contains(err.Error(), "57P01") {
+		t.Errorf("after the end of the login: %v", err)
+	}
+	hasFormer(t, as, next, false)
+}

@@ -1,0 +1,106 @@
+package postgresql
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
+	ourMark := want().Mark.String()
+	const noSuperuser = `ALTER ROLE "clerk" NOSUPERUSER`
+	handedOver := want().desiredMark(true)
+	for name, c := range map[string]struct {
+		mark                 string
+		role                 seenRole // without its mark
+		uses, retires        bool
+		remedy, remedyAtEnds string
+	}{
+		"REPLICATION and BYPASSRLS, with our mark": {
+			mark: ourMark, role: seenRole{Replication: true, BypassRLS: true}, uses: true, retires: true,
+		},
+		"REPLICATION of a role that was handed over": {
+			mark: handedOver, role: seenRole{Replication: true}, uses: true, retires: true,
+		},
+		"REPLICATION without the mark": {role: seenRole{Replication: true}},
+		"BYPASSRLS without the mark":   {role: seenRole{BypassRLS: true}},
+		"CREATEROLE of a role that we have made": {
+			mark: ourMark, role: seenRole{CreateRole: true}, uses: true, retires: true,
+		},
+		"CREATEROLE of a role that was handed over": {
+			mark: handedOver, role: seenRole{CreateRole: true}, retires: true, remedy: `ALTER ROLE "clerk" NOCREATEROLE`,
+		},
+		"SUPERUSER": {
+			mark: ourMark, role: seenRole{Superuser: true, Replication: true}, remedy: noSuperuser, remedyAtEnds: noSuperuser,
+		},
+		"the role of the session":        {mark: ourMark, role: seenRole{Session: true, Superuser: true}},
+		"a role that initdb has created": {mark: ourMark, role: seenRole{System: true, Superuser: true}},
+		"a member of an administrator":   {mark: ourMark, role: seenRole{Rises: true}, uses: true, retires: true},
+		"a role that an administrator has its rights from": {
+			mark: ourMark, role: seenRole{Carries: true}, uses: true, retires: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := want()
+			w.ID = ourID
+			seen := there(func(s *sight) { s.Role = &c.role })
+			seen.Role.Mark = c.mark
+			for to, expected := range map[purpose]struct {
+				allowed bool
+				remedy  string
+			}{use: {c.uses, c.remedy}, retire: {c.retires, c.remedyAtEnds}} {
+				err := w.protects(seen, w.Owner, *seen.Role, w.ownsRole(seen), to)
+				if (err == nil) != expected.allowed || ConflictOf(err).Remedy != expected.remedy {
+					t.Errorf("for purpose %d: %v with remedy %q", to, err, ConflictOf(err).Remedy)
+				}
+			}
+		})
+	}
+}
+
+func TestDeniedChangeNamesAttribute(t *testing.T) {
+	denied := &foreign{class: Denied, code: codeNoPrivilege, text: "must be superuser (SQLSTATE 42501)"}
+	const replication, both = `ALTER ROLE "clerk" NOREPLICATION`, `ALTER ROLE "clerk" NOREPLICATION NOBYPASSRLS`
+	const v12, v15, v16 = 120000, 150004, 160000
+	replicates, bypasses := seenRole{Replication: true}, seenRole{BypassRLS: true}
+	hasBoth := seenRole{Replication: true, BypassRLS: true}
+	for name, c := range map[string]struct {
+		version   int
+		role      seenRole
+		superuser bool
+		alters    string
+		code      string
+		remedy    string
+	}{
+		"REPLICATION on PostgreSQL 15":     {version: v15, role: replicates, alters: "clerk", remedy: replication},
+		"REPLICATION on PostgreSQL 16":     {version: v16, role: replicates, alters: "clerk"},
+		"both attributes on PostgreSQL 12": {version: v12, role: hasBoth, alters: "clerk", remedy: both},
+		"both attributes on PostgreSQL 15": {version: v15, role: hasBoth, alters: "clerk", remedy: replication},
+		"BYPASSRLS on PostgreSQL 15":       {version: v15, role: bypasses, alters: "clerk"},
+		"a role without attributes":        {version: v15, alters: "clerk"},
+		"a step that alters no role":       {version: v15, role: replicates},
+		"a step that alters another role":  {version: v15, role: replicates, alters: "clerk-login1"},
+		"a superuser":                      {version: v15, role: replicates, superuser: true, alters: "clerk"},
+		"another error than a missing right": {
+			version: v15, role: replicates, alters: "clerk", code: codeLocked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, err := newChange(want())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := there(func(s *sight) { s.Version, s.Superuser, s.Role = c.version, c.superuser, &c.role })
+			answer := *denied
+			if c.code != "" {
+				answer.code = c.code
+			}
+			err = change.unalterable(seen, step{alters: c.alters}, &answer)
+			if ConflictOf(err).Remedy != c.remedy || (ClassOf(err) == Protected) != (c.remedy != "") {
+				t.Errorf("wanted the remedy %q, got %+v of class %s", c.remedy, err, ClassOf(err))
+			}
+			if c.remedy != "" && !strings.Contains(err.Error(), `role "clerk" has REPLICATION`) {
+				t.Errorf("the error does not name the attribute: %v", err)
+			}
+		})
+	}
+}
