@@ -111,9 +111,19 @@ type seenDatabase struct {
 	Granted  bool `json:"granted"` // the owner has all privileges
 }
 
+// reaches returns the SQL of whether a role has the rights of another role, or can get them with SET ROLE. Until
+// PostgreSQL 15, each member can. From 16 on, a membership can have the option ADMIN alone: the creator of a role has such
+// a membership in it.
+func reaches(member, role string) string {
+	has := func(privilege string) string { return "pg_has_role(" + member + ", " + role + ", '" + privilege + "')" }
+	return "case when current_setting('server_version_num')::int >= 160000 then " + has("usage") + " or " + has("set") +
+		" else " + has("member") + " end"
+}
+
 // roleColumns are the columns of seenRole. Whether a member may act as a role is an attribute of the member until
 // PostgreSQL 15, and of the membership from 16 on. A session has no backend_type if the role of the session may not see it.
-const roleColumns = `
+// For rises, each membership counts, because a member with the option ADMIN can grant itself the other options.
+var roleColumns = `
       'mark', coalesce(left(shobj_description(r.oid, 'pg_authid'), 1024), ''),
       'held', pg_has_role(r.oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
@@ -123,15 +133,15 @@ const roleColumns = `
       'rises', exists (select from pg_roles a where a.oid <> r.oid and pg_has_role(r.oid, a.oid, 'member')
         and (a.rolsuper or a.rolcreaterole or a.rolreplication or a.rolbypassrls)),
       'carries', not (select rolsuper from pg_roles where rolname = current_user)
-        and pg_has_role(session_user, r.oid, 'member')
-        and exists (select from pg_auth_members where member = r.oid),
+        and ` + reaches("session_user", "r.oid") + `
+        and exists (select from pg_auth_members m where m.member = r.oid and ` + reaches("r.oid", "m.roleid") + `),
       'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
         and coalesce(backend_type, 'client backend') ` + ofClient + `)`
 
 // sightQuery has the name of the owner as $1, the name of the database as $2, and the names of the
 // alternate logins as $3, an array. A
 // setting of a role for one database takes precedence over the setting of the role for all databases.
-const sightQuery = `select json_build_object(
+var sightQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
   'version', current_setting('server_version_num')::int,
