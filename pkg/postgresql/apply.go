@@ -5,22 +5,24 @@ import "context"
 // apply carries out a change, and then logs in.
 func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 	w := c.Want
-	for c.newPassword = s.refused; ; c.newPassword = true {
+	for c.newPassword = c.rotates || isCode(s.refusal, codeInvalidPassword); ; c.newPassword = true {
 		triesPassword := c.newPassword
 		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
 		after, err := s.converge(ctx, w, steps{c.next, c.unalterable, c.after}, done)
 		if err != nil {
 			return "", err
 		}
+		if c.keepsPassword(after, s.refusal) {
+			return after.id(), c.kept(after, s.refusal) // nothing has changed since
+		}
 		seen, err := s.lookAsOwner(ctx, w)
 		switch {
+		case c.keepsPassword(after, err):
+			return after.id(), c.kept(after, err)
 		case isCode(err, codeInvalidPassword) && !triesPassword:
 			continue // the role existed, with another password
 		case err != nil && c.rotates && s.knowsPassword(err):
 			return after.id(), NewError(Unproven, "%w", err)
-		case err != nil && c.keepsPassword(after, err):
-			return after.id(), NewError(Kept, "role %q was handed over, and does not accept the password in its Secret: %w",
-				w.Owner, err)
 		case err != nil:
 			return after.id(), err
 		case c.rotates:
@@ -37,6 +39,27 @@ func (c *change) keepsPassword(s sight, err error) bool {
 		return false
 	}
 	return isCode(err, codeInvalidPassword) || isCode(err, codeInvalidAuthorization) && !s.Role.Login
+}
+
+// kept returns the error of class Kept for a login that failed with err.
+func (c *change) kept(s sight, err error) error {
+	const text = "role %q was handed over, and cannot log in with the password in its Secret: %w"
+	return NewConflict(Kept, Conflict{Remedy: c.admit(*s.Role)}, text, c.Owner, err)
+}
+
+// admit returns the SQL after which the owner can log in with its password, or "" if its attributes permit that.
+func (c *change) admit(owner seenRole) string {
+	attributes := ""
+	if !owner.Login {
+		attributes += " LOGIN"
+	}
+	if owner.Expired {
+		attributes += " VALID UNTIL 'infinity'"
+	}
+	if attributes == "" {
+		return ""
+	}
+	return "ALTER ROLE " + c.owner + attributes
 }
 
 // knowsPassword reports whether the server accepted the password of a login that failed later: in a query, or because

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Conflict says how to resolve an error of class Taken or Protected.
+// Conflict says how to resolve an error of class Taken, Protected or Kept.
 type Conflict struct {
 	// Role and Database say which of the desired names cannot be used.
 	Role, Database bool
@@ -16,8 +16,9 @@ type Conflict struct {
 	// sets comments, unless a superuser owns the database: then it also gives the database to our role. It is empty if
 	// nothing can be handed over.
 	Statements string
-	// Remedy is the SQL with which a superuser of the server resolves an error of class Protected about our role. It only
-	// takes attributes from the role. It is empty if the error is about another role.
+	// Remedy is the SQL that changes the attributes of our role to resolve the error. If the class is Protected, a
+	// superuser of the server takes attributes from the role. If it is Kept, an administrator of the server lets the role
+	// log in. Remedy is empty if the error is about another role, or about something else than attributes.
 	Remedy string
 }
 

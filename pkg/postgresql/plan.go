@@ -16,7 +16,8 @@ type change struct {
 	newPassword bool
 	// exists is true if the database was created before: the change does not create it.
 	exists bool
-	// rotates is true if clients do not use the login yet: the change also does not create the owner.
+	// rotates is true if clients do not use the login yet: its password is unknown, and the change also does not create
+	// the owner.
 	rotates bool
 }
 

@@ -102,8 +102,9 @@ func TestForeignRoleWithAttributeStaysProtected(t *testing.T) {
 			w := rotating()
 			do(t, "postgres", "CREATE ROLE "+quoted(w.Owner)+" LOGIN "+attribute)
 			_, err := open(t, settings(shared)).Create(t.Context(), w)
-			if conflict := postgresql.ConflictOf(err); postgresql.ClassOf(err) != postgresql.Protected || conflict.Remedy != "" {
-				t.Errorf("creating: %v of class %s, %+v", err, postgresql.ClassOf(err), conflict)
+			conflict, class := postgresql.ConflictOf(err), postgresql.ClassOf(err)
+			if class != postgresql.Protected || conflict.Remedy != "" {
+				t.Errorf("creating: %v of class %s, %+v", err, class, conflict)
 			}
 			if err := open(t, settings(shared)).Delete(t.Context(), w); err != nil {
 				t.Errorf("deleting what is not ours: %v", err)

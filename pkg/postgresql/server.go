@@ -15,8 +15,8 @@ type Server struct {
 	// owner is the open session of the owner's login. admins has the administrator's open sessions by database.
 	owner  *session
 	admins map[string]*session
-	// refused is true if the server refused the password of the login.
-	refused bool
+	// refusal is the error with which the server rejected the login in Exists, or nil.
+	refusal error
 	// visit is the visit that the gate has admitted. It is nil before the first connection.
 	visit *visit
 }
@@ -75,7 +75,7 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 			return Found{}, err
 		}
 		s.forgetOwner()
-		s.refused = isCode(err, codeInvalidPassword)
+		s.refusal = err
 	}
 	seen, err := s.lookAsAdmin(ctx, w)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) Rotate(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	s.refused = true // a password of the login is unknown
+	s.refusal = nil // it is about another login
 	c.exists, c.rotates = true, true
 	_, err = s.apply(ctx, c)
 	return err

@@ -36,6 +36,7 @@ type seenRole struct {
 	Replication    bool   `json:"replication"`
 	BypassRLS      bool   `json:"bypassRLS"`
 	Expires        bool   `json:"expires"`
+	Expired        bool   `json:"expired"` // the role cannot log in with a password any more
 	System         bool   `json:"system"`  // initdb has created the role
 	Rises          bool   `json:"rises"`   // the role is a member of a role with one of these attributes
 	Session        bool   `json:"session"` // the session has logged in as this role, or acts as it
@@ -112,8 +113,8 @@ type seenDatabase struct {
 }
 
 // reaches returns the SQL of whether a role has the rights of another role, or can get them with SET ROLE. Until
-// PostgreSQL 15, each member can. From 16 on, a membership can have the option ADMIN alone: the creator of a role has such
-// a membership in it.
+// PostgreSQL 15, each member can. From 16 on, a membership can have the option ADMIN alone: the creator of a role has
+// such a membership in it.
 func reaches(member, role string) string {
 	has := func(privilege string) string { return "pg_has_role(" + member + ", " + role + ", '" + privilege + "')" }
 	return "case when current_setting('server_version_num')::int >= 160000 then " + has("usage") + " or " + has("set") +
@@ -128,7 +129,7 @@ var roleColumns = `
       'held', pg_has_role(r.oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
-      'expires', coalesce(rolvaliduntil < 'infinity', false),
+      'expires', coalesce(rolvaliduntil < 'infinity', false), 'expired', coalesce(rolvaliduntil < now(), false),
       'system', r.oid < 16384, 'session', rolname in (current_user, session_user),
       'rises', exists (select from pg_roles a where a.oid <> r.oid and pg_has_role(r.oid, a.oid, 'member')
         and (a.rolsuper or a.rolcreaterole or a.rolreplication or a.rolbypassrls)),

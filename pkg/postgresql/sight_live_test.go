@@ -60,8 +60,8 @@ func carries(t *testing.T, database, admin, owner, path string) bool {
 	return seen.Role.Carries
 }
 
-// TestMembershipWithAdminOptionAloneCarriesNoRights has an administrator that is a member of the owner, which is a member
-// of a group. On PostgreSQL 16, memberships have options. The test simulates these options.
+// TestMembershipWithAdminOptionAloneCarriesNoRights has an administrator that is a member of the owner, which is a
+// member of a group. On PostgreSQL 16, memberships have options. The test simulates these options.
 func TestMembershipWithAdminOptionAloneCarriesNoRights(t *testing.T) {
 	t.Parallel()
 	const admins, inherits, sets = "false, false", "true, false", "false, true"

@@ -15,7 +15,13 @@ const (
 	reasonUntrusted   = "ServerNotTrusted"
 	reasonDenied      = "PermissionDenied"
 	reasonBlocked     = "RotationBlocked"
+	reasonKept        = "PasswordUnknown"
 )
+
+// keptAdvice is the end of the messages about a role that was handed over.
+const keptAdvice = " the password that the role has on the server into Secret {secret}, key password or, for a login " +
+	"of its own, run: kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; " +
+	"role {role} can then no longer log in after the grace period"
 
 var (
 	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.", "Nothing to do.")
@@ -72,11 +78,14 @@ var (
 		"Choose another name for the owner.")
 	messageProtectedOwn = Messages.Declare("RoleProtected", "{error}; ask a superuser of the server to run: {statement}",
 		"Run the statement. If the role needs the attribute, give it back after the condition has ended.")
-	messageKept = Messages.Declare("PasswordUnknown",
-		"{error}; the operator does not change the password of this role: set it in Secret {secret}, key password or, for a "+
-			"login of its own, run: kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; "+
-			"role {role} can then no longer log in after the grace period",
-		"Set the password of the role in the Secret, or rotate the credentials.")
+	messageKept = Messages.Declare(reasonKept,
+		"{error}; the operator does not change this role: if the role has no password, ask the administrator of the server "+
+			"to set one; then put"+keptAdvice,
+		"Put the password of the role into the Secret, or rotate the credentials.")
+	messageKeptOut = Messages.Declare(reasonKept,
+		"{error}; the operator does not change this role: ask the administrator of the server to run: {statement}; if the "+
+			"role has no password, ask for one too; then put"+keptAdvice,
+		"Run the statement, and put the password of the role into the Secret, or rotate the credentials.")
 	messageReplaced    = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", "Correct the Secret, or create the ExternalDatabase again.")
 	messageRejected    = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration of the server", "Correct what the error names.")
 	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}", "The operator retries. If the error stays, look at the log of the server.")

@@ -88,6 +88,22 @@ func TestHandedOverRoleKeepsPasswordUntilRotation(t *testing.T) {
 	controllertest.Equal(t, "login", "clerk-login1", string(f.secret().Data["username"]))
 }
 
+// TestHandedOverRoleThatCannotLogInGetsStatement has a role with an attribute that keeps its password from working.
+func TestHandedOverRoleThatCannotLogInGetsStatement(t *testing.T) {
+	conflict := postgresql.Conflict{Remedy: `ALTER ROLE "clerk" LOGIN`}
+	kept := postgresql.NewConflict(postgresql.Kept, conflict, "not permitted to log in")
+	server := &fakeServer{found: postgresql.Found{ID: "1/2"}, update: kept}
+	r := newFixture(t, server, example(known), connectionSecret(), createdSecret(t)).Reconcile()
+	controllertest.Equal(t, "reason", "PasswordUnknown", controller.ReasonOf(r.Err))
+	for _, advice := range []string{
+		`ask the administrator of the server to run: ALTER ROLE "clerk" LOGIN; if the role has no password`,
+		"into Secret shop-credentials, key password",
+		"kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; ",
+	} {
+		controllertest.ErrorContains(t, advice, r.Err)
+	}
+}
+
 func TestOtherNamesAvoidConflict(t *testing.T) {
 	r := &reconciler{}
 	for names, conflict := range map[string]postgresql.Conflict{

@@ -100,7 +100,7 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 		return r.block(p, err, messageRotationTaken.With(err, statements))
 	case err != nil:
 		return r.block(p, err, messageRotationBlocked.With(advised(err), p.secret.Name))
-	case controller.ReasonOf(p.broken) == messageKept.Reason:
+	case controller.ReasonOf(p.broken) == reasonKept:
 		p.broken = nil // the next login works
 	}
 	p.rotation.next = &next

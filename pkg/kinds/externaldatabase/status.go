@@ -71,9 +71,7 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		}
 		return controller.Stalled(messageProtected.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Kept:
-		message := messageKept.Error(err, credentials.Name(db.Name), db.Namespace, db.Name,
-			credentials.RotateAnnotation, nextRequest(db), strconv.Quote(db.Owner()))
-		return controller.Stalled(message, conflictRetry)
+		return controller.Stalled(kept(db, err), conflictRetry)
 	case postgresql.Replaced:
 		return stalled(messageReplaced, secret)
 	case postgresql.Rejected:
@@ -105,6 +103,18 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 		return messageRecreating.Wait(creationDelay, strconv.Quote(db.Spec.DatabaseName), recreateAnnotation)
 	}
 	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
+}
+
+// kept returns the error for a role that was handed over and cannot log in with the password in its Secret.
+func kept(db *v1alpha1.ExternalDatabase, err error) error {
+	advice := []any{
+		credentials.Name(db.Name), db.Namespace, db.Name, credentials.RotateAnnotation, nextRequest(db),
+		strconv.Quote(db.Owner()),
+	}
+	if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
+		return messageKeptOut.Error(append([]any{err, remedy}, advice...)...)
+	}
+	return messageKept.Error(append([]any{err}, advice...)...)
 }
 
 // otherNames returns the fields of another ExternalDatabase that avoid a conflict.
