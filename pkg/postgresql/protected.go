@@ -79,7 +79,7 @@ func withoutAttributes(role string, attributes []string) string {
 // so that only the answer of the server counts.
 func (c *change) unalterable(s sight, next step, err error) error {
 	role := s.role(c.Want, next.alters)
-	if role == nil || s.Superuser || !isCode(err, codeNoPrivilege) {
+	if role == nil || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
 		return err
 	}
 	var attributes []string

@@ -67,19 +67,21 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 		version   int
 		role      seenRole
 		superuser bool
+		powerless bool // the administrator does not have CREATEROLE
 		alters    string
 		code      string
 		remedy    string
 	}{
-		"REPLICATION on PostgreSQL 15":     {version: v15, role: replicates, alters: "clerk", remedy: replication},
-		"REPLICATION on PostgreSQL 16":     {version: v16, role: replicates, alters: "clerk"},
-		"both attributes on PostgreSQL 12": {version: v12, role: hasBoth, alters: "clerk", remedy: both},
-		"both attributes on PostgreSQL 15": {version: v15, role: hasBoth, alters: "clerk", remedy: replication},
-		"BYPASSRLS on PostgreSQL 15":       {version: v15, role: bypasses, alters: "clerk"},
-		"a role without attributes":        {version: v15, alters: "clerk"},
-		"a step that alters no role":       {version: v15, role: replicates},
-		"a step that alters another role":  {version: v15, role: replicates, alters: "clerk-login1"},
-		"a superuser":                      {version: v15, role: replicates, superuser: true, alters: "clerk"},
+		"REPLICATION on PostgreSQL 15":        {version: v15, role: replicates, alters: "clerk", remedy: replication},
+		"an administrator without CREATEROLE": {version: v15, role: replicates, powerless: true, alters: "clerk"},
+		"REPLICATION on PostgreSQL 16":        {version: v16, role: replicates, alters: "clerk"},
+		"both attributes on PostgreSQL 12":    {version: v12, role: hasBoth, alters: "clerk", remedy: both},
+		"both attributes on PostgreSQL 15":    {version: v15, role: hasBoth, alters: "clerk", remedy: replication},
+		"BYPASSRLS on PostgreSQL 15":          {version: v15, role: bypasses, alters: "clerk"},
+		"a role without attributes":           {version: v15, alters: "clerk"},
+		"a step that alters no role":          {version: v15, role: replicates},
+		"a step that alters another role":     {version: v15, role: replicates, alters: "clerk-login1"},
+		"a superuser":                         {version: v15, role: replicates, superuser: true, alters: "clerk"},
 		"another error than a missing right": {
 			version: v15, role: replicates, alters: "clerk", code: codeLocked,
 		},
@@ -89,7 +91,9 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := there(func(s *sight) { s.Version, s.Superuser, s.Role = c.version, c.superuser, &c.role })
+			seen := there(func(s *sight) {
+				s.Version, s.Superuser, s.CreatesRoles, s.Role = c.version, c.superuser, !c.powerless, &c.role
+			})
 			answer := *denied
 			if c.code != "" {
 				answer.code = c.code

@@ -16,14 +16,15 @@ type sight struct {
 	Server    string `json:"server"`    // the system identifier
 	Version   int    `json:"version"`   // 150004 for 15.4
 	Connected string `json:"connected"` // the database of the session
-	// Superuser and Inherits describe the role of the session. Inherits is true if the role inherits the
+	// Superuser, CreatesRoles and Inherits describe the role of the session. Inherits is true if the role inherits the
 	// privileges of the roles that it is a member of, or if this depends on each membership: see sightQuery.
-	Superuser  bool             `json:"superuser"`
-	Inherits   bool             `json:"inherits"`
-	Role       *seenRole        `json:"role"`       // the owner
-	Alternates []*seenAlternate `json:"alternates"` // those that exist
-	Database   *seenDatabase    `json:"database"`
-	Extensions []string         `json:"extensions"` // of the database of the session
+	Superuser    bool             `json:"superuser"`
+	CreatesRoles bool             `json:"createsRoles"`
+	Inherits     bool             `json:"inherits"`
+	Role         *seenRole        `json:"role"`       // the owner
+	Alternates   []*seenAlternate `json:"alternates"` // those that exist
+	Database     *seenDatabase    `json:"database"`
+	Extensions   []string         `json:"extensions"` // of the database of the session
 }
 
 type seenRole struct {
@@ -147,6 +148,7 @@ var sightQuery = `select json_build_object(
   'connected', current_database(),
   'version', current_setting('server_version_num')::int,
   'superuser', (select rolsuper from pg_roles where rolname = current_user),
+  'createsRoles', (select rolcreaterole from pg_roles where rolname = current_user),
   'inherits', (select rolinherit or current_setting('server_version_num')::int >= 160000 from pg_roles where rolname = current_user),
   'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
   'role', (select json_build_object(` + roleColumns + `)

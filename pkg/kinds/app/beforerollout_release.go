@@ -8,7 +8,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Release implements controller.Releaser.
@@ -17,7 +16,7 @@ func (b *beforeRollout) Release(ctx context.Context, key controller.Key) (pendin
 	if err != nil || pod == nil {
 		return false, err
 	}
-	return pods.IsTracked(pod), b.commands.ReleaseUnowned(ctx, key, pod)
+	return b.commands.Awaits(pod), b.commands.ReleaseUnowned(ctx, key, pod)
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has

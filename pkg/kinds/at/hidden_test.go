@@ -11,7 +11,11 @@ import (
 func hiddenFixture(t *testing.T) fixture {
 	f := newFixtureAtNoon(t, withBackoffLimit(1))
 	f.RelabelPods()
-	controllertest.Equal(t, "RequeueAfter", lookAgain, f.settle())
+	f.Reconcile() // sets the phase
+	r := f.Reconcile()
+	controllertest.Equal(t, "writes of a start", []string{createPod}, r.Writes)
+	controllertest.Equal(t, "RequeueAfter", lookAgain, r.Result.RequeueAfter)
+	controllertest.Equal(t, "RequeueAfter later", lookAgain, f.settle())
 	return f
 }
 
@@ -25,6 +29,7 @@ func TestPodThatPolicyHidesIsReadFromTheServer(t *testing.T) {
 	f.settle()
 	controllertest.Equal(t, "conditions", completeConditions(exit0Message), controllertest.Conditions(f.Object()))
 	controllertest.Equal(t, "finalizers of the Pod", 0, len(f.onlyPod().Finalizers))
+	controllertest.Equal(t, "reads after that", []string(nil), f.Reconcile().Reads)
 }
 
 func TestPodThatPolicyHidesIsReleasedAfterRestart(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Release implements controller.Releaser.
@@ -13,5 +12,5 @@ func (r *reconciler) Release(ctx context.Context, key controller.Key) (pending b
 	if err != nil || pod == nil {
 		return false, err
 	}
-	return pods.IsTracked(pod), r.commands.ReleaseUnowned(ctx, key, pod)
+	return r.commands.Awaits(pod), r.commands.ReleaseUnowned(ctx, key, pod)
 }

@@ -53,7 +53,11 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
 	}
 	r.tracker.Wrote(keyOf(at), "Pod", r.commands.Cache, pod.ResourceVersion)
-	if left, limited := remaining(at, now); limited {
+	left, limited := remaining(at, now)
+	if !pods.IsSelected(pod) && (!limited || left > lookAgain) {
+		left, limited = lookAgain, true // an admission policy has changed the label: no event of the Pod will come
+	}
+	if limited {
 		return controller.Result{RequeueAfter: left}, nil
 	}
 	return controller.Result{}, nil

@@ -18,10 +18,10 @@ const (
 	reasonKept        = "PasswordUnknown"
 )
 
-// keptAdvice is the end of the messages about a role that was handed over.
-const keptAdvice = " the password that the role has on the server into Secret {secret}, key password or, for a login " +
-	"of its own, run: kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; " +
-	"role {role} can then no longer log in after the grace period"
+// keptAdvice is the beginning of the messages about a role that was handed over.
+const keptAdvice = "{error}; the operator does not change this role: for a login of its own, run: " +
+	"kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; " +
+	"role {role} can then no longer log in after the grace period; or, to use this role, ask the administrator of the server "
 
 var (
 	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.", "Nothing to do.")
@@ -77,15 +77,14 @@ var (
 	messageProtected = Messages.Declare("RoleProtected", "{error}; create an ExternalDatabase with {other names} instead",
 		"Choose another name for the owner.")
 	messageProtectedOwn = Messages.Declare("RoleProtected", "{error}; ask a superuser of the server to run: {statement}",
-		"Run the statement. If the role needs the attribute, give it back after the condition has ended.")
+		"Run the statement. If the role needs REPLICATION or BYPASSRLS, give it back after the condition has ended. "+
+			"If it needs another attribute, choose another name for the owner.")
 	messageKept = Messages.Declare(reasonKept,
-		"{error}; the operator does not change this role: if the role has no password, ask the administrator of the server "+
-			"to set one; then put"+keptAdvice,
+		keptAdvice+"for its password, or to set one, and put it into Secret {secret}, key password",
 		"Put the password of the role into the Secret, or rotate the credentials.")
 	messageKeptOut = Messages.Declare(reasonKept,
-		"{error}; the operator does not change this role: ask the administrator of the server to run: {statement}; if the "+
-			"role has no password, ask for one too; then put"+keptAdvice,
-		"Run the statement, and put the password of the role into the Secret, or rotate the credentials.")
+		keptAdvice+"to set a new password and to run: {statement}; then put the password into Secret {secret}, key password",
+		"Rotate the credentials, or run the statement and put the new password of the role into the Secret.")
 	messageReplaced    = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", "Correct the Secret, or create the ExternalDatabase again.")
 	messageRejected    = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration of the server", "Correct what the error names.")
 	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}", "The operator retries. If the error stays, look at the log of the server.")

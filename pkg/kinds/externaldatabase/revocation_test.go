@@ -96,7 +96,7 @@ func TestHandedOverRoleThatCannotLogInGetsStatement(t *testing.T) {
 	r := newFixture(t, server, example(known), connectionSecret(), createdSecret(t)).Reconcile()
 	controllertest.Equal(t, "reason", "PasswordUnknown", controller.ReasonOf(r.Err))
 	for _, advice := range []string{
-		`ask the administrator of the server to run: ALTER ROLE "clerk" LOGIN; if the role has no password`,
+		`ask the administrator of the server to set a new password and to run: ALTER ROLE "clerk" LOGIN; then put the password`,
 		"into Secret shop-credentials, key password",
 		"kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; ",
 	} {

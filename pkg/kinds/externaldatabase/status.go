@@ -67,7 +67,7 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		return controller.Stalled(messageTaken.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Protected:
 		if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
-			return controller.Stalled(messageProtectedOwn.Error(err, remedy), conflictRetry)
+			return controller.Stalled(messageProtectedOwn.Error(err, remedy), configurationRetry)
 		}
 		return controller.Stalled(messageProtected.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Kept:
@@ -107,14 +107,11 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 
 // kept returns the error for a role that was handed over and cannot log in with the password in its Secret.
 func kept(db *v1alpha1.ExternalDatabase, err error) error {
-	advice := []any{
-		credentials.Name(db.Name), db.Namespace, db.Name, credentials.RotateAnnotation, nextRequest(db),
-		strconv.Quote(db.Owner()),
-	}
+	advice := []any{err, db.Namespace, db.Name, credentials.RotateAnnotation, nextRequest(db), strconv.Quote(db.Owner())}
 	if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
-		return messageKeptOut.Error(append([]any{err, remedy}, advice...)...)
+		return messageKeptOut.Error(append(advice, remedy, credentials.Name(db.Name))...)
 	}
-	return messageKept.Error(append([]any{err}, advice...)...)
+	return messageKept.Error(append(advice, credentials.Name(db.Name))...)
 }
 
 // otherNames returns the fields of another ExternalDatabase that avoid a conflict.

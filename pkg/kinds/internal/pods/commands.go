@@ -64,6 +64,7 @@ func (c *Commands) Release(ctx context.Context, key controller.Key, pod *corev1.
 	change := map[string]any{"metadata": metadata}
 	tracked, outlives := IsTracked(pod), Outlives(pod, c.Container)
 	if c.IsReleased(key, pod) || !tracked && !outlives {
+		c.forget(key, pod)
 		return pod, nil
 	}
 	if tracked {
@@ -84,6 +85,7 @@ func (c *Commands) Release(ctx context.Context, key controller.Key, pod *corev1.
 // object from the API server.
 func (c *Commands) ReleaseUnowned(ctx context.Context, key controller.Key, pod *corev1.Pod) error {
 	if !IsTracked(pod) || c.IsReleased(key, pod) {
+		c.forget(key, pod)
 		return nil
 	}
 	owner, err := c.Owner(ctx, key)
@@ -93,10 +95,24 @@ func (c *Commands) ReleaseUnowned(ctx context.Context, key controller.Key, pod *
 	if err == nil && owner.GetDeletionTimestamp() == nil && metav1.IsControlledBy(pod, owner) {
 		return nil
 	}
-	if _, err = c.Release(ctx, key, pod); err == nil {
-		c.hidden.Delete(key)
+	released, err := c.Release(ctx, key, pod)
+	if err == nil {
+		c.forget(key, released)
 	}
 	return err
+}
+
+// forget forgets that a Pod is hidden, if the object with a key no longer needs the Pod.
+func (c *Commands) forget(key controller.Key, pod *corev1.Pod) {
+	if !IsTracked(pod) && EndingOf(pod, c.Container) != nil || c.IsReleased(key, pod) {
+		c.hidden.Delete(key)
+	}
+}
+
+// Awaits reports whether an event of a Pod with the finalizer will come.
+func (c *Commands) Awaits(pod *corev1.Pod) bool {
+	_, err := c.Cache.Get(pod.Namespace, pod.Name)
+	return IsTracked(pod) && err == nil
 }
 
 // Track adds TrackingFinalizer to a Pod that runs and that somebody has removed it from, and returns the changed Pod. The
@@ -112,19 +128,19 @@ func (c *Commands) Track(ctx context.Context, key controller.Key, pod *corev1.Po
 // Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod. If
 // the Pod does not keep the labels, Relabel does not try again: the Pod is hidden.
 func (c *Commands) Relabel(ctx context.Context, key controller.Key, pod *corev1.Pod, labels map[string]string) (*corev1.Pod, error) {
-	if isSelected(pod) || c.IsHidden(key) || c.IsReleased(key, pod) {
+	if IsSelected(pod) || c.IsHidden(key) || c.IsReleased(key, pod) {
 		return pod, nil
 	}
 	metadata := map[string]any{"labels": labels}
 	changed, err := c.patch(ctx, key, pod, "restoring the labels of", metadata, map[string]any{"metadata": metadata})
-	if err == nil && !isSelected(changed) {
+	if err == nil && !IsSelected(changed) {
 		c.hidden.Store(key, nil)
 	}
 	return changed, err
 }
 
-// isSelected reports whether the cache selects a Pod.
-func isSelected(pod *corev1.Pod) bool {
+// IsSelected reports whether the caches select a Pod.
+func IsSelected(pod *corev1.Pod) bool {
 	return pod.Labels[controller.ManagedByLabel] == controller.ManagedByWindlass
 }
 
