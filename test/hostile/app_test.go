@@ -54,15 +54,15 @@ func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 	}
 }
 
-// TestUpgradeReplacesNoPodOfApp gives the Deployment and the Service the state that an earlier version of the operator
-// created, and then changes the App.
+// TestUpgradeReplacesNoPodOfApp gives the Deployment the state that a previous version of the operator would have
+// created which did not set automountServiceAccountToken, and then changes the App.
 func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateApp(t, tenant.Namespace, "web", world.ProbedApp("registry.example.com/web:1"))
 	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
 	pause(t, tenant.World, tenant.Namespace, "true")
-	deployments, services := tenant.Kube.AppsV1().Deployments(tenant.Namespace), tenant.Kube.CoreV1().Services(tenant.Namespace)
+	deployments := tenant.Kube.AppsV1().Deployments(tenant.Namespace)
 	d, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,6 @@ func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	template := record["spec"].(map[string]any)["template"].(map[string]any)
-	delete(template["metadata"].(map[string]any)["labels"].(map[string]any), "windlass.dev/app")
 	delete(template["spec"].(map[string]any), "automountServiceAccountToken")
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -80,17 +79,12 @@ func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"windlass.dev/last-applied": string(text)}},
-		"spec": map[string]any{"template": map[string]any{
-			"metadata": map[string]any{"labels": map[string]any{"windlass.dev/app": nil}}, "spec": map[string]any{"automountServiceAccountToken": nil},
-		}},
+		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{"automountServiceAccountToken": nil}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d, err = deployments.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"windlass.dev/app":null}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pause(t, tenant.World, tenant.Namespace, "false")
@@ -105,13 +99,10 @@ func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	if diff := cmp.Diff(d.Spec, now.Spec); diff != "" {
 		t.Errorf("the spec of the Deployment (-before +after):\n%s", diff)
 	}
-	if service, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || service.Spec.Selector["windlass.dev/app"] != "" {
-		t.Errorf("the Service selects a label that no Pod has: %v (%v)", service.Spec.Selector, err)
-	}
 	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) { app.Spec.Image = "registry.example.com/web:2" })
-	world.Eventually(t, "the Service to select only the new Pods", func(ctx context.Context) (bool, error) {
-		service, err := services.Get(ctx, "web", metav1.GetOptions{})
-		return err == nil && service.Spec.Selector["windlass.dev/app"] == "web", err
+	world.Eventually(t, "the new Pods to mount no token", func(ctx context.Context) (bool, error) {
+		d, err := deployments.Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && d.Spec.Template.Spec.AutomountServiceAccountToken != nil, err
 	})
 }
 

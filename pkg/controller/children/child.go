@@ -65,8 +65,6 @@ type Declaration[S Scope, C Object] struct {
 	Initially func(s S, desired C)
 	// Keep, if it is set, copies the values that the child must not lose from live into desired.
 	Keep func(s S, desired, live C)
-	// Before, if it is set, is called with the live child before the child is changed: see Type.
-	Before func(ctx context.Context, s S, live C) error
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
 	// Applied, if it is set, is called with the child after Apply succeeded. It is not called if the child
@@ -127,9 +125,6 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	var initially func(C)
 	if d.Keep != nil {
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
-	}
-	if d.Before != nil {
-		of.Before = func(ctx context.Context, live C) error { return d.Before(ctx, s, live) }
 	}
 	if d.Initially != nil {
 		initially = func(desired C) { d.Initially(s, desired) }

@@ -1,12 +1,11 @@
 package app
 
 import (
-	"context"
-
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -16,7 +15,6 @@ import (
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
-	service, budget := serviceOf(c), disruptionBudgetOf(c)
 	return []children.Child[*scope]{
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
@@ -26,15 +24,19 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 			Desired:    by(desiredConfigMap),
 			DeleteLast: true, // after the Pod template no longer mounts it
 		},
-		deploymentOf(c, widen(c, service, budget)),
-		service,
+		deploymentOf(c),
+		children.Owns(c.Services(), by(desiredService)),
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
 			When:     when(isAutoscaled),
 			Desired:  by(desiredAutoscaler),
 		},
-		budget,
+		&children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
+			Resource: c.PodDisruptionBudgets(),
+			When:     when(needsBudget),
+			Desired:  by(desiredDisruptionBudget),
+		},
 	}
 }
 
@@ -47,8 +49,8 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-// deploymentOf declares the Deployment. before is called before it is changed.
-func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.Deployment) error) children.Child[*scope] {
+// deploymentOf declares the Deployment.
+func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
 		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
@@ -80,7 +82,6 @@ func deploymentOf(c kinds.Cluster, before func(context.Context, *scope, *appsv1.
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
-		Before:  before,
 		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
 		Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
 	}

@@ -28,10 +28,18 @@ const (
 	unprobedSeconds = 5
 )
 
-// selectorOf returns the labels that select the Pods of an App. They never change, because the
+// selectorOf returns the labels by which the Deployment selects the Pods of an App. They never change, because the
 // selector of a Deployment is immutable.
 func selectorOf(app *v1alpha1.App) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
+}
+
+// podSelectorOf returns the labels by which the Service and the PodDisruptionBudget select the Pods of an App. Unlike
+// the labels of selectorOf, they do not match Pods of Helm charts.
+func podSelectorOf(app *v1alpha1.App) map[string]string {
+	selector := selectorOf(app)
+	selector[appLabel] = app.Name
+	return selector
 }
 
 // metaOf returns the metadata of all children. It includes no label or annotation of the App: tools label the objects
@@ -154,7 +162,7 @@ func desiredService(app *v1alpha1.App) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metaOf(app),
 		Spec: corev1.ServiceSpec{
-			Selector: selectorOf(app),
+			Selector: podSelectorOf(app),
 			Ports:    []corev1.ServicePort{{Name: portName, Port: servicePort, TargetPort: intstr.FromString(portName)}},
 		},
 	}
@@ -215,7 +223,7 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 		ObjectMeta: metaOf(app),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
-			Selector:       &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+			Selector:       &metav1.LabelSelector{MatchLabels: podSelectorOf(app)},
 			// A Pod that is not ready serves nobody. Otherwise an App whose Pods crash would block every drain.
 			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		},

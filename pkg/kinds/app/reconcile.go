@@ -56,8 +56,6 @@ type scope struct {
 	held         *held              // why the Pod template must not change, or nil
 	before       *appsv1.Deployment // the cached Deployment, or nil
 	deployment   *appsv1.Deployment // the Deployment after it was applied, or nil
-	unlabeled    *appsv1.Deployment // the Deployment before it was changed, if its template lacked appLabel, or nil
-	widened      widened            // the children that were applied before the Deployment
 	drifted      *appsv1.Deployment // the desired Deployment, if another client had changed the template, or nil
 	requeueAfter time.Duration      // positive if time alone can change the status
 
@@ -66,14 +64,6 @@ type scope struct {
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 	return &scope{Owner: owner, app: app}
-}
-
-// selected returns the Deployment whose template decides which labels select the Pods.
-func (p *scope) selected() *appsv1.Deployment {
-	if p.unlabeled != nil {
-		return p.unlabeled
-	}
-	return p.deployment
 }
 
 // hasDeployment reports whether the App had a Deployment before this reconcile.

@@ -70,12 +70,6 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 		equality.Semantic.DeepEqual(was.Spec.Template, d.Spec.Template)
 }
 
-// rolloutOf summarizes the Deployment of an App. An App with an autoscaler stays Ready while Pods beyond
-// its minimum start.
-func rolloutOf(app *v1alpha1.App, d *appsv1.Deployment) controller.Summary {
-	return rolloutWith(d, neededBy(app, d, nil))
-}
-
 // rolloutWith summarizes a Deployment. needed is the number of its Pods that have to be available.
 func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
 	s := rollout.Summarize(d, needed)
@@ -89,7 +83,8 @@ func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
 // (k8s.io/kubernetes, pkg/controller/replicaset).
 const failedCreate = "FailedCreate"
 
-// neededBy returns the number of Pods that have to be available. other is an autoscaler of somebody else, or nil.
+// neededBy returns the number of Pods that have to be available. An App with an autoscaler stays Ready while Pods
+// beyond its minimum start. other is an autoscaler of somebody else, or nil.
 func neededBy(app *v1alpha1.App, d *appsv1.Deployment, other *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {

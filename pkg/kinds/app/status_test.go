@@ -39,7 +39,7 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOut(c.wanted)}
 			d.Status.ObservedGeneration = 1
 			c.change(d)
-			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutOf(c.app, d)))
+			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutWith(d, neededBy(c.app, d, nil))))
 		})
 	}
 }
@@ -54,7 +54,7 @@ func refusePods(d *appsv1.Deployment) {
 func TestAppSaysWhyPodsAreRefused(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	refusePods(d)
-	s := rolloutOf(example(), d)
+	s := rolloutWith(d, neededBy(example(), d, nil))
 	controllertest.Equal(t, "state", controller.StateDegraded, s.State)
 	controllertest.Equal(t, "reason", "PodRefused", s.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +

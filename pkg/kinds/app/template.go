@@ -37,7 +37,7 @@ const (
 // setOperatorFields sets the operator fields of a Pod template: see pods.OperatorFields.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
-	template.Labels = narrowSelector(app)
+	template.Labels = podSelectorOf(app)
 	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
 	pods.CopyPlatformLabels(template.Labels, app)
 	if template.Annotations == nil {

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
@@ -164,11 +163,6 @@ func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 	if token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken; token != nil {
 		t.Errorf("with serviceAccountName, automountServiceAccountToken is %v, want unset", *token)
 	}
-}
-
-func withoutRollouts(d *appsv1.Deployment) *appsv1.Deployment {
-	d.Spec.Paused, d.Spec.Replicas = true, ptr.To[int32](0)
-	return d
 }
 
 func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+)
+
+func twoReplicas(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](2) }
+
+// TestServiceAndBudgetSelectPodsByAppLabel checks that the selectors match no Pod of a Helm chart, even while another
+// client has removed the label from the Pod template.
+func TestServiceAndBudgetSelectPodsByAppLabel(t *testing.T) {
+	f := readyFixture(t, twoReplicas)
+	want := map[string]string{
+		"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": "web", "windlass.dev/app": "web",
+	}
+	check := func(when string) {
+		t.Helper()
+		service := kindtest.Get[*corev1.Service](f.Cluster, "default", "web")
+		budget := kindtest.Get[*policyv1.PodDisruptionBudget](f.Cluster, "default", "web")
+		controllertest.Equal(t, "selector of the Service "+when, want, service.Spec.Selector)
+		controllertest.Equal(t, "selector of the budget "+when, want, budget.Spec.Selector.MatchLabels)
+		controllertest.Equal(t, "label of the template "+when, "web", f.deployment().Spec.Template.Labels[appLabel])
+	}
+	check("at first")
+	f.changeDeployment(func(d *appsv1.Deployment) { delete(d.Spec.Template.Labels, appLabel) })
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "", r.Err)
+	controllertest.Equal(t, "writes", []string{"patch deployments default/web", updateStatus}, r.Writes)
+	check("after the label was restored")
+}
+
+func TestRefusedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
+	for _, resource := range []string{"services", "ingresses", "poddisruptionbudgets"} {
+		t.Run(resource, func(t *testing.T) {
+			f := readyFixture(t, twoReplicas, func(app *v1alpha1.App) {
+				app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
+			})
+			f.Change(func(app *v1alpha1.App) {
+				kindtest.MakeComponent(app, "shop", "web") // changes all children
+				app.Spec.Image = "web:2"
+			})
+			why := errors.New("a policy refuses it")
+			f.Journal.FailNext("patch", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "web", why))
+			controllertest.ErrorContains(t, "a policy refuses it", f.Reconcile().Err)
+			controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
+		})
+	}
+}
+
+// TestForeignDeploymentKeepsOtherChildrenFromBeingCreated checks that no Service selects the Pods of a foreign
+// Deployment, and that no autoscaler scales it.
+func TestForeignDeploymentKeepsOtherChildrenFromBeingCreated(t *testing.T) {
+	foreign := desiredDeployment(example(), nil)
+	foreign.Namespace, foreign.Name, foreign.UID, foreign.ResourceVersion = "default", "web", "foreign", "7"
+	foreign.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that it is in the cache
+	app := example(withAllChildren, func(app *v1alpha1.App) { app.Spec.Config = nil })
+	f := newFixture(t, app, secret("db-credentials"), foreign)
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "already exists and belongs to nobody", r.Err)
+	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+}
+
+// TestConfigMapIsDeletedAfterDeploymentNoLongerMountsIt removes the files from a Ready App.
+func TestConfigMapIsDeletedAfterDeploymentNoLongerMountsIt(t *testing.T) {
+	f := readyFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"mode": "fast"} })
+	f.Change(func(app *v1alpha1.App) { app.Spec.Config = nil })
+	r := f.Reconcile()
+	want := []string{"patch deployments default/web", "delete configmaps default/web", updateStatus}
+	controllertest.Equal(t, "writes", want, r.Writes)
+}
