@@ -14,7 +14,7 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^secrets/[^.]+\.data\.((owner|alternate[12])\.)?(password|uri|pgpass|port|revision)$`,
 	`^databases/[^.]+\.status\.server\.revision$`,
 	`^pods/shop-0\.status\.podIPs?(\[0\]\.ip)?$`,
-	`/(password-digest|inputs-digest|template-digest|inputs(\..*)?)$`,
+	`/(inputs-digest|template-digest|inputs(\..*)?)$`,
 	`^externaldatabases/[^.]+\.status\.externalID$`,
 	`^apps/[^.]+\.status\.((lastAvailable|beforeRolloutRuns\[\d+\])\.)?templateDigest$`,
 	`^services/[^.]+\.spec\.(clusterIP|clusterIPs\[0\])$`,

@@ -39,7 +39,7 @@ var oddAnnotations = [][2]string{
 	{"windlass.dev/paused", "false"}, {"windlass.dev/paused", "TRUE"}, {"windlass.dev/paused", ""}, {"windlass.dev/paused", "true"},
 	{"windlass.dev/last-applied", "{}"}, {"windlass.dev/last-applied", "{"}, {"windlass.dev/last-applied", "null"}, {"windlass.dev/last-applied", `{"spec":{"replicas":"x"}}`}, {"windlass.dev/last-applied", `{"spec":[]}`},
 	{"windlass.dev/made-for", "App/o1"}, {"windlass.dev/made-for", "x"}, {"windlass.dev/depends-on", "a,,b"}, {"windlass.dev/depends-on", "[]"}, {"windlass.dev/depends-on", "o1"},
-	{"windlass.dev/inputs", "x"}, {"windlass.dev/inputs-digest", "x"}, {"windlass.dev/password-digest", "x"}, {"windlass.dev/unknown", "x"},
+	{"windlass.dev/inputs", "x"}, {"windlass.dev/inputs-digest", "x"}, {"windlass.dev/template-digest", "x"}, {"windlass.dev/unknown", "x"},
 	{"cnat.programming-kubernetes.info/attempt", "-1"}, {"cnat.programming-kubernetes.info/v1", "{"}, {"cnat.programming-kubernetes.info/v1", `{"spec":{"command":["x"]}}`}, {"cnat.programming-kubernetes.info/v1", `{"tooLarge":true}`},
 	{"cnat.programming-kubernetes.info/v1", `{"spec":{"suspend":true,"resources":{"limits":{"cpu":"x"}}}}`}, {"cnat.programming-kubernetes.info/v1", `{"annotation":"x"}`},
 	{"kubectl.kubernetes.io/last-applied-configuration", "{"}, {"deployment.kubernetes.io/revision", "x"}, {"pv.kubernetes.io/bind-completed", "no"}, {"kubectl.kubernetes.io/restartedAt", "never"},

@@ -1,9 +1,6 @@
 package database
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 
@@ -42,13 +39,3 @@ func checkPassword(s *corev1.Secret) error {
 	}
 	return controller.Terminal(messageInvalidPassword.Error(s.Name))
 }
-
-// passwordDigest returns a digest of the password, keyed with the UID of the Secret. Only users who may
-// read the Secret know its UID, so that others cannot guess the password from the annotations of a Pod.
-func passwordDigest(s *corev1.Secret) string {
-	hash := hmac.New(sha256.New, []byte(s.UID))
-	hash.Write(s.Data[credentials.KeyPassword])
-	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
-}
-
-const digestLength = 16

@@ -25,7 +25,6 @@ var (
 	messageRotated      = Messages.Declare("CredentialsRotated", "Secret {secret} has the login {login} with a new password. PostgreSQL accepts the former login {former} until no known client uses it, at least for the grace period.", "Nothing to do.")
 	messageRetired      = Messages.Declare("FormerLoginRetired", "PostgreSQL ends the former login {former}, and closes its connections.", "Nothing to do.")
 	messageAwaitServer  = Messages.Declare("", "PostgreSQL to accept the login {login}", "Wait.")
-	messageAwaitRestart = Messages.Declare("", "the replacement of the Pod, which an earlier operator has created; with updatePolicy Manual, set the annotation {annotation} to a new value", "Wait, or request a restart.")
 	messageAwaitProof   = Messages.Declare("", "the operator to log in as {login}, which it cannot: the operator must reach the Pod, without --connect-to-databases=false", "Let the operator reach the Pods of Databases.")
 	messageAwaitProblem = Messages.Declare("", "PostgreSQL to accept the settings; the condition Ready says what is wrong", "Correct the cause that the condition Ready names.")
 	messageGrowing      = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see `kubectl describe pvc -n {namespace} {claim}`.", "Wait.")

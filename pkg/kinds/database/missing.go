@@ -160,7 +160,7 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
 	sets := r.statefulSets
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
-		p.keeper(r.image).keep(want, live)
+		keepTemplate(p.db, want, live)
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))
 	}
 	p.statefulSet, err = sets.Update(ctx, p.owner, desiredStatefulSet(p.db, r.image))

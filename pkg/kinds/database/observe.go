@@ -64,9 +64,9 @@ func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// runsNewest reports whether the Pod has the newest template, and applies settings while the server runs.
+// runsNewest reports whether the Pod has the newest template, and is ready.
 func (p *scope) runsNewest() bool {
-	return isUp(p.statefulSet) && reloads(p.statefulSet) && p.pod != nil
+	return isUp(p.statefulSet) && p.pod != nil
 }
 
 // observe looks at the settings of a running server, and records them in the status, unless the status has the current
@@ -74,7 +74,7 @@ func (p *scope) runsNewest() bool {
 // accept the newest password.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
-	fields := pendingFields(p.keeper(r.image), p.statefulSet)
+	fields := pendingFields(p.db, r.image, p.statefulSet)
 	if !p.runsNewest() || r.look == nil {
 		status.Server, status.PendingRestart = nil, fields
 		return nil

@@ -215,7 +215,7 @@ func (r *reconciler) checkVolume(p *scope) error {
 func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
 	sets := r.statefulSets
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
-		p.keeper(r.image).keep(want, live)
+		keepTemplate(p.db, want, live)
 		keepRetried(want, live)
 	}
 	p.statefulSet, err = sets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image), nil)

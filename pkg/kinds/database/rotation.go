@@ -148,8 +148,6 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 // obstacle returns what keeps the server from accepting the next password, or usual if nothing is known to.
 func (p *scope) obstacle(usual string) string {
 	switch {
-	case !reloads(p.statefulSet):
-		return messageAwaitRestart.With(restartAnnotation)
 	case refusal(p.db) != nil:
 		return messageAwaitProblem.With()
 	case p.runsNewest() && p.settling == 0:

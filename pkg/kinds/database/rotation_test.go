@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,39 +148,6 @@ func TestRotationWithOutdatedScheduleEndsNoLogin(t *testing.T) {
 				t.Errorf("the error is %v", r.Err)
 			}
 			controllertest.Equal(t, "logins", c.logins, f.loginsOf())
-		})
-	}
-}
-
-func TestRotationReplacesPodOfEarlierOperator(t *testing.T) {
-	knowScripts(t)
-	for name, c := range map[string]struct {
-		policy     v1alpha1.UpdatePolicy
-		replaced   bool
-		waitingFor string
-	}{
-		"at once":      {policy: v1alpha1.UpdateAutomatic, replaced: true, waitingFor: "PostgreSQL to accept the login app-login1"},
-		"at a request": {policy: v1alpha1.UpdateManual, waitingFor: "the replacement of the Pod, which an earlier operator has created; with updatePolicy Manual, set the annotation windlass.dev/restart to a new value"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := readyFixture(t, func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = c.policy })
-			f.changeStatefulSet(func(s *appsv1.StatefulSet) {
-				s.Spec.Template = earlierTemplate(f.Object(), DefaultImage, f.secret())
-				s.Spec.Template.Spec.Containers[0].Command[scriptIndex] = earlierScript
-				owned := s.Annotations
-				recorded(t, s)
-				for name, value := range owned {
-					if _, found := s.Annotations[name]; !found {
-						s.Annotations[name] = value
-					}
-				}
-			})
-			f.Reconcile()
-			controllertest.Equal(t, "the Pod is replaced without a rotation", false, reloads(f.statefulSet()))
-			f.Change(requested("1"))
-			f.Reconcile()
-			controllertest.Equal(t, "the Pod is replaced", c.replaced, reloads(f.statefulSet()))
-			controllertest.Equal(t, "waiting", c.waitingFor, f.Object().Status.Credentials.WaitingFor)
 		})
 	}
 }

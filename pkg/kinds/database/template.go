@@ -18,6 +18,8 @@ import (
 // Pod template has a digest of the value.
 const restartAnnotation = "windlass.dev/restart"
 
+const digestLength = 16
+
 // annotationsOfPod returns the annotations of the Pod template.
 func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 	requested := db.Annotations[restartAnnotation]
@@ -38,19 +40,20 @@ var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) 
 	}
 }
 
-// formerScripts are the SHA-256 digests of earlier versions of server.sh, whose Pods keep them until something else
-// replaces them.
-var formerScripts []string
+// previousScripts are the SHA-256 digests of the scripts of previous versions of the operator. A Pod with such a script
+// keeps it until something else replaces the Pod. A version that changes serverScript adds the digest of the script
+// before: otherwise `make test-upgrade` fails.
+var previousScripts []string
 
-// isOurs reports whether an operator of this or an earlier version can have set the operator fields of the template in
-// the record of a StatefulSet. set is the desired StatefulSet.
+// isOurs reports whether this or a previous version of the operator can have set the operator fields of the template in
+// the record of a StatefulSet, which users can write. set is the desired StatefulSet.
 func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 	is, want := pods.Container(last, containerName), pods.Container(&set.Spec.Template, containerName)
 	if is == nil || want == nil || len(is.Command) != len(want.Command) {
 		return false
 	}
 	command := slices.Clone(is.Command)
-	if sum := sha256.Sum256([]byte(is.Command[scriptIndex])); slices.Contains(formerScripts, hex.EncodeToString(sum[:])) {
+	if sum := sha256.Sum256([]byte(is.Command[scriptIndex])); slices.Contains(previousScripts, hex.EncodeToString(sum[:])) {
 		command[scriptIndex] = serverScript
 	}
 	same := equality.Semantic.DeepEqual
@@ -59,40 +62,18 @@ func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 		same(is.LivenessProbe, want.LivenessProbe) && same(is.Lifecycle, want.Lifecycle)
 }
 
-// keeper decides which template the StatefulSet of a Database keeps.
-type keeper struct {
-	db         *v1alpha1.Database
-	image      string
-	connection *corev1.Secret
-	// rotates is true if a rotation needs a Pod that applies settings while the server runs.
-	rotates bool
-}
-
-func (p *scope) keeper(image string) keeper {
-	return keeper{p.db, image, p.secret, p.logins.other.state == loginPassword}
-}
-
-// keep changes the template in desired to the template that live keeps:
+// keepTemplate changes the template in desired to the template that live keeps:
 //   - A change of the operator alone, or of a label, never replaces the Pod.
 //   - With the update policy Manual, only a new value of restartAnnotation replaces the Pod.
 //   - Without restartAnnotation, a restart that was requested before stays in the template.
-func (k keeper) keep(desired, live *appsv1.StatefulSet) {
+func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 	last, known := pods.LastTemplate(live)
-	requested := known && isRequested(&desired.Spec.Template, last)
-	if known && !requested && (keepsEarlier(k.db, k.image, k.connection, last) && !k.rotates || k.waits() && waitsEarlier(k.db, k.image, k.connection, last)) {
-		desired.Spec.Template = *last
-		return
-	}
-	if !known && isEarlier(&live.Spec.Template) && !k.rotates {
-		desired.Spec.Template = earlierTemplate(k.db, k.image, k.connection)
-		operatorFields(&desired.Spec.Template, &live.Spec.Template)
-		return
-	}
 	if !known || !isOurs(last, desired) {
 		return
 	}
+	requested := isRequested(&desired.Spec.Template, last)
 	keepRestart(&desired.Spec.Template, last)
-	if !requested && k.waits() {
+	if !requested && updatePolicyOf(db) == v1alpha1.UpdateManual {
 		setAside(&desired.Spec.Template, last)
 	}
 	if equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&desired.Spec.Template)) {
@@ -107,9 +88,6 @@ func setAside(desired, last *corev1.PodTemplateSpec) {
 		c.Image, c.Resources = before.Image, before.Resources
 	}
 }
-
-// waits reports whether a change of the template waits until the user requests a restart.
-func (k keeper) waits() bool { return updatePolicyOf(k.db) == v1alpha1.UpdateManual }
 
 // isRequested reports whether the Database requests a restart that the last template does not have.
 func isRequested(desired, last *corev1.PodTemplateSpec) bool {
@@ -128,16 +106,15 @@ func keepRestart(desired, last *corev1.PodTemplateSpec) {
 const (
 	fieldImage     = "spec.image"
 	fieldResources = "spec.resources"
-	fieldOthers    = "spec" // what a Pod of an earlier operator has in its template
 )
 
 // pendingFields returns the fields of the spec that the operator has not applied yet, because they wait for a restart.
 // set is the StatefulSet after the operator has applied it. pendingFields compares the spec with the record of set,
 // and not with its template, in which an admission plugin may have changed the image or the resources. Without a valid
-// record, keep has kept nothing of the last template, so that nothing waits.
-func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
+// record, keepTemplate has kept nothing of the last template, so that nothing waits.
+func pendingFields(db *v1alpha1.Database, image string, set *appsv1.StatefulSet) (fields []string) {
 	last, known := pods.LastTemplate(set)
-	want, is := desiredContainer(k.db, k.image), pods.Container(last, containerName)
+	want, is := desiredContainer(db, image), pods.Container(last, containerName)
 	if !known || is == nil {
 		return nil
 	}
@@ -147,13 +124,10 @@ func pendingFields(k keeper, set *appsv1.StatefulSet) (fields []string) {
 	if !equality.Semantic.DeepEqual(is.Resources, want.Resources) {
 		fields = append(fields, fieldResources)
 	}
-	if len(fields) == 0 && isEarlier(last) && (k.rotates || !keepsEarlier(k.db, k.image, k.connection, last)) {
-		fields = append(fields, fieldOthers)
-	}
 	return fields
 }
 
 // isField reports whether an entry of status.pendingRestart is a field of the spec, and not a parameter of PostgreSQL.
 func isField(entry string) bool {
-	return entry == fieldImage || entry == fieldResources || entry == fieldOthers
+	return entry == fieldImage || entry == fieldResources
 }
