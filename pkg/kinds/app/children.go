@@ -70,7 +70,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 			}
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
-			keepTemplate(desired, live)
+			keepTemplate(p.app, desired, live)
 			p.drifted = nil
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
 				p.drifted = desired

@@ -20,7 +20,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// podCache finds the cached Pods of Apps. Pods of templates without the managed-by label are not cached.
+// podCache finds the cached Pods of Apps. Pods without the managed-by label are not cached.
 type podCache struct{ informer cache.SharedIndexInformer }
 
 // Indexes of Pods by the key of their App: all Pods, and the Pods with a symptom.

@@ -57,27 +57,14 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// operatorFields copies the fields of setOperatorFields. It copies no label that another client has added.
-var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) {
-	for name := range to.Labels {
-		if value, found := from.Labels[name]; found {
-			to.Labels[name] = value
-		} else {
-			delete(to.Labels, name)
-		}
-	}
-	if digest, found := from.Annotations[templateAnnotation]; found {
-		to.Annotations[templateAnnotation] = digest
-	} else {
-		delete(to.Annotations, templateAnnotation)
-	}
-	to.Spec.AutomountServiceAccountToken = from.Spec.AutomountServiceAccountToken
-	to.Spec.TerminationGracePeriodSeconds = from.Spec.TerminationGracePeriodSeconds
-	if c, other := pods.Container(to, containerName), pods.Container(from, containerName); c != nil && other != nil {
-		c.TerminationMessagePolicy, c.Lifecycle = other.TerminationMessagePolicy, other.Lifecycle
-		if c.TerminationMessagePolicy == corev1.TerminationMessageReadFile {
-			c.TerminationMessagePolicy = "" // the default of the API server
-		}
+// operatorFields removes the fields of setOperatorFields.
+var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
+	template.Labels = nil
+	delete(template.Annotations, templateAnnotation)
+	template.Spec.AutomountServiceAccountToken = nil
+	template.Spec.TerminationGracePeriodSeconds = nil
+	if c := pods.Container(template, containerName); c != nil {
+		c.TerminationMessagePolicy, c.Lifecycle = "", nil
 	}
 }
 
@@ -88,15 +75,16 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// keepTemplate keeps the operator fields of a live Deployment until the App changes its template.
-func keepTemplate(desired, live *appsv1.Deployment) {
-	selector := labels.SelectorFromSet(desired.Spec.Selector.MatchLabels)
-	operatorFields.Keep(live, &desired.Spec.Template, &live.Spec.Template, func(last *corev1.PodTemplateSpec) bool {
-		digest := last.Annotations[templateAnnotation]
-		return (digest == "" || digest == digestOfTemplate(last)) && selector.Matches(labels.Set(last.Labels))
-	}, func(template *corev1.PodTemplateSpec) bool {
-		return template.Annotations[templateAnnotation] == ""
-	})
+// keepTemplate keeps the operator fields of a live Deployment until the App changes its template. Users can write the
+// record: a template in it counts only if it has the digest of its other fields and the labels of the App's Pods.
+// Without a valid record, the template gets the desired operator fields, so that drift is corrected.
+func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
+	last, known := pods.LastTemplate(live)
+	if !known || last.Annotations[templateAnnotation] != digestOfTemplate(last) ||
+		!labels.SelectorFromSet(podSelectorOf(app)).Matches(labels.Set(last.Labels)) {
+		return
+	}
+	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
 // keepFormerTemplate gives a desired Deployment the Pod template that the operator applied last, and the inputs that

@@ -16,13 +16,20 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// byAnEarlierVersion returns the Deployment of an App as an earlier operator version created it.
-func byAnEarlierVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
+// byPreviousVersion returns the Deployment of an App as a version created it that set fewer operator fields.
+func byPreviousVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)
-	d.Spec.Template = *operatorFields.Without(&d.Spec.Template)
-	d.Spec.Template.Labels = selectorOf(app)
+	keepPreviousFields(app, &d.Spec.Template)
 	return recorded(t, d)
+}
+
+// keepPreviousFields removes the operator fields that the version of byPreviousVersion did not set.
+func keepPreviousFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
+	digest := template.Annotations[templateAnnotation]
+	operatorFields(template)
+	template.Labels = podSelectorOf(app)
+	template.Annotations[templateAnnotation] = digest
 }
 
 // recorded returns a Deployment with its record, as the operator stores it.
@@ -47,14 +54,28 @@ func TestKeepTemplate(t *testing.T) {
 		change func(*v1alpha1.App)
 		kept   bool
 	}{
-		"a template of an earlier version is kept":                                     {live: byAnEarlierVersion, kept: true},
-		"a template of an earlier version is kept if the number of replicas changes":   {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true},
-		"a template of an earlier version is kept if another client changes the image": {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" }, kept: true},
-		"a template of an earlier version is kept if the record is missing":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }, kept: true},
-		"a template of an earlier version is kept if the record is invalid":            {live: byAnEarlierVersion, drift: func(d *appsv1.Deployment) { d.Annotations[children.RecordAnnotation] = "{}" }, kept: true},
-		"a template of an earlier version is replaced if the App changes the image":    {live: byAnEarlierVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" }},
-		"a template of this version stays":                                             {live: byThisVersion},
-		"a template of this version stays if the record is missing":                    {live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil }},
+		"a template of a previous version is kept": {live: byPreviousVersion, kept: true},
+		"a template of a previous version is kept if the number of replicas changes": {
+			live: byPreviousVersion, change: func(app *v1alpha1.App) { *app.Spec.Replicas = 7 }, kept: true,
+		},
+		"a template of a previous version is kept if another client changes the image": {
+			live: byPreviousVersion, kept: true,
+			drift: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" },
+		},
+		"a template of a previous version is replaced if the App changes the image": {
+			live: byPreviousVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" },
+		},
+		"a template whose record lacks the label of the App is replaced": {
+			live: func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
+				d := byPreviousVersion(t, app)
+				delete(d.Spec.Template.Labels, appLabel)
+				return recorded(t, d)
+			},
+		},
+		"a template of this version stays": {live: byThisVersion},
+		"a template of this version stays if the record is missing": {
+			live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil },
+		},
 		"a template of this version is corrected even if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
 			d.Annotations, d.Spec.Template.Spec.AutomountServiceAccountToken = nil, nil
 		}},
@@ -77,13 +98,9 @@ func TestKeepTemplate(t *testing.T) {
 			}
 			want := desiredDeployment(app, nil)
 			wanted := want.DeepCopy()
-			keepTemplate(want, live)
+			keepTemplate(app, want, live)
 			if c.kept {
-				wanted.Spec.Template.Labels = selectorOf(app)
-				delete(wanted.Spec.Template.Annotations, templateAnnotation)
-				pod := &wanted.Spec.Template.Spec
-				pod.AutomountServiceAccountToken, pod.TerminationGracePeriodSeconds = nil, nil
-				pod.Containers[0].TerminationMessagePolicy, pod.Containers[0].Lifecycle = "", nil
+				keepPreviousFields(app, &wanted.Spec.Template)
 			}
 			if !equality.Semantic.DeepEqual(wanted, want) {
 				controllertest.Equal(t, "Deployment", wanted, want)
@@ -166,7 +183,7 @@ func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 }
 
 func TestLastTemplateIgnoresShortenedRecord(t *testing.T) {
-	d := byAnEarlierVersion(t, example())
+	d := recorded(t, desiredDeployment(example(), nil))
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":{"spec":{"containers":[{"name":"app"}]}}}}`
 	if template, known := pods.LastTemplate(d); known {
 		t.Errorf("a shortened record has the template %v", template)

@@ -93,8 +93,8 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 }
 
 // hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of the
-// Deployment also counts Pods that are not in the cache, such as those without ManagedByLabel from former versions of the
-// operator.
+// Deployment also counts Pods that are not in the cache, such as those from which another client has removed
+// ManagedByLabel.
 func hasReplaced(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 && ptr.Deref(s.TerminatingReplicas, 0) == 0

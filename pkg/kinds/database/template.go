@@ -30,13 +30,12 @@ func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 	return map[string]string{restartAnnotation: hex.EncodeToString(sum[:])[:digestLength]}
 }
 
-// operatorFields copies the labels, the script and the probes of the Pod.
-var operatorFields pods.OperatorFields = func(to, from *corev1.PodTemplateSpec) {
-	from = from.DeepCopy()
-	to.Labels = from.Labels
-	if c, other := pods.Container(to, containerName), pods.Container(from, containerName); c != nil && other != nil {
-		c.Command, c.Lifecycle = other.Command, other.Lifecycle
-		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = other.StartupProbe, other.ReadinessProbe, other.LivenessProbe
+// operatorFields removes the labels, the script and the probes of the Pod.
+var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
+	template.Labels = nil
+	if c := pods.Container(template, containerName); c != nil {
+		c.Command, c.Lifecycle = nil, nil
+		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil
 	}
 }
 
@@ -53,7 +52,8 @@ func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 		return false
 	}
 	command := slices.Clone(is.Command)
-	if sum := sha256.Sum256([]byte(is.Command[scriptIndex])); slices.Contains(previousScripts, hex.EncodeToString(sum[:])) {
+	sum := sha256.Sum256([]byte(is.Command[scriptIndex]))
+	if slices.Contains(previousScripts, hex.EncodeToString(sum[:])) {
 		command[scriptIndex] = serverScript
 	}
 	same := equality.Semantic.DeepEqual
@@ -76,9 +76,7 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 	if !requested && updatePolicyOf(db) == v1alpha1.UpdateManual {
 		setAside(&desired.Spec.Template, last)
 	}
-	if equality.Semantic.DeepEqual(operatorFields.Without(last), operatorFields.Without(&desired.Spec.Template)) {
-		desired.Spec.Template = *last
-	}
+	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
 // setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes

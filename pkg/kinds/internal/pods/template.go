@@ -24,19 +24,23 @@ func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known b
 	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
 }
 
-// OperatorFields copies the operator fields of a Pod template: the fields that the operator sets itself, and not from the
-// spec. A difference in operator fields alone must not replace a Pod.
-type OperatorFields func(to, from *corev1.PodTemplateSpec)
+// OperatorFields removes the operator fields from a Pod template: the fields that the operator sets itself, and not
+// from the spec. A difference in operator fields alone must not replace a Pod.
+type OperatorFields func(template *corev1.PodTemplateSpec)
 
 // Without returns a copy of a template without its operator fields.
 func (f OperatorFields) Without(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	template = template.DeepCopy()
-	empty := &corev1.PodTemplateSpec{}
-	for i := range template.Spec.Containers {
-		empty.Spec.Containers = append(empty.Spec.Containers, corev1.Container{Name: template.Spec.Containers[i].Name})
-	}
-	f(template, empty)
+	f(template)
 	return template
+}
+
+// Keep replaces a desired template by last, the template that the operator desired last, if they differ only in
+// operator fields. Therefore an upgrade of the operator replaces no Pod.
+func (f OperatorFields) Keep(desired, last *corev1.PodTemplateSpec) {
+	if equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)) {
+		*desired = *last
+	}
 }
 
 // Container returns the container with a name, or nil. Other clients can add containers at any place.
@@ -47,20 +51,4 @@ func Container(template *corev1.PodTemplateSpec, name string) *corev1.Container 
 		}
 	}
 	return nil
-}
-
-// Keep keeps the operator fields of the template of a live Deployment or StatefulSet until the spec changes the template,
-// so that an upgrade of the operator replaces no Pod. It compares the desired template with the record of owner. Users can
-// write the record: isOurs reports whether the operator can have set the operator fields of the template in it. Without a
-// valid record, only a template of an earlier operator version keeps its operator fields, which isEarlier reports. A
-// template of this version gets the desired ones, so that drift is corrected even if another client has damaged the
-// record.
-func (f OperatorFields) Keep(owner metav1.Object, desired, live *corev1.PodTemplateSpec, isOurs, isEarlier func(*corev1.PodTemplateSpec) bool) {
-	last, known := LastTemplate(owner)
-	switch {
-	case known && isOurs(last) && equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)):
-		*desired = *last
-	case !known && isEarlier(live):
-		f(desired, live)
-	}
 }
