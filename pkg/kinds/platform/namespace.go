@@ -30,14 +30,9 @@ func checkNamespace(name string, reserved []string) error {
 	return controller.Terminal(messageNotAllowed.Error(name, whose))
 }
 
-// hadNamespace reports whether the namespace of a Platform has ever existed. A status of an earlier
-// operator version has no NamespaceUID. In this case, the namespace counts as having existed if the
-// Platform was reconciled.
+// hadNamespace reports whether the namespace of a Platform has ever existed.
 func hadNamespace(platform *v1alpha1.Platform) bool {
-	if uid := platform.Status.NamespaceUID; uid != nil {
-		return *uid != ""
-	}
-	return platform.Status.ObservedGeneration > 0
+	return ptr.Deref(platform.Status.NamespaceUID, "") != ""
 }
 
 // namespace creates the namespace if it has never existed. It does not create a deleted namespace again,

@@ -32,8 +32,9 @@ func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
 		"the first reconcile creates the namespace":                   {writes: create, reason: reasonNotReady},
 		"the namespace is created later if the first creation failed": {before: hadNamespaceOf(""), writes: create, reason: reasonNotReady},
 		"a deleted namespace is not created again":                    {before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: messageGone.Reason},
-		"a namespace is not created again after an upgrade from a version that records no namespace": {
-			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation }, writes: []string{updateStatus}, reason: messageGone.Reason,
+		"the namespace is created if the status names none": {
+			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation },
+			writes: create, reason: reasonNotReady,
 		},
 		"an outdated status does not create the namespace again": {before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1")},
 		"an existing namespace that is missing from the cache is used": {

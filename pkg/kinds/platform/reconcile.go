@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -86,9 +85,6 @@ func keyOf(platform *v1alpha1.Platform) controller.Key { return controller.Key{N
 // for it. The status lists a component before its child is created, so that no child is forgotten if the
 // process dies in between or the status write fails.
 func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
-	if platform.Status.NamespaceUID == nil && platform.Status.ObservedGeneration == 0 {
-		platform.Status.NamespaceUID = ptr.To[types.UID]("")
-	}
 	p, err := r.newScope(ctx, platform)
 	if err != nil {
 		return controller.Result{}, err
