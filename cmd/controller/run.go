@@ -101,9 +101,9 @@ func metrics(c *clients, converter *webhook.Server, o *options) process.Metrics 
 // leases returns the Leases that this process must hold to reconcile, in the order in which it acquires
 // them.
 //
-// An operator of the whole cluster needs two Leases. The first Lease is in the namespace of its Pods:
-// earlier versions use this Lease too, so an upgrade never has two leaders. The second Lease is in
-// --cluster-lease-namespace: only one installation at a time can hold this Lease.
+// An operator of the whole cluster needs two Leases. The first Lease is in the namespace of its Pods: only
+// one replica of the installation can hold this Lease. The second Lease is in --cluster-lease-namespace:
+// only one installation at a time can hold this Lease.
 //
 // An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
 // different namespaces work side by side. --leader-election-namespace moves the first or only Lease.

@@ -47,7 +47,7 @@ var poisoned = map[schema.GroupVersionResource]map[string]string{
 // kindOf maps resources to kinds.
 var kindOf = map[string]string{"apps": "App", "databases": "Database", "platforms": "Platform", "ats": "At"}
 
-// loosen removes the validation of quantities and all validation rules from the CRDs, as in an earlier version. It
+// loosen removes the validation of quantities and all validation rules from the CRDs. It
 // returns a function that restores the CRDs.
 func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	t.Helper()

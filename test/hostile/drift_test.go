@@ -38,8 +38,8 @@ var (
 	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
-// TestReconcileCorrectsChangedListKeys changes keys of list items in children. Earlier versions of the operator added
-// another item beside the changed item, and the API server refused the patch because of the duplicate.
+// TestReconcileCorrectsChangedListKeys changes keys of list items in children. The API server would reject a patch that
+// adds another item beside the changed item, because of the duplicate.
 func TestReconcileCorrectsChangedListKeys(t *testing.T) {
 	t.Parallel()
 	ofApp, ofDatabase := appOf(t), databaseOf(t)
@@ -120,8 +120,7 @@ func databaseOf(t *testing.T) *place.Tenant {
 	return tenant
 }
 
-// TestAppRunsWithLongArguments uses arguments that do not fit into the annotations of a Deployment. Earlier versions
-// of the operator could not write the record of such a Deployment.
+// TestAppRunsWithLongArguments uses arguments that do not fit into the record, which is an annotation of the Deployment.
 func TestAppRunsWithLongArguments(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)

@@ -17,7 +17,7 @@ import (
 // authenticate its clients.
 func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
-	const senders, size, limit = 8, 60 << 20, 400 << 20 // in earlier versions, one request took 1.7 GiB
+	const senders, size, limit = 8, 60 << 20, 400 << 20
 	p := place.Own(t)
 	victim := place.Launch(t, p.Cluster)
 	defer victim.Terminate()

@@ -121,8 +121,7 @@ func terminating(kind string, live metav1.Object) error {
 // the owner, for example Database/shop or Cache.cache.example.com/shop.
 const MadeForAnnotation = controller.AnnotationDomain + "/made-for"
 
-// mark returns the value of MadeForAnnotation. For the kinds of Windlass the value has no group, as in
-// earlier versions.
+// mark returns the value of MadeForAnnotation. For the kinds of Windlass the value has no group.
 func (o Owner) mark() string {
 	if o.Kind.Group == controller.AnnotationDomain {
 		return o.Kind.Kind + "/" + o.GetName()

@@ -271,14 +271,15 @@ func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	}
 }
 
-// TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads is the case of an earlier version, which works on all namespaces at once.
+// TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads has a leader that holds no Lease of a replica, and works on
+// all namespaces at once.
 func TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		follower := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		follower.ends()
 		l.change(leaseName, func(lease *coordinationv1.Lease) {
-			lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("earlier"), ptr.To[int32](3600)
+			lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("other"), ptr.To[int32](3600)
 		})
 		next := l.start("b", 4)
 		l.passes(10 * time.Second)

@@ -27,7 +27,7 @@ func TestBackoffLimitCanChangeWhileAtRuns(t *testing.T) {
 }
 
 // TestStartedAtRunsOnceWhateverChanges has changes that the API server refuses, but which another way may have stored:
-// an earlier version of the CRD, or an annotation of v1alpha1.
+// an annotation of v1alpha1, or a CRD without the rules.
 func TestStartedAtRunsOnceWhateverChanges(t *testing.T) {
 	for name, change := range map[string]func(*v1.At){
 		"another command":                  func(at *v1.At) { at.Spec.Command = []string{"other"} },

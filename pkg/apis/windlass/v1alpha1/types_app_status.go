@@ -40,7 +40,7 @@ type AppStatus struct {
 	URL string `json:"url,omitempty"`
 
 	// templateDigest identifies the Pod template that the operator applied last, as the annotation
-	// windlass.dev/template-digest of the Pods does. It is empty for a template of an earlier operator version.
+	// windlass.dev/template-digest of the Pods does.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

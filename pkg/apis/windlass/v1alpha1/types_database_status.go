@@ -43,7 +43,7 @@ type DatabaseStatus struct {
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 
 	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
-	// could not connect, and for a server that an operator before v0.2.0 started.
+	// could not connect.
 	//
 	// +optional
 	Server *DatabaseServerStatus `json:"server,omitempty"`

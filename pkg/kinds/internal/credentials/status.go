@@ -17,8 +17,7 @@ type Observed struct {
 	WaitingFor string
 }
 
-// Status returns status.credentials. It returns nil if spec is nil and nothing was rotated, so that an upgrade of the
-// operator does not write the status of such objects.
+// Status returns status.credentials. It returns nil if spec is nil and nothing was rotated.
 func (o Observed) Status(spec *v1alpha1.CredentialsSpec, schedule Schedule) *v1alpha1.CredentialsStatus {
 	if spec == nil && o.Record.Rotated.IsZero() && o.WaitingFor == "" && o.Login == o.Owner {
 		return nil

@@ -30,7 +30,7 @@ type AppStatusApplyConfiguration struct {
 	// which only clients in the cluster reach.
 	URL *string `json:"url,omitempty"`
 	// templateDigest identifies the Pod template that the operator applied last, as the annotation
-	// windlass.dev/template-digest of the Pods does. It is empty for a template of an earlier operator version.
+	// windlass.dev/template-digest of the Pods does.
 	TemplateDigest *string `json:"templateDigest,omitempty"`
 	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
 	LastAvailable *AvailableTemplateApplyConfiguration `json:"lastAvailable,omitempty"`

@@ -30,7 +30,7 @@ type DatabaseStatusApplyConfiguration struct {
 	// credentials is the state of the login in the connection Secret and of its rotation.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
-	// could not connect, and for a server that an operator before v0.2.0 started.
+	// could not connect.
 	Server *DatabaseServerStatusApplyConfiguration `json:"server,omitempty"`
 }
 
