@@ -72,16 +72,6 @@ type Versioned interface {
 	GetResourceVersion() string
 }
 
-// Deterministic is implemented by Reconcilers whose result depends only on cached objects. A
-// reconcile that found nothing to do is not repeated as long as these objects do not change.
-type Deterministic[T Object] interface {
-	// Inputs adds every cached object that Reconcile reads, except obj, to seen. It uses AddWanted for
-	// an object that must exist, for example because Reconcile creates it, and Add for all others. It
-	// does not change obj. A reconcile that finds nothing to do must not depend on a response of the
-	// API server, or on a clock.
-	Inputs(obj T, seen *Versions)
-}
-
 // Client is the part of a generated client that the engine uses to read and write the objects of a
 // kind.
 type Client[T Object] interface {

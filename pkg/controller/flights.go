@@ -68,14 +68,6 @@ func (f *flights) Sends(key Key) {
 	}
 }
 
-// hasSent reports whether the reconcile of key that is in flight has sent a write.
-func (f *flights) hasSent(key Key) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	current := f.all[key]
-	return current != nil && current.writes
-}
-
 // end records that the reconcile of key has ended, and reports whether it has sent a write. If another
 // client wrote a status that an informer delivered during the reconcile, end adds key to the queue. Only now is it
 // certain who wrote that status, because the event of a write may come before the response.

@@ -42,8 +42,8 @@ const (
 	// retried after 5 minutes, and when something changes.
 	OutcomeInvalid Outcome = "invalid"
 	// OutcomeUnreadable is an object whose cached version differs from the stored object: it sets
-	// Degraded=True and Stalled=True, is logged once for each version, and is retried when the object
-	// changes. An object that exceeds the budget of its namespace is also retried each minute.
+	// Degraded=True and Stalled=True, is logged once, and is retried when the object changes. An object that exceeds
+	// the budget of its namespace is also retried each minute.
 	OutcomeUnreadable Outcome = "unreadable"
 	// OutcomeTerminal is an error of Terminal or Stalled: it sets Degraded=True and Stalled=True and
 	// is retried when something changes. An error of Stalled is also retried after the given time.

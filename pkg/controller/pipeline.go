@@ -98,36 +98,13 @@ func (p *Pipeline[T]) end(key Key) {
 	}
 }
 
-// reconcile calls the Reconciler, unless the last call for this object found nothing to do and the inputs
-// of the call have not changed since.
+// reconcile calls the Reconciler. If nothing is left to do, the object waits for its periodic check.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
-	inputs, known := p.inputs(current)
-	if known && p.Tracker.IsNoOp(key, itself, inputs) {
-		return p.recheck(), nil
-	}
 	_, result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	// A reconcile that sent a write is not a no-op. If it created an object that is then deleted, the
-	// inputs are the same as before, because a missing object has no version.
-	if known && !p.Tracker.hasSent(key) {
-		p.Tracker.RecordNoOp(key, itself, inputs)
-	}
 	return p.recheck(), nil
-}
-
-// inputs returns a digest of the versions of all objects that a Deterministic Reconciler reads. known is
-// false if the version of an object is unknown, or if the Reconciler is not Deterministic.
-func (p *Pipeline[T]) inputs(obj T) (sum uint64, known bool) {
-	kind, ok := p.Reconciler.(Deterministic[T])
-	if !ok {
-		return 0, false
-	}
-	seen := NewVersions()
-	seen.Add(obj, nil)
-	kind.Inputs(obj, seen)
-	return seen.Sum()
 }
 
 // recheck returns the Result of a reconcile with nothing left to do.

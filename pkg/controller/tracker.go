@@ -6,7 +6,6 @@ import "k8s.io/apimachinery/pkg/types"
 //
 //   - writes that the caches have not observed yet, so that a process reads its own writes,
 //   - objects that this process has deleted, which a cache may still have,
-//   - comparisons that found nothing to do, so that they are not repeated,
 //   - objects in which the API server keeps other values than the written ones,
 //   - the reconciles in flight, so that a status that this process wrote causes no further reconcile.
 //
@@ -15,7 +14,6 @@ import "k8s.io/apimachinery/pkg/types"
 type Tracker struct {
 	writes
 	tombstones
-	noOps
 	rewrites
 	flights
 	// writing limits how often a key may be reconciled by reconciles that send a write.
@@ -27,7 +25,6 @@ func NewTracker() *Tracker {
 	return &Tracker{
 		writes:     writes{all: map[Key]map[Store]write{}},
 		tombstones: tombstones{all: map[Key]map[string]types.UID{}},
-		noOps:      noOps{all: map[Key][]noOp{}},
 		rewrites:   rewrites{all: map[Key]map[string]rewrite{}, warnings: map[Key][]Note{}},
 		flights:    flights{all: map[Key]*flight{}, statuses: map[Key]string{}},
 		writing:    newBudget[Key](writeBurst, writeInterval),
@@ -52,7 +49,6 @@ func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 func (t *Tracker) Forget(key Key) {
 	t.writes.forget(key)
 	t.tombstones.forget(key)
-	t.noOps.forget(key)
 	t.rewrites.forget(key)
 	t.flights.forget(key)
 }

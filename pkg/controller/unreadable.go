@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // UnreadableAnnotation marks an object in memory that differs from the stored object. Unreadable.Mark sets
@@ -94,25 +95,14 @@ func UnreadableIn(obj metav1.Object) *Unreadable {
 	return &m.Unreadable
 }
 
-// unread is the name of the no-op that refuse records.
-const unread = "\x00unreadable"
-
-// refuse writes to the status of an object why it is not reconciled. It writes and logs this once for
-// each version of the object and each message.
+// refuse writes to the status of an object why it is not reconciled, and logs it unless the status says it already.
 func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
 	why = p.Room.roomAgain(cached, why)
-	seen := NewVersions()
-	seen.Add(cached, nil)
-	seen.AddText([]byte(why.Message))
-	version, known := seen.Sum()
-	if known && p.Tracker.IsNoOp(key, unread, version) {
-		return Result{}, why
+	said := conditions.Find(*cached.StatusConditions(), conditions.Ready)
+	if said == nil || said.Message != why.Message || said.ObservedGeneration != cached.GetGeneration() {
+		klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
 	}
-	klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
 	_, _, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
-	if same := (*Unreadable)(nil); errors.As(err, &same) {
-		p.Tracker.RecordNoOp(key, unread, version)
-	}
 	return Result{}, err
 }
 

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -17,38 +14,9 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// cost is the cost of one reconcile, as testing.B measures it.
-type cost struct {
-	Nanoseconds, Bytes, Allocations float64
-}
-
-// The benchmark of a no-op reconcile, and its two parts: the engine remembers the no-op, or compares every child.
-const (
-	restBenchmark  = "BenchmarkNoOpReconcile"
-	rememberedNoOp = "remembered"
-	comparedNoOp   = "compared"
-)
-
-// measureEngine takes the measurements that need no API server: the cost of a no-op reconcile, and the
-// number of reconciles for periodic checks that begin before the reconcile for a change of a user.
-func (o *options) measureEngine(ctx context.Context) error {
-	run := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^"+restBenchmark+"$", "./pkg/kinds/app")
-	var failure bytes.Buffer
-	run.Stderr = &failure
-	output, err := run.Output()
-	if err != nil {
-		return fmt.Errorf("go test: %w: %s%s", err, output, failure.String())
-	}
-	if o.results.Passes, err = costs(string(output)); err != nil {
-		return err
-	}
-	for _, part := range []string{rememberedNoOp, comparedNoOp} {
-		c, ok := o.results.Passes[part]
-		if !ok {
-			return fmt.Errorf("go test did not run %s/%s: %s", restBenchmark, part, output)
-		}
-		o.tell("a %s no-op: %.0f ns, %.0f allocations", part, c.Nanoseconds, c.Allocations)
-	}
+// measureEngine counts the reconciles for periodic checks that begin before the reconcile for a change of a user. It
+// needs no API server.
+func (o *options) measureEngine(ctx context.Context) (err error) {
 	o.results.Waits = map[string]int{}
 	for name, queue := range map[string]checksQueue{"Windlass": newWindlassQueue(), "controller-runtime": newPeerQueue()} {
 		if o.results.Waits[name], err = passesBeforeAChange(ctx, queue); err != nil {
@@ -57,32 +25,6 @@ func (o *options) measureEngine(ctx context.Context) error {
 		o.tell("%d checks wait, %s: %d reconciles begin between a change and its own reconcile", waitingChecks, name, o.results.Waits[name])
 	}
 	return nil
-}
-
-// costs parses the output of go test, and returns the cost of each part of restBenchmark.
-func costs(output string) (map[string]cost, error) {
-	all := map[string]cost{}
-	for line := range strings.Lines(output) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || !strings.HasPrefix(fields[0], restBenchmark+"/") {
-			continue
-		}
-		var c cost
-		units := map[string]*float64{"ns/op": &c.Nanoseconds, "B/op": &c.Bytes, "allocs/op": &c.Allocations}
-		for i := 2; i+1 < len(fields); i += 2 {
-			into, ok := units[fields[i+1]]
-			if !ok {
-				continue
-			}
-			var err error
-			if *into, err = strconv.ParseFloat(fields[i], 64); err != nil {
-				return nil, fmt.Errorf("reading %q: %w", line, err)
-			}
-		}
-		part, _, _ := strings.Cut(strings.TrimPrefix(fields[0], restBenchmark+"/"), "-")
-		all[part] = c
-	}
-	return all, nil
 }
 
 // waitingChecks is the number of periodic checks in the queue when somebody changes an object.

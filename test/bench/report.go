@@ -53,7 +53,7 @@ func (r *results) report(docs string) error {
 		"Foreign": r.foreignTable(), "AtRest": r.mostAtRest(), "Start": r.startTable(), "Growth": r.growthTable(),
 		"Ats": r.atTable(), "Lateness": r.latenessTable(),
 		"ReadyApps": readyApps, "Ready": r.readyTable(),
-		"Passes": r.passesTable(), "Checks": waitingChecks, "Waits": r.waitsTable(),
+		"Checks": waitingChecks, "Waits": r.waitsTable(),
 	})
 }
 
@@ -219,16 +219,6 @@ func (r *results) startTable() string {
 			writes += s.Requests.changes()
 		}
 		rows = append(rows, []string{name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprintf("%d, %d, %d", watches, lists, writes)})
-	}
-	return table(rows...)
-}
-
-func (r *results) passesTable() string {
-	rows := [][]string{{"reconcile", "allocations", "bytes", "ratio of the times"}}
-	all := r.Passes[comparedNoOp]
-	for _, row := range []struct{ part, name string }{{rememberedNoOp, "skipped"}, {comparedNoOp, "compares all children"}} {
-		c := r.Passes[row.part]
-		rows = append(rows, []string{row.name, fmt.Sprintf("%.0f", c.Allocations), fmt.Sprintf("%.0f", c.Bytes), fmt.Sprintf("%.4f", c.Nanoseconds/all.Nanoseconds)})
 	}
 	return table(rows...)
 }

@@ -33,10 +33,9 @@ type results struct {
 	Sharings []sharing
 	// Ready has the times until Apps are Ready.
 	Ready map[string][]readiness
-	// Passes has the costs of no-op reconciles of Windlass. Waits maps each engine to the number of
-	// reconciles that begin before the reconcile of a changed object, while periodic checks wait.
-	Passes map[string]cost
-	Waits  map[string]int
+	// Waits maps each engine to the number of reconciles that begin before the reconcile of a changed object, while
+	// periodic checks wait.
+	Waits map[string]int
 }
 
 func newResults() *results {

@@ -94,16 +94,6 @@ func TestNumbersParsesIncreasingNumbers(t *testing.T) {
 	}
 }
 
-func TestCostsParsesBenchmarkOutput(t *testing.T) {
-	got, err := costs("goos: linux\nBenchmarkNoOpReconcile/remembered-2 \t 2000\t 819.7 ns/op\t 467 B/op\t 13 allocs/op\nBenchmarkOther/a-2 1 2 ns/op\nPASS\n")
-	if diff := cmp.Diff(map[string]cost{"remembered": {819.7, 467, 13}}, got); diff != "" || err != nil {
-		t.Errorf("costs (%v, -want +got):\n%s", err, diff)
-	}
-	if _, err := costs("BenchmarkNoOpReconcile/a-2 1 x ns/op\n"); err == nil {
-		t.Error("costs accepts x as a number")
-	}
-}
-
 func TestEarlierReconcilesAreCounted(t *testing.T) {
 	for who, log := range map[string]string{
 		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Reconcile ended" object="bench-00/app-00001" duration="400µs" requeueAfter="9m0s"

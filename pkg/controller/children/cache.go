@@ -28,9 +28,6 @@ type Cache[T Object] interface {
 	controller.Store
 	// Get returns a child, or NotFound.
 	Get(namespace, name string) (T, error)
-	// Version returns the version of the child that Get would return, or nil for a missing child. It
-	// costs less than Get.
-	Version(namespace, name string) (controller.Versioned, error)
 }
 
 // CacheOf returns the Cache of an informer's store, which may be packed.
@@ -38,13 +35,12 @@ func CacheOf[T Object](store cache.Store) Cache[T] {
 	// All missing children share one error, because most owners lack some children in each reconcile.
 	var none T
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
-	return &stored[T]{store, store, packed.Stored(store), missing}
+	return &stored[T]{store, store, missing}
 }
 
 type stored[T Object] struct {
 	controller.Store
 	whole   cache.Store
-	packed  cache.Store // the same objects, which may be packed
 	missing error
 }
 
@@ -62,18 +58,6 @@ func (s *stored[T]) Get(namespace, name string) (child T, err error) {
 	child, ok := object.(T)
 	if !ok {
 		return child, fmt.Errorf("unexpected type %T in the cache of %T", object, child)
-	}
-	return child, nil
-}
-
-func (s *stored[T]) Version(namespace, name string) (controller.Versioned, error) {
-	object, found, err := s.packed.GetByKey(keyOf(namespace, name))
-	if err != nil || !found {
-		return nil, err
-	}
-	child, ok := object.(controller.Versioned)
-	if !ok {
-		return nil, fmt.Errorf("unexpected type %T in a cache", object)
 	}
 	return child, nil
 }

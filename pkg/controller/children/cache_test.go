@@ -39,15 +39,8 @@ func TestCacheOfReturnsCachedChild(t *testing.T) {
 			if diff := cmp.Diff(child, got); err != nil || diff != "" {
 				t.Errorf("it is another (%v): %s", err, diff)
 			}
-			version, err := all.Version("port", "boat")
-			if err != nil || version.GetUID() != child.UID || version.GetResourceVersion() != child.ResourceVersion {
-				t.Errorf("its version is %v (%v)", version, err)
-			}
 			if _, err := all.Get("port", "raft"); !apierrors.IsNotFound(err) {
 				t.Errorf("one that is not there is said to be %v", err)
-			}
-			if version, err := all.Version("port", "raft"); err != nil || version != nil {
-				t.Errorf("one that is not there has version %v (%v)", version, err)
 			}
 			if _, err := children.CacheOf[*corev1.Service](store).Get("port", "boat"); err == nil || apierrors.IsNotFound(err) {
 				t.Errorf("a Deployment was taken for a Service (%v)", err)

@@ -35,15 +35,13 @@ type Scope interface {
 	ChildOwner() Owner
 }
 
-// Child declares one object that each owner of a kind owns. The watch, the inputs of a reconcile,
-// creation, update and deletion follow from the declaration. S is the kind's Scope.
+// Child declares one object that each owner of a kind owns. The watch, creation, update and
+// deletion follow from the declaration. S is the kind's Scope.
 type Child[S Scope] interface {
 	// Informer returns the informer of the child's type.
 	Informer() cache.SharedIndexInformer
-	// Bind makes tracker record the writes of the child. It is called once, before Inputs and Apply.
+	// Bind makes tracker record the writes of the child. It is called once, before Apply.
 	Bind(tracker *controller.Tracker)
-	// Inputs adds the cached version of the child to seen.
-	Inputs(s S, seen *controller.Versions)
 	// Apply creates or updates the child if it is desired, and deletes it if it is not. It returns the
 	// errors of Type.Ensure and Type.Prune.
 	Apply(ctx context.Context, s S) error
@@ -96,17 +94,6 @@ func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Reso
 func (d *Declaration[S, C]) Last(s S) bool { return d.DeleteLast && !d.desired(s) }
 
 func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s) }
-
-// Inputs implements Child.
-func (d *Declaration[S, C]) Inputs(s S, seen *controller.Versions) {
-	owner := s.ChildOwner()
-	version, err := d.owned.Cache.Version(owner.GetNamespace(), owner.GetName())
-	if d.desired(s) {
-		seen.AddWanted(version, err)
-	} else {
-		seen.Add(version, err)
-	}
-}
 
 // Apply implements Child.
 func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {

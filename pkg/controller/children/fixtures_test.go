@@ -33,9 +33,6 @@ func (s *ship) StatusConditions() *[]metav1.Condition { return &s.conditions }
 func (s *ship) StatusObservedGeneration() *int64      { return &s.observed }
 func (s *ship) GetObjectKind() schema.ObjectKind      { return &s.TypeMeta }
 
-// keyOfOwner is the key of the object that owner returns.
-var keyOfOwner = controller.Key{Namespace: "port", Name: "boat"}
-
 func owner() children.Owner {
 	return children.Owner{
 		Object: &ship{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat", UID: "ship-uid"}},

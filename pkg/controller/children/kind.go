@@ -11,8 +11,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Kind declares a kind whose Reconcile applies children. The watches, Reconcile and Inputs of the kind
-// follow from the declaration. S is the state that the steps of one reconcile share.
+// Kind declares a kind whose Reconcile applies children. The watches and Reconcile of the kind follow
+// from the declaration. S is the state that the steps of one reconcile share.
 type Kind[T controller.Object, S Scope] struct {
 	// Kind is the declaration without Reconciler, Tracker, Owned and References, which Declare sets.
 	controller.Kind[T]
@@ -41,9 +41,6 @@ type Reference[T controller.Object] interface {
 	// Watches returns the informers of the named objects, and functions that return the keys of the objects
 	// that name one of them.
 	Watches() []controller.Reference
-	// Inputs adds the cached version of every object that obj names to seen: see
-	// controller.Deterministic.
-	Inputs(obj T, seen *controller.Versions)
 }
 
 // Declare returns the declaration of the kind for the engine.
@@ -98,15 +95,4 @@ func (r *reconciler[T, S]) Release(ctx context.Context, key controller.Key) (pen
 		return false, nil
 	}
 	return r.kind.Release(ctx, key)
-}
-
-// Inputs implements controller.Deterministic.
-func (r *reconciler[T, S]) Inputs(obj T, seen *controller.Versions) {
-	s := r.kind.Scope(obj, Owner{Object: obj, Kind: r.kind.GroupVersionKind})
-	for _, child := range r.kind.Children {
-		child.Inputs(s, seen)
-	}
-	for _, reference := range r.kind.References {
-		reference.Inputs(obj, seen)
-	}
 }

@@ -3,12 +3,11 @@ package children
 import (
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
-
-	"windlass.dev/windlass/pkg/controller"
 )
 
 // maxNamed is how many fields a warning about a child names.
@@ -111,6 +110,9 @@ func (t *Type[T]) isRewritten(owner Owner, w desiredState[T], live T, c *change)
 	return ok && t.Tracker.IsRewrite(owner.key(), t.place(owner, live), token)
 }
 
+// seed is the seed of all tokens. A token has no meaning in another process.
+var seed = maphash.MakeSeed()
+
 // tokenAmid returns a token for a child, its desired state, and the observed values that differ. ok is false if the
 // values cannot be marshaled.
 func (w desiredState[T]) tokenAmid(differing []difference, live T) (token uint64, ok bool) {
@@ -118,9 +120,7 @@ func (w desiredState[T]) tokenAmid(differing []difference, live T) (token uint64
 	if err != nil {
 		return 0, false
 	}
-	seen := controller.NewVersions()
-	seen.AddText(text)
-	return seen.Sum()
+	return maphash.Bytes(seed, text), true
 }
 
 // fields returns the names of the fields that differ, without their values, which may be secret.

@@ -207,11 +207,6 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if why := controller.UnreadableIn(live); t.Custom && why != nil && why.Identity {
 		return live, exceededError(fmt.Errorf("comparing %s with its desired state: %s", t.describe(live), why.Message))
 	}
-	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
-		if err := owner.Recheck(ctx); err != nil {
-			return live, err
-		}
-	}
 	want = t.owned(owner, want)
 	if t.Keep != nil {
 		t.Keep(want, live)
@@ -220,19 +215,20 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
-	if t.isAsWanted(w, live) || t.isSettled(owner, w, live) {
+	if t.isAsWanted(w, live) {
 		return live, nil
 	}
 	c, err := t.change(w, live)
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
-	if c == nil {
-		t.settle(owner, w, live)
+	if c == nil || t.isRewritten(owner, w, live, c) {
 		return live, nil
 	}
-	if t.isRewritten(owner, w, live, c) {
-		return live, nil
+	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
+		if err := owner.Recheck(ctx); err != nil {
+			return live, err
+		}
 	}
 	if t.Before != nil {
 		if err := t.Before(ctx, live); err != nil {

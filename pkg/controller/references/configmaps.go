@@ -19,8 +19,8 @@ const (
 	// missingRecheck is how often an object that names a missing ConfigMap is reconciled, in case the
 	// event of the creation is lost.
 	missingRecheck = time.Minute
-	// maxResults is how many results of parse are kept in memory.
-	maxResults = 4096
+	// maxResults is how many results of parse are kept in memory. Beyond that, each reconcile reads its ConfigMaps again.
+	maxResults = 1 << 14
 )
 
 // ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these
@@ -65,14 +65,6 @@ func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.
 // Watches implements children.Reference.
 func (c *ConfigMaps[T, V]) Watches() []controller.Reference {
 	return []controller.Reference{{Informer: c.known.Informer(), Referrers: c.objects.Of}}
-}
-
-// Inputs implements children.Reference.
-func (c *ConfigMaps[T, V]) Inputs(obj T, seen *controller.Versions) {
-	for _, name := range c.names(obj) {
-		version, err := c.known.Get(obj.GetNamespace(), name)
-		seen.AddWanted(version, err)
-	}
 }
 
 // Get returns the result of parse for a ConfigMap that obj names. While the ConfigMap does not exist, Get

@@ -135,23 +135,3 @@ func TestReferrersReturnsObjectsThatNameConfigMap(t *testing.T) {
 	controllertest.Equal(t, "those that name another", nil, watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "else"}))
 	controllertest.Equal(t, "those in another namespace", nil, watch.Referrers(&metav1.ObjectMeta{Namespace: "other", Name: "paint"}))
 }
-
-func TestInputsIncludeVersionOfConfigMap(t *testing.T) {
-	f := newFixture(t)
-	sum := func(obj *toy) (uint64, bool) {
-		seen := controller.NewVersions()
-		f.configMaps.Inputs(obj, seen)
-		return seen.Sum()
-	}
-	_, known := sum(newToy("paint"))
-	controllertest.Equal(t, "known while it is missing", false, known)
-	_, known = sum(newToy(""))
-	controllertest.Equal(t, "known if none is named", true, known)
-	f.set(t, "1", "red")
-	first, known := sum(newToy("paint"))
-	controllertest.Equal(t, "known", true, known)
-	f.set(t, "2", "red")
-	if second, _ := sum(newToy("paint")); second == first {
-		t.Error("two versions are told apart by nothing")
-	}
-}

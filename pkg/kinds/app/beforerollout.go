@@ -66,12 +66,6 @@ func (b *beforeRollout) Bind(tracker *controller.Tracker) {
 // Last implements children.Child.
 func (b *beforeRollout) Last(*scope) bool { return false }
 
-// Inputs implements children.Child.
-func (b *beforeRollout) Inputs(p *scope, seen *controller.Versions) {
-	seen.Add(b.commands.Cache.Version(p.app.Namespace, runPodName(p.app)))
-	seen.Add(b.configs.Version(p.app.Namespace, runPodName(p.app)))
-}
-
 // Apply implements children.Child. It takes at most one step. p.held says what to report. If the
 // template of an App without a Deployment is held, Apply returns errHeld, so that no other child is applied.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {

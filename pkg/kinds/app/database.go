@@ -60,18 +60,6 @@ func (d *databases) Watches() (all []controller.Reference) {
 	return all
 }
 
-// Inputs implements children.Reference.
-func (d *databases) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	if app.Spec.DatabaseRef == nil {
-		return
-	}
-	if db := d.get(app); db != nil {
-		seen.Add(db, nil)
-	} else {
-		seen.Add(nil, nil)
-	}
-}
-
 // get returns the cached database that an App names, or nil.
 func (d *databases) get(app *v1alpha1.App) controller.Object {
 	named := databaseOf(app)

@@ -96,13 +96,6 @@ func (c *podCache) Watches() []controller.Reference {
 	return []controller.Reference{problems, pods.TrackedPods(c.informer, runPodSuffix)}
 }
 
-// Inputs implements children.Reference.
-func (c *podCache) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	for _, pod := range c.of(app, symptomIndex) {
-		seen.Add(pod, nil)
-	}
-}
-
 // maxImageID is the maximum length of status.lastAvailable.imageID.
 const maxImageID = 1024
 

@@ -22,8 +22,9 @@ import (
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// maxDigests limits how many digests of Secrets and ConfigMaps the operator remembers.
-const maxDigests = 4096
+// maxDigests limits how many digests of Secrets and ConfigMaps the operator remembers: more than there are in a large
+// cluster, because beyond that each reconcile of an App would read its Secrets again.
+const maxDigests = 1 << 16
 
 // reconciler reads the inputs of the Pods of Apps. Package children applies the declared children.
 type reconciler struct {

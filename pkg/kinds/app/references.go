@@ -57,18 +57,6 @@ func (n *named) Watches() (all []controller.Reference) {
 	return all
 }
 
-// Inputs implements children.Reference. It adds the cached versions of the App's Secrets and ConfigMaps.
-// Their digests are not needed, because the same version has the same digest.
-func (n *named) Inputs(app *v1alpha1.App, seen *controller.Versions) {
-	for _, ref := range referencesOf(app) {
-		known, err := n.known(ref, app.Namespace)
-		if apierrors.IsNotFound(err) {
-			known, err = nil, nil
-		}
-		seen.Add(known, err)
-	}
-}
-
 // referencesIn returns the index keys of the Secrets and ConfigMaps that an App refers to.
 func referencesIn(app *v1alpha1.App) (keys []string) {
 	for _, ref := range referencesOf(app) {
