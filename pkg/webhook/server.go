@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,19 +16,18 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"windlass.dev/windlass/pkg/httpserver"
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
 // DefaultAddress is the default of Options.Address.
 const DefaultAddress = ":9443"
 
-// Timeouts of a connection. The API server cancels a conversion after 30 s.
+// Timeouts of a request. The API server cancels a conversion after 30 s.
 const (
-	headerTimeout = 10 * time.Second
-	readTimeout   = 30 * time.Second
-	writeTimeout  = 60 * time.Second // from the end of the header to the end of the response
-	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 30 * time.Second
+	readTimeout  = 10 * time.Second // short, because large bodies that arrive slowly keep others out
+	writeTimeout = 30 * time.Second // from the end of the header to the end of the response
+	drainTimeout = 30 * time.Second
 )
 
 // verbosity is the log level of errors of net/http. For example, a client closes the connection or rejects the
@@ -97,11 +94,11 @@ func (s *Server) Lead() { s.certificates.Lead() }
 // Run serves until ctx ends and ShutdownDelay has passed. Then it finishes the requests in flight. It returns
 // an error if it cannot listen or serve. It must be called only once.
 func (s *Server) Run(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	server, err := s.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("listening for conversions on %s: %w", s.address, err)
+		return fmt.Errorf("serving conversions: %w", err)
 	}
-	address := listener.Addr()
+	address := server.Addr()
 	s.listening.Store(&address)
 	klog.FromContext(ctx).Info("Listening for conversions", "address", address)
 
@@ -110,8 +107,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	failed := make(chan error, 2)
-	server := s.httpServer(ctx)
-	running.Go(func() { failed <- server.ServeTLS(listener, "", "") })
+	running.Go(func() { failed <- server.Serve() })
 	running.Go(func() {
 		if err := s.certificates.Run(ctx); err != nil {
 			failed <- err
@@ -157,37 +153,26 @@ func (s *Server) closing(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) httpServer(ctx context.Context) *http.Server {
-	return &http.Server{
-		Handler: s.closing(newHandler()),
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS13,
-			GetCertificate: s.certificates.GetCertificate,
+// listen returns the HTTPS server of the webhook.
+func (s *Server) listen(ctx context.Context) (*httpserver.Server, error) {
+	logger := klog.FromContext(ctx)
+	return httpserver.Listen(ctx, s.address, httpserver.Options{
+		Handler:      s.closing(newHandler()),
+		TLS:          &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.certificates.GetCertificate},
+		ReadTimeout:  readTimeout,
+		WriteTimeout: writeTimeout,
+		Log: func(text string) {
+			logger.V(verbosity).Info("The HTTP server of the webhook reported an error", "err", text)
 		},
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		ErrorLog:          log.New(logWriter{klog.FromContext(ctx)}, "", 0),
-		// Requests in flight outlive ctx.
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-	}
+	})
 }
 
 // drain shuts the server down. It waits for the requests in flight, but at most for drainTimeout.
-func drain(ctx context.Context, server *http.Server) error {
+func drain(ctx context.Context, server *httpserver.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("finishing conversions: %w", err), server.Close())
+		return fmt.Errorf("finishing conversions: %w", err)
 	}
 	return nil
-}
-
-// logWriter writes the log of net/http to logger.
-type logWriter struct{ logger klog.Logger }
-
-func (w logWriter) Write(text []byte) (int, error) {
-	w.logger.V(verbosity).Info("The HTTP server of the webhook reported an error", "err", strings.TrimSpace(string(text)))
-	return len(text), nil
 }

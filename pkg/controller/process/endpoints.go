@@ -3,26 +3,20 @@ package process
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/httpserver"
 )
 
-// Limits of the HTTP servers. Anybody who reaches their ports may send requests.
+// Timeouts of a request, and of the shutdown of a server.
 const (
-	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
 	writeTimeout    = 2 * time.Minute // a CPU profile takes 30 s, or as long as the request says
-	idleTimeout     = time.Minute
 	shutdownTimeout = 5 * time.Second
-	maxHeader       = 16 << 10 // bytes
 )
 
 // health returns the handler of /healthz and /readyz. With ?verbose, /readyz also says of each controller whether
@@ -71,22 +65,17 @@ func answer(check func(*http.Request) error) http.HandlerFunc {
 // serve listens on address at once, and serves until ctx ends: by HTTPS if certificates is not nil, otherwise by HTTP.
 // If the server fails before that, it sends the error to failed. stopped is closed after the shutdown, which takes up
 // to 5 s.
-func serve(ctx context.Context, address string, handler http.Handler, certificates *tls.Config, failed chan<- error) (stopped <-chan struct{}, err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+func serve(ctx context.Context, address string, handler http.Handler, certificates *tls.Config, failed chan<- error) (
+	stopped <-chan struct{}, err error) {
+	server, err := httpserver.Listen(ctx, address, httpserver.Options{
+		Handler: handler, TLS: certificates, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", address, err)
-	}
-	if certificates != nil {
-		listener = tls.NewListener(listener, certificates)
-	}
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0), // for example, a client that does not trust the certificate
+		return nil, err
 	}
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			failed <- fmt.Errorf("serving %s: %w", address, err)
+		if err := server.Serve(); err != nil {
+			failed <- err
 		}
 	}()
 	done := make(chan struct{})
@@ -95,7 +84,7 @@ func serve(ctx context.Context, address string, handler http.Handler, certificat
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		_ = server.Shutdown(ending) // connections that are left end with the process
+		_ = server.Shutdown(ending) // requests that are left are cut off
 	}()
 	return done, nil
 }

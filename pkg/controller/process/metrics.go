@@ -22,6 +22,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/process/access"
+	"windlass.dev/windlass/pkg/httpserver"
 )
 
 // Metrics says how a process serves /metrics. The zero value serves no metrics.
@@ -51,16 +52,24 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 	return Metrics{Address: address, Client: client}
 }
 
+// Limits of concurrent requests for the metrics, in total and from one address. Each takes some MiB until its client has
+// read the response.
+const (
+	maxScrapes           = 16
+	maxScrapesPerAddress = 4
+)
+
 // addTo adds the endpoints to mux, behind protect.
 func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller) {
 	metrics := legacyregistry.Handler()
-	mux.Handle("GET /metrics", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	scrapes := httpserver.NewQuota(maxScrapes, maxScrapesPerAddress)
+	mux.Handle("GET /metrics", protect(scrapes.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		controller.UpdateMetrics(controllers())
 		if m.Update != nil {
 			m.Update()
 		}
 		metrics.ServeHTTP(w, r)
-	})))
+	}))))
 	if !m.Pprof {
 		return
 	}
@@ -83,7 +92,6 @@ func (m Metrics) secure(controllers func() []*controller.Controller) (http.Handl
 	m.addTo(mux, access.New(m.Client, clock.RealClock{}).Protect, controllers)
 	return mux, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"}, // HTTP/2 would let a client without a token open many streams
 		GetCertificate: m.certificate,
 	}, nil
 }
