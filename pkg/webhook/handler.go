@@ -1,18 +1,36 @@
 package webhook
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
-	"runtime"
+	"sync"
 
 	"k8s.io/klog/v2"
 
+	"windlass.dev/windlass/pkg/httpserver"
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// maxBody is the largest size of a request, in bytes. One request can contain all objects of a list.
-const maxBody = 64 << 20
+// Limits of the bodies of requests, since any client that reaches the port may send them. Package httpserver limits the
+// connections.
+const (
+	// maxBody is the largest size of a body, in bytes. API servers send one object in each ConversionReview, also when
+	// they serve a list. They reject objects larger than 3 MiB (MaxRequestBodyBytes in
+	// k8s.io/apiserver/pkg/server/config.go).
+	maxBody = 4 << 20
+	// smallBody is the size in bytes up to which bodies are handled without further limits: every connection may have
+	// one. Most Ats are smaller than 4 KiB.
+	smallBody = 16 << 10
+	// maxLargeBodies is the largest number of larger bodies at a time, and maxLargeBodiesPerAddress the largest number
+	// from one address, which leaves room for other clients.
+	maxLargeBodies           = 4
+	maxLargeBodiesPerAddress = 2
+)
 
 // requestError rejects a request with an HTTP status instead of a ConversionReview.
 type requestError struct {
@@ -28,43 +46,87 @@ func badRequest(format string, args ...any) *requestError {
 
 // newHandler returns a handler that responds to ConversionReviews.
 func newHandler() http.Handler {
+	h := &handler{large: httpserver.NewQuota(maxLargeBodies, maxLargeBodiesPerAddress)}
 	mux := http.NewServeMux()
-	h := &handler{converting: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	mux.HandleFunc("POST "+certificate.Path, newMemory().limit(h.convert))
+	mux.HandleFunc("POST "+certificate.Path, h.convert)
 	return mux
 }
 
-// handler converts the objects of ConversionReviews. The capacity of converting limits concurrent conversions.
-type handler struct{ converting chan struct{} }
+// handler converts the objects of ConversionReviews.
+type handler struct {
+	large *httpserver.Quota // of bodies larger than smallBody
+	// converting is held while the objects of a large body are converted, which can take 40 times the memory of the
+	// body: a command of empty words takes 16 bytes for three bytes of JSON, several times.
+	converting sync.Mutex
+}
 
 func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	logger := klog.FromContext(r.Context())
-	review, refused := h.read(r)
+	body, done, refused := h.readBody(w, r)
+	defer done()
+	var review *review
+	if refused == nil {
+		review, refused = readReview(body)
+	}
 	if refused != nil {
 		conversions.WithLabelValues(resultRefused).Inc()
 		logger.V(2).Info("Refused a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
-		if refused.code == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", retryAfter)
+		if refused.code == http.StatusTooManyRequests {
+			httpserver.Busy(w)
+			return
 		}
 		http.Error(w, refused.Error(), refused.code)
 		return
 	}
+	converted, err := h.convertObjects(review)
 	result := resultSuccess
-	if review.failure != nil {
+	if err != nil {
 		result = resultFailed
-		logger.V(2).Info("Refused a conversion", "desired", review.desired, "err", review.failure)
+		logger.V(2).Info("Refused a conversion", "desired", review.Request.DesiredAPIVersion, "err", err)
 	}
 	conversions.WithLabelValues(result).Inc()
 	w.Header().Set("Content-Type", "application/json")
-	if err := review.write(w); err != nil {
+	if err := writeResponse(w, review.Request.UID, converted, err); err != nil {
 		logger.V(2).Info("Sending the response to a ConversionReview failed", "err", err)
 	}
 }
 
-func (h *handler) read(r *http.Request) (*review, *requestError) {
+func (h *handler) convertObjects(r *review) ([]json.RawMessage, error) {
+	if len(r.Request.Objects) > smallBody {
+		h.converting.Lock()
+		defer h.converting.Unlock()
+	}
+	return r.convert()
+}
+
+// readBody reads the body of a request. The caller calls done when it has responded.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refused *requestError) {
+	done = func() {}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, &requestError{http.StatusUnsupportedMediaType,
+		return nil, done, &requestError{http.StatusUnsupportedMediaType,
 			fmt.Errorf("content type %q is not application/json", r.Header.Get("Content-Type"))}
 	}
-	return readReview(r.Body, h.converting)
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	var buffer bytes.Buffer
+	_, err := buffer.ReadFrom(io.LimitReader(limited, smallBody+1))
+	if err == nil && buffer.Len() > smallBody {
+		giveBack, ok := h.large.Take(r.RemoteAddr)
+		if !ok {
+			return nil, done, &requestError{http.StatusTooManyRequests, errors.New("too many large requests are in flight")}
+		}
+		done = giveBack
+		size := r.ContentLength
+		if size < 0 || size > maxBody {
+			size = maxBody
+		}
+		buffer.Grow(int(size) + bytes.MinRead) // a buffer that grows step by step would take up to eight times its content
+		_, err = buffer.ReadFrom(limited)
+	}
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, done, &requestError{http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes", maxBody)}
+	case err != nil:
+		return nil, done, badRequest("reading the request: %w", err)
+	}
+	return buffer.Bytes(), done, nil
 }

@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/httpserver"
 )
 
 const (
@@ -58,6 +61,19 @@ func TestHandlerConvertsObjectsOfReview(t *testing.T) {
 	}
 }
 
+func TestHandlerReadsMembersInAnyOrder(t *testing.T) {
+	body := `{"request":{"objects":[` + oldAt + `],"desiredAPIVersion":"cnat.programming-kubernetes.info/v1","uid":"u"},` +
+		`"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}`
+	var review apiextensionsv1.ConversionReview
+	response := do(t, http.MethodPost, "/convert", "application/json", strings.NewReader(body))
+	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
+		t.Fatal(err)
+	}
+	if objects := review.Response.ConvertedObjects; len(objects) != 1 || string(objects[0].Raw) != newAt || review.Response.UID != "u" {
+		t.Errorf("the response is %+v", review.Response)
+	}
+}
+
 func TestHandlerRejectsInvalidRequests(t *testing.T) {
 	const json = "application/json"
 	tests := []struct {
@@ -80,10 +96,14 @@ func TestHandlerRejectsInvalidRequests(t *testing.T) {
 			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}`), 400, "has no request"},
 		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
 		{"an object without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}), 413, "more than 4194304 bytes"},
-		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt + strings.Repeat(" ", 1<<18)}), 413, "more than 67108864 bytes"},
-		{"objects before the version", "POST", "/convert", json, strings.NewReader(`{"request":{"objects":[]}}`), 400, "objects must come after desiredAPIVersion"},
-		{"a request twice", "POST", "/convert", json, strings.NewReader(`{"request":{},"Request":{}}`), 400, `its name must be "request"`},
-		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "unexpected data after"},
+		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt + strings.Repeat(" ", 1<<18)}), 413, "more than 4194304 bytes"},
+		{"objects that are no list", "POST", "/convert", json,
+			strings.NewReader(strings.Replace(reviewOf(), "[]", "{}", 1)), 400, "objects is not a list"},
+		{"a list in place of the UID", "POST", "/convert", json,
+			strings.NewReader(strings.Replace(reviewOf(), `"u"`, "[]", 1)), 400, "cannot unmarshal array"},
+		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "after top-level value"},
+		{"values nested too deeply", "POST", "/convert", json,
+			strings.NewReader(reviewOf(strings.Repeat("[", 1<<20))), 400, "exceeded max depth"},
 		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 4194304 bytes"},
 	}
 	for _, tt := range tests {
@@ -125,39 +145,83 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestHandlerLimitsConcurrentRequests(t *testing.T) {
-	m := newMemory()
-	for range maxRequests {
-		m.slots <- struct{}{}
+// largeReview is a valid review that counts as large.
+var largeReview = reviewOf(strings.Repeat(oldAt+",", smallBody/len(oldAt)) + oldAt)
+
+func TestHandlerLimitsLargeBodiesAtATime(t *testing.T) {
+	h := &handler{large: httpserver.NewQuota(maxLargeBodies, maxLargeBodiesPerAddress)}
+	const attacker, other = "192.0.2.1:1", "192.0.2.2:1"
+	var inFlight []func()
+	for range maxLargeBodiesPerAddress {
+		giveBack, ok := h.large.Take(attacker)
+		if !ok {
+			t.Fatal("the limit is reached too early")
+		}
+		inFlight = append(inFlight, giveBack)
 	}
-	recorder := httptest.NewRecorder()
-	m.limit(func(http.ResponseWriter, *http.Request) { t.Error("it is answered") })(recorder, httptest.NewRequest("POST", "/convert", strings.NewReader(reviewOf())))
-	if recorder.Code != http.StatusTooManyRequests || recorder.Header().Get("Retry-After") == "" {
-		t.Errorf("it is answered with %d", recorder.Code)
+	send := func(from, review string) *httptest.ResponseRecorder {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/convert", strings.NewReader(review))
+		request.Header.Set("Content-Type", "application/json")
+		request.RemoteAddr = from
+		recorder := httptest.NewRecorder()
+		h.convert(recorder, request)
+		return recorder
+	}
+	for range maxLargeBodies + 1 { // a request that has ended does not count
+		if got := send(other, largeReview); got.Code != http.StatusOK {
+			t.Errorf("a large body from another address: status %d %s", got.Code, got.Body)
+		}
+		if got := send(attacker, reviewOf(oldAt)); got.Code != http.StatusOK {
+			t.Errorf("a small body from the same address: status %d %s", got.Code, got.Body)
+		}
+		if got := send(attacker, largeReview); got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" {
+			t.Errorf("a large body from the same address: status %d %s", got.Code, got.Body)
+		}
+	}
+	inFlight[0]()
+	if got := send(attacker, largeReview); got.Code != http.StatusOK {
+		t.Errorf("after a large body has ended: status %d %s", got.Code, got.Body)
 	}
 }
 
-func TestHandlerLimitsMemoryOfLargeRequestsOnly(t *testing.T) {
-	m := newMemory()
-	m.large = maxLarge
-	h := &handler{converting: make(chan struct{}, 1)}
+// TestHandlerKeepsNothingOfUnknownMembers sends millions of members that a ConversionReview does not have.
+func TestHandlerKeepsNothingOfUnknownMembers(t *testing.T) {
+	const member = `"x1234":0,` // about 6.6 million of them in 63 MiB
 	for name, tt := range map[string]struct {
-		review string
-		code   int
+		size, code int
+		taken      uint64 // bytes; with the race detector, a buffer takes twice its size
 	}{
-		"a small one": {reviewOf(oldAt), http.StatusOK},
-		"a large one": {reviewOf(strings.Repeat(oldAt+",", smallRequest/len(oldAt)) + oldAt), http.StatusServiceUnavailable},
+		"a body of 63 MiB": {63 << 20, http.StatusRequestEntityTooLarge, 3 * maxBody},
+		"a body of 4 MiB":  {maxBody - 1024, http.StatusOK, 3 * maxBody},
 	} {
-		request := httptest.NewRequest("POST", "/convert", strings.NewReader(tt.review))
-		request.Header.Set("Content-Type", "application/json")
-		recorder := httptest.NewRecorder()
-		m.limit(h.convert)(recorder, request)
-		if recorder.Code != tt.code || (recorder.Header().Get("Retry-After") != "") != (tt.code != http.StatusOK) {
-			t.Errorf("%s is answered with %d %s", name, recorder.Code, recorder.Body)
+		members := io.LimitReader(&repeated{text: member}, int64(tt.size/len(member)*len(member)))
+		body := io.MultiReader(strings.NewReader("{"), members, strings.NewReader(reviewOf(oldAt)[1:]))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		response := do(t, http.MethodPost, "/convert", "application/json", body)
+		runtime.ReadMemStats(&after)
+		if response.StatusCode != tt.code {
+			t.Errorf("%s: status %d, want %d", name, response.StatusCode, tt.code)
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > tt.taken {
+			t.Errorf("%s takes %d bytes, want at most %d", name, taken, tt.taken)
 		}
 	}
-	if m.large != maxLarge || len(m.slots) > 0 {
-		t.Errorf("%d bytes and %d slots are taken after them", m.large, len(m.slots))
+}
+
+// TestHandlerStopsAtFirstObjectThatCannotBeConverted sends a million small objects in one review.
+func TestHandlerStopsAtFirstObjectThatCannotBeConverted(t *testing.T) {
+	body := reviewOf(strings.Repeat("{},", (maxBody-1024)/3) + "{}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	response := do(t, http.MethodPost, "/convert", "application/json", strings.NewReader(body))
+	runtime.ReadMemStats(&after)
+	text, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(text), "objects[0]") {
+		t.Errorf("the response is %s, %v", text, err)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 8*maxBody {
+		t.Errorf("the request takes %d bytes", taken)
 	}
 }
 

@@ -5,6 +5,7 @@ package hostile
 import (
 	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,42 +14,112 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
+// webhookMemory is the memory that attacks on the webhook's port may take, in bytes. With the 50 MiB of an operator that
+// manages nothing, it is less than the GOMEMLIMIT in artifacts/deploy, which is 430 MiB.
+const webhookMemory = 320 << 20
+
 // TestLargeRequestsDoNotFillWebhookMemory sends large requests to the conversion webhook, which does not
 // authenticate its clients.
 func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
-	const senders, size, limit = 8, 60 << 20, 400 << 20
+	const senders = 32
 	p := place.Own(t)
 	victim := place.Launch(t, p.Cluster)
 	defer victim.Terminate()
 	before := victim.PeakRSS(t)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // an attacker does not verify the certificate
-	const head = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1","objects":[`
-	for name, element := range map[string]string{
-		"small values":   `{},`,
-		"nested values":  strings.Repeat("[", 500) + strings.Repeat("]", 500) + ",",
-		"a large string": strings.Repeat("x", 1<<20),
-		"Ats": `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},` +
-			`"spec":{"schedule":"2030-01-01T00:00:00Z","command":["` + strings.Repeat(`a","`, 200) + `"]}},`,
+	const head = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",` +
+		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1","objects":[`
+	const at = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},` +
+		`"spec":{"schedule":"2030-01-01T00:00:00Z","command":["`
+	for _, body := range []struct {
+		name, head, element, end string
+		size                     int
+	}{
+		{"millions of unknown members", "{", `"x1234":0,`, "", 63 << 20},
+		{"small values", head, `{},`, "", 60 << 20},
+		{"nested values", head, strings.Repeat("[", 500) + strings.Repeat("]", 500) + ",", "", 60 << 20},
+		{"a large string", head, strings.Repeat("x", 1<<20), "", 60 << 20},
+		{"Ats", head, at + strings.Repeat(`a","`, 200) + `"]}},`, "", 60 << 20},
+		{"Ats, of a size that is read", head, at + strings.Repeat(`a","`, 200) + `"]}},`, at + `"]}}]}}`, 4<<20 - 1<<10},
+		{"an At with many words, of a size that is read", head + at, `","`, `"]}}]}}`, 4<<20 - 1<<10},
+		{"Ats that count as small", head + at, `","`, `"]}}]}}`, 15 << 10},
 	} {
+		text := strings.Repeat(body.element, body.size/len(body.element))
 		var sent sync.WaitGroup
-		for range senders {
+		for i := range senders {
 			sent.Go(func() {
-				body := io.MultiReader(strings.NewReader(head), strings.NewReader(strings.Repeat(element, size/len(element))))
-				response, err := client.Post(victim.WebhookURL, "application/json", body)
-				if err == nil {
-					_, _ = io.Copy(io.Discard, response.Body)
-					_ = response.Body.Close()
+				client := &http.Client{Transport: attacker(i % 4)}
+				for range 4 {
+					reader := io.MultiReader(strings.NewReader(body.head), strings.NewReader(text), strings.NewReader(body.end))
+					response, err := client.Post(victim.WebhookURL, "application/json", reader)
+					if err == nil {
+						_, _ = io.Copy(io.Discard, response.Body)
+						_ = response.Body.Close()
+					}
 				}
 			})
 		}
 		sent.Wait()
-		t.Logf("%s: the peak is %d MiB", name, victim.PeakRSS(t)>>20)
+		t.Logf("%s: the peak is %d MiB", body.name, victim.PeakRSS(t)>>20)
 	}
-	if more := victim.PeakRSS(t) - before; more > limit {
-		t.Errorf("%d requests of %d MiB took %d MiB", senders, size>>20, more>>20)
+	wantRunning(t, p, victim, before)
+}
+
+// TestConnectionsWithLargeHeadersDoNotFillWebhookMemory opens 800 connections from one address, and then as many from
+// 16 addresses, and sends a header of 1 MiB on each. It does so at both ports of the operator.
+func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
+	t.Parallel()
+	const connections = 800
+	p := place.Own(t)
+	victim := place.Launch(t, p.Cluster)
+	defer victim.Terminate()
+	before := victim.PeakRSS(t)
+	header := []byte("POST /convert HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20))
+	for _, addresses := range []int{1, 16} {
+		for _, target := range []string{strings.TrimSuffix(strings.TrimPrefix(victim.WebhookURL, "https://"), "/convert"), victim.Health} {
+			var open sync.WaitGroup
+			for i := range connections {
+				open.Go(func() {
+					transport := attacker(i % addresses)
+					dial := transport.DialTLSContext
+					if target == victim.Health {
+						dial = transport.DialContext
+					}
+					conn, err := dial(t.Context(), "tcp", target)
+					if err != nil {
+						return // the operator has closed the connection
+					}
+					defer conn.Close()
+					_, _ = conn.Write(header)
+					_, _ = io.Copy(io.Discard, conn) // until the operator closes the connection
+				})
+			}
+			open.Wait()
+			t.Logf("%d addresses, %s: the peak is %d MiB", addresses, target, victim.PeakRSS(t)>>20)
+		}
 	}
-	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "--all-namespaces"); err != nil {
-		t.Errorf("the webhook does not convert after the attack: %v", err)
+	wantRunning(t, p, victim, before)
+}
+
+// attacker returns a transport of a client with an address of its own, which does not verify certificates.
+func attacker(number int) *http.Transport {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 9, 9, byte(1+number))}}
+	insecure := &tls.Config{InsecureSkipVerify: true}
+	return &http.Transport{
+		DialContext:       dialer.DialContext,
+		DialTLSContext:    (&tls.Dialer{NetDialer: dialer, Config: insecure}).DialContext,
+		DisableKeepAlives: true,
+	}
+}
+
+// wantRunning checks that victim converts Ats after an attack, and that the attack took little memory.
+func wantRunning(t *testing.T, p *place.Place, victim *place.Process, before int64) {
+	t.Helper()
+	if more := victim.PeakRSS(t) - before; more > webhookMemory {
+		t.Errorf("the attack took %d MiB", more>>20)
+	}
+	p.Create(t, "default", "example", "echo Hello", nil)
+	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", "default"); err != nil || !strings.Contains(text, "example") {
+		t.Errorf("the webhook does not convert after the attack: %v: %s", err, text)
 	}
 }
