@@ -1,21 +1,18 @@
 // Package certificate creates the serving certificate of the webhook, and writes the caBundle of the
 // CustomResourceDefinition so that the API server trusts the certificate.
 //
-// One Secret has both the certificate and the CA that signed it. Every replica watches this Secret and the
-// CustomResourceDefinition, and reconciles them without a leader. Each reconcile reads both objects and takes
-// at most one step. A precondition makes the write fail if another replica has written first. No step makes a
-// conversion fail. For example, these are the steps to a new CA:
+// One Secret has a CA for ten years and a serving certificate for one year, which the CA has signed. Both are renewed
+// after two thirds of their lifetimes. Every replica watches this Secret and the CustomResourceDefinition, and
+// reconciles them without a leader. Each reconcile plans one write from both objects: of the Secret, and once the Secret
+// is as desired, of the CustomResourceDefinition. A precondition makes the write fail if another replica has written
+// first. A replica serves with a certificate once the caBundle of the CustomResourceDefinition has its CA.
 //
-//	Secret: ca.key, ca.crt = new + old
-//	CustomResourceDefinition: caBundle = new + old
-//	                              ... wait for the API servers (Options.Settle)
-//	Secret: tls.crt, tls.key signed by the new CA; the replicas serve them
-//	                              ... wait for the replicas (Options.Settle)
-//	Secret: ca.crt = new
-//	CustomResourceDefinition: caBundle = new
+// A new CA is added to the caBundle long before it signs, and the old CA stays there until the certificate that it signed
+// has been replaced. Therefore, a renewal makes no conversion fail. If the Secret is lost, a new CA signs at once, and
+// conversions can fail until the API servers have read the new caBundle.
 //
 // If a cluster has several installations, one of them serves the webhook, and the others do not change the
 // CustomResourceDefinition: see owner.go.
 //
-// plan.go chooses the step. Start reading there.
+// plan.go chooses the write, and renew.go says what the Secret must contain. Start reading there.
 package certificate

@@ -76,8 +76,7 @@ func (r *replica) watch() {
 func (r *replica) pass() error {
 	r.house.t.Helper()
 	r.watch()
-	_, err := r.sync(r.house.ctx)
-	return err
+	return r.sync(r.house.ctx)
 }
 
 // rest reconciles until there is nothing left to write, and describes the writes.

@@ -19,9 +19,8 @@ const (
 	DefaultSecretName        = "windlass-webhook-certificate"
 	DefaultServiceName       = "windlass-webhook"
 	DefaultCRDName           = "ats." + cnat.GroupName
-	DefaultServingLifetime   = 90 * 24 * time.Hour
+	DefaultServingLifetime   = 365 * 24 * time.Hour
 	DefaultAuthorityLifetime = 10 * 365 * 24 * time.Hour
-	DefaultSettle            = 5 * time.Minute
 )
 
 // Options configures the address of the webhook and the lifetimes of certificates.
@@ -46,10 +45,6 @@ type Options struct {
 	// DefaultAuthorityLifetime.
 	ServingLifetime   time.Duration
 	AuthorityLifetime time.Duration
-	// Settle is how long the renewal of a CA waits after two of its steps, so that all API servers and all
-	// replicas of the controller observe the step. It should be longer than the time for which a Service
-	// keeps Pods on an unreachable node. Defaults to DefaultSettle.
-	Settle time.Duration
 
 	// Clock defaults to the real clock.
 	Clock clock.WithTicker
@@ -65,10 +60,8 @@ func (o *Options) complete() error {
 	setDefault(&o.CRDName, DefaultCRDName)
 	setDefault(&o.ServingLifetime, DefaultServingLifetime)
 	setDefault(&o.AuthorityLifetime, DefaultAuthorityLifetime)
-	setDefault(&o.Settle, DefaultSettle)
-	if o.ServingLifetime < 0 || o.AuthorityLifetime < 0 || o.Settle < 0 {
-		return fmt.Errorf("no duration may be negative: ServingLifetime %s, AuthorityLifetime %s, Settle %s",
-			o.ServingLifetime, o.AuthorityLifetime, o.Settle)
+	if o.ServingLifetime < 0 || o.AuthorityLifetime < 0 {
+		return fmt.Errorf("no duration may be negative: ServingLifetime %s, AuthorityLifetime %s", o.ServingLifetime, o.AuthorityLifetime)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -38,7 +38,7 @@ func (o *Options) foreign(config apiextensionsv1.WebhookClientConfig, c content,
 	if c.signer == nil || c.serving == nil || c.serving.Leaf.VerifyHostname(hostOf(config)) == nil {
 		return true
 	}
-	return !slices.ContainsFunc(trusted, c.signer.certificate.Equal) ||
+	return !slices.ContainsFunc(trusted, c.signer.Leaf.Equal) ||
 		slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return !slices.ContainsFunc(c.bundle, ca.Equal) })
 }
 

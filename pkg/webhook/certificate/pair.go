@@ -1,9 +1,11 @@
 package certificate
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -17,20 +19,8 @@ import (
 // kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
-// Types of PEM blocks.
-const (
-	certificateBlock = "CERTIFICATE"
-	keyBlock         = "PRIVATE KEY"
-)
-
-// pair is a certificate with its private key.
-type pair struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
 // newAuthority creates a self-signed CA.
-func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
+func newAuthority(now time.Time, lifetime time.Duration) (*tls.Certificate, error) {
 	return sign(&x509.Certificate{
 		// The name distinguishes CAs, both for readers and for the verification of chains.
 		Subject:               pkix.Name{CommonName: "windlass-webhook-ca@" + now.UTC().Format(time.RFC3339)},
@@ -45,10 +35,10 @@ func newAuthority(now time.Time, lifetime time.Duration) (*pair, error) {
 
 // issue creates a serving certificate for hosts, which are DNS names or IP addresses. The certificate expires no
 // later than the CA.
-func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pair, error) {
+func issue(ca *tls.Certificate, hosts []string, now time.Time, lifetime time.Duration) (*tls.Certificate, error) {
 	end := now.Add(lifetime)
-	if p.certificate.NotAfter.Before(end) {
-		end = p.certificate.NotAfter
+	if ca.Leaf.NotAfter.Before(end) {
+		end = ca.Leaf.NotAfter
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "windlass-webhook"},
@@ -65,43 +55,43 @@ func (p *pair) issue(hosts []string, now time.Time, lifetime time.Duration) (*pa
 		}
 		template.DNSNames = append(template.DNSNames, host)
 	}
-	return sign(template, p)
+	return sign(template, ca)
 }
 
 // sign creates a key and a certificate for it. If ca is nil, the certificate is self-signed.
-func sign(template *x509.Certificate, ca *pair) (*pair, error) {
+func sign(template *x509.Certificate, ca *tls.Certificate) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	if ca == nil {
-		ca = &pair{certificate: template, key: key}
+		ca = &tls.Certificate{Leaf: template, PrivateKey: key}
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key.Public(), ca.key)
+	raw, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate %s: %w", template.Subject, err)
 	}
-	certificate, err := x509.ParseCertificate(raw)
+	leaf, err := x509.ParseCertificate(raw)
 	if err != nil {
 		return nil, fmt.Errorf("parsing certificate %s: %w", template.Subject, err)
 	}
-	return &pair{certificate: certificate, key: key}, nil
+	return &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// encode returns certificate and key as PEM.
-func (p *pair) encode() (certificate, key []byte, err error) {
-	raw, err := x509.MarshalPKCS8PrivateKey(p.key)
+// encodeKey returns a private key as PEM.
+func encodeKey(key crypto.PrivateKey) ([]byte, error) {
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the key of %s: %w", p.certificate.Subject, err)
+		return nil, fmt.Errorf("encoding a private key: %w", err)
 	}
-	return encodeBundle([]*x509.Certificate{p.certificate}), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: raw}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
 
 // encodeBundle returns certificates as PEM.
-func encodeBundle(certificates []*x509.Certificate) []byte {
+func encodeBundle(certificates ...*x509.Certificate) []byte {
 	var bundle []byte
 	for _, c := range certificates {
-		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw})...)
+		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
 	return bundle
 }
@@ -117,22 +107,6 @@ func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 		}
 	}
 	return authorities
-}
-
-// parseKey decodes the first block of a PEM text as an ECDSA key.
-func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("no PEM block found")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	if key, ok := key.(*ecdsa.PrivateKey); ok {
-		return key, nil
-	}
-	return nil, fmt.Errorf("the key has type %T, not ECDSA", key)
 }
 
 // issuedAt returns when Windlass created a certificate.

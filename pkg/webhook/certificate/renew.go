@@ -2,74 +2,75 @@ package certificate
 
 import (
 	"crypto/x509"
-	"maps"
 	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
-// create returns the step that creates the Secret with a new CA and a new serving certificate. The CAs that the
-// API servers trust now stay in the bundle for a while: replicas may still serve with the certificate of a Secret
-// that was deleted.
-func (o *Options) create(trusted []*x509.Certificate, now time.Time) (step, error) {
-	s, err := o.renewAuthority(content{}, trusted, now)
-	if err != nil {
-		return step{}, err
+// renew returns what the Secret must contain, if it has the content c. trusted are the CAs that the API servers trust
+// for this installation; c may lack them, because somebody has deleted or damaged the Secret. The order of the renewals
+// matters: a serving certificate that is due is signed by a CA that the API servers have trusted for long, and a new CA
+// signs nothing until the next serving certificate is due. Only a CA that replaces a lost one signs at once.
+func (o *Options) renew(c content, trusted []*x509.Certificate, now time.Time) (content, error) {
+	var err error
+	lost := c.signer == nil
+	if lost {
+		c.bundle = append(slices.Clone(c.bundle), trusted...)
+		if c, err = o.renewAuthority(c, now); err != nil {
+			return c, err
+		}
 	}
-	serving, err := o.renewServing(parseContent(s.update, now), now)
-	if err != nil {
-		return step{}, err
+	if c.serving == nil || isDue(c.serving.Leaf, now) || !covers(c.serving.Leaf, o.hosts()) {
+		if c.serving, err = issue(c.signer, o.hostsAfter(c, now), now, o.ServingLifetime); err != nil {
+			return c, err
+		}
 	}
-	maps.Copy(s.update, serving.update)
-	return step{what: "Created a CA and a serving certificate", create: s.update}, nil
+	if !lost && isDue(c.signer.Leaf, now) {
+		if c, err = o.renewAuthority(c, now); err != nil {
+			return c, err
+		}
+	}
+	c.bundle = needed(c, now)
+	return c, nil
 }
 
-// renewAuthority returns the step that adds a new CA to the Secret, first in the bundle. The serving certificate
-// stays the same.
-func (o *Options) renewAuthority(c content, trusted []*x509.Certificate, now time.Time) (step, error) {
+// renewAuthority adds a new signing CA to c, first in the bundle.
+func (o *Options) renewAuthority(c content, now time.Time) (content, error) {
 	ca, err := newAuthority(now, o.AuthorityLifetime)
 	if err != nil {
-		return step{}, err
+		return c, err
 	}
-	_, key, err := ca.encode()
-	if err != nil {
-		return step{}, err
-	}
-	bundle := []*x509.Certificate{ca.certificate}
-	for _, other := range slices.Concat(c.bundle, trusted) {
-		if !slices.ContainsFunc(bundle, other.Equal) {
-			bundle = append(bundle, other)
-		}
-	}
-	return step{
-		what:   "Created a new CA",
-		update: map[string][]byte{bundleKey: encodeBundle(bundle), authorityKeyKey: key},
-	}, nil
+	c.signer, c.bundle = ca, append([]*x509.Certificate{ca.Leaf}, c.bundle...)
+	return c, nil
 }
 
-// renewServing returns the step that replaces the serving certificate. If the current certificate is not due for
-// renewal yet, the new certificate is also valid for the current hosts, because replicas with other options may
-// need them.
-func (o *Options) renewServing(c content, now time.Time) (step, error) {
-	hosts := o.hosts()
-	if c.serving != nil && now.Before(renewAt(c.serving.Leaf)) {
-		for _, host := range c.hosts() {
-			if !slices.Contains(hosts, host) {
-				hosts = append(hosts, host)
-			}
+// needed returns the CAs that the API servers must trust, without duplicates: the signing CA, the CA of the serving
+// certificate, and for the time of overlap all others, because replicas may still serve with certificates of these.
+func needed(c content, now time.Time) []*x509.Certificate {
+	var bundle []*x509.Certificate
+	for _, ca := range c.bundle {
+		keep := ca.Equal(c.signer.Leaf) || c.serving.Leaf.CheckSignatureFrom(ca) == nil ||
+			now.Before(issuedAt(c.serving.Leaf).Add(overlap)) || now.Before(issuedAt(c.signer.Leaf).Add(overlap))
+		if keep && !slices.ContainsFunc(bundle, ca.Equal) {
+			bundle = append(bundle, ca)
 		}
 	}
-	serving, err := c.signer.issue(hosts, now, o.ServingLifetime)
-	if err != nil {
-		return step{}, err
-	}
-	certificate, key, err := serving.encode()
-	if err != nil {
-		return step{}, err
-	}
-	return step{
-		what:   "Created a new serving certificate",
-		update: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
-	}, nil
+	return bundle
 }
+
+// hostsAfter returns the hosts of the next serving certificate. If the current certificate is not due for renewal yet,
+// they include its hosts, because replicas with other options may need them.
+func (o *Options) hostsAfter(c content, now time.Time) []string {
+	hosts := o.hosts()
+	if c.serving == nil || isDue(c.serving.Leaf, now) {
+		return hosts
+	}
+	for _, host := range hostsOf(c.serving.Leaf) {
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// isDue reports whether a certificate is due for renewal.
+func isDue(c *x509.Certificate, now time.Time) bool { return !now.Before(renewAt(c)) }

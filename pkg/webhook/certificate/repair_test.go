@@ -46,8 +46,7 @@ func TestReconcileRepairsSecret(t *testing.T) {
 		{
 			name:  "all is gone: the CA that the API server trusts stays trusted for the replicas that run",
 			spoil: func(_ *house, data map[string][]byte) { clear(data) },
-			want: []string{"Secret: CA 2, CA 1; no certificate", "CRD: CA 2, CA 1",
-				"Secret: CA 2, CA 1; certificate 2 by CA 2"},
+			want:  []string{"Secret: CA 2, CA 1; certificate 2 by CA 2", "CRD: CA 2, CA 1"},
 		},
 		{
 			name:  "the certificate is unreadable: the same CA makes another",
@@ -85,7 +84,7 @@ func TestReconcileRepairsSecret(t *testing.T) {
 		{
 			name:  "the CAs are unreadable: the one that the API server trusts is taken over",
 			spoil: func(_ *house, data map[string][]byte) { data["ca.crt"] = []byte("x") },
-			want:  []string{"Secret: CA 2, CA 1; certificate 1 by CA 1", "CRD: CA 2, CA 1"},
+			want:  []string{"Secret: CA 2, CA 1; certificate 2 by CA 2", "CRD: CA 2, CA 1"},
 		},
 		{
 			name:  "invalid CA after a valid one is ignored",
@@ -103,9 +102,9 @@ func TestReconcileRepairsSecret(t *testing.T) {
 			tt.spoil(h, secret.Data)
 			h.api.Put(secret)
 			h.want(r.rest(), tt.want...)
-			for range 2 { // complete a renewal that has begun
+			for range 2 { // the other CAs are removed
 				h.wantServed(r, r.served())
-				h.clock.Step(DefaultSettle)
+				h.clock.Step(overlap)
 				r.rest()
 			}
 			h.clock.Step(100 * day)
@@ -122,16 +121,15 @@ func TestReconcileReplacesExpiredCertificates(t *testing.T) {
 	h := newHouse(t)
 	r := h.replica(Options{})
 	r.rest()
-	h.clock.Step(91 * day)
+	h.clock.Step(366 * day)
 	if r.Ready() == nil {
 		t.Error("it is ready with an expired certificate")
 	}
 	h.want(r.rest(), "Secret: CA 1; certificate 2 by CA 1")
 	h.clock.Step(11 * 365 * day)
 	h.want(r.rest(),
-		"Secret: CA 2; certificate 2 by a stranger",
-		"CRD: CA 2",
-		"Secret: CA 2; certificate 3 by CA 2")
+		"Secret: CA 2; certificate 3 by CA 2",
+		"CRD: CA 2")
 	h.wantServed(r, "certificate 3")
 }
 
@@ -268,7 +266,7 @@ func TestReplicasWithDifferentHostsShareCertificate(t *testing.T) {
 	h.want(inside.rest())
 	inside.Lead()
 	h.want(inside.rest(), "CRD: CA 1") // writes the Service again
-	h.clock.Step(61 * day)
+	h.clock.Step(244 * day)
 	h.want(inside.rest(), "Secret: CA 1; certificate 3 by CA 1")
 	certificate, _ := inside.GetCertificate(nil)
 	if len(certificate.Leaf.IPAddresses) != 0 {
@@ -284,7 +282,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		"invalid":                                              {Namespace: namespace, URL: "https://a b"},
 		"must not have a user":                                 {Namespace: namespace, URL: "https://u@example.com"},
 		"must not have a user, a query":                        {Namespace: namespace, URL: "https://example.com?a=b"},
-		"no duration may be negative: ":                        {Namespace: namespace, Settle: -time.Second},
+		"no duration may be negative: ":                        {Namespace: namespace, ServingLifetime: -time.Second},
 	} {
 		if _, err := New(nil, nil, options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", options, err, want)

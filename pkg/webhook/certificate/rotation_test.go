@@ -33,7 +33,7 @@ func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got, want := certificate.Leaf.NotAfter, h.clock.Now().Add(90*day); !got.Equal(want) {
+	if got, want := certificate.Leaf.NotAfter, h.clock.Now().Add(365*day); !got.Equal(want) {
 		t.Errorf("the certificate ends at %s, want %s", got, want)
 	}
 }
@@ -48,7 +48,8 @@ func TestSecondReplicaUsesExistingCertificate(t *testing.T) {
 
 func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 	h := newHouse(t)
-	first, second := h.replica(Options{}), h.replica(Options{})
+	options := Options{ServingLifetime: 90 * day}
+	first, second := h.replica(options), h.replica(options)
 	first.rest()
 	second.rest()
 	h.clock.Step(60*day - time.Minute)
@@ -60,53 +61,73 @@ func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 	h.wantServed(second, "certificate 2")
 }
 
-func TestCARenewalKeepsServedCertificateTrusted(t *testing.T) {
+func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
 	h := newHouse(t)
-	options := Options{AuthorityLifetime: 30 * day, ServingLifetime: 90 * day}
+	options := Options{AuthorityLifetime: 120 * day, ServingLifetime: 90 * day}
 	first, second := h.replica(options), h.replica(options)
 	first.rest()
 	second.rest()
+	h.clock.Step(60 * day)
+	h.want(first.rest(), "Secret: CA 1; certificate 2 by CA 1") // expires with its CA after 120 days
 
 	h.clock.Step(20 * day)
 	h.want(first.rest(),
-		"Secret: CA 2, CA 1; certificate 1 by CA 1",
+		"Secret: CA 2, CA 1; certificate 2 by CA 1",
 		"CRD: CA 2, CA 1")
 	h.want(second.rest())
-	h.wantServed(first, "certificate 1")
+	h.wantServed(first, "certificate 2")
+	h.wantServed(second, "certificate 2")
 
-	h.clock.Step(DefaultSettle - time.Second)
+	h.clock.Step(20*day - time.Second)
 	h.want(first.rest())
 	h.want(second.rest())
 	h.clock.Step(time.Second)
-	h.want(second.rest(), "Secret: CA 2, CA 1; certificate 2 by CA 2")
-	h.wantServed(second, "certificate 2")
-	h.wantServed(first, "certificate 1")
-	h.want(first.rest())
+	h.want(second.rest(), "Secret: CA 2, CA 1; certificate 3 by CA 2")
+	h.wantServed(second, "certificate 3")
 	h.wantServed(first, "certificate 2")
+	h.want(first.rest())
+	h.wantServed(first, "certificate 3")
 
-	h.clock.Step(DefaultSettle - time.Second)
+	h.clock.Step(overlap - time.Second)
 	h.want(second.rest())
 	h.clock.Step(time.Second)
 	h.want(second.rest(),
-		"Secret: CA 2; certificate 2 by CA 2",
+		"Secret: CA 2; certificate 3 by CA 2",
 		"CRD: CA 2")
 	h.want(first.rest())
-	h.wantServed(first, "certificate 2")
+	h.wantServed(first, "certificate 3")
 	h.wantIdle(first)
 }
 
-func TestReplicaStartedDuringRenewalWaitsFullSettleTime(t *testing.T) {
+func TestOldCASignsCertificateThatIsDueTogetherWithIt(t *testing.T) {
 	h := newHouse(t)
-	options := Options{AuthorityLifetime: 30 * day}
-	h.replica(options).rest()
-	h.clock.Step(20 * day)
-	h.replica(options).rest()
-	h.clock.Step(DefaultSettle)
-	r := h.replica(options)
-	h.want(r.rest())
-	h.wantServed(r, "certificate 1")
-	h.clock.Step(DefaultSettle)
-	h.want(r.rest(), "Secret: CA 2, CA 1; certificate 2 by CA 2")
+	r := h.replica(Options{AuthorityLifetime: 120 * day, ServingLifetime: 120 * day})
+	r.rest()
+	h.clock.Step(80 * day)
+	h.want(r.rest(),
+		"Secret: CA 2, CA 1; certificate 2 by CA 1",
+		"CRD: CA 2, CA 1")
+	h.wantServed(r, "certificate 2")
+	h.wantIdle(r)
+}
+
+func TestCertificatesAreReplacedAfterClockIsSetBack(t *testing.T) {
+	h := newHouse(t)
+	r := h.replica(Options{})
+	r.rest()
+	h.clock.SetTime(h.clock.Now().Add(-1000 * day))
+	h.want(r.rest(),
+		"Secret: CA 2, CA 1; certificate 2 by CA 2",
+		"CRD: CA 2, CA 1")
+	h.wantServed(r, "certificate 2")
+	h.wantIdle(r)
+	h.clock.Step(overlap)
+	h.want(r.rest(),
+		"Secret: CA 2; certificate 2 by CA 2",
+		"CRD: CA 2")
+	h.clock.Step(1000 * day)
+	h.want(r.rest(), "Secret: CA 2; certificate 3 by CA 2")
+	h.wantServed(r, "certificate 3")
 }
 
 func TestCertificateIsServedOnlyOnceAPIServerTrustsIt(t *testing.T) {
@@ -136,7 +157,7 @@ func TestRecreatedSecretKeepsOldCertificateTrusted(t *testing.T) {
 		"Secret: CA 2, CA 1; certificate 2 by CA 2",
 		"CRD: CA 2, CA 1")
 	h.wantServed(second, "certificate 1")
-	h.clock.Step(DefaultSettle)
+	h.clock.Step(overlap)
 	h.want(second.rest(),
 		"Secret: CA 2; certificate 2 by CA 2",
 		"CRD: CA 2")
@@ -168,11 +189,15 @@ func TestConcurrentWriteReturnsConflict(t *testing.T) {
 
 // newSecretOf returns the Secret that a replica would create.
 func newSecretOf(h *house, r *replica) *corev1.Secret {
-	step, err := r.options.create(nil, h.clock.Now())
+	wanted, err := r.options.renew(content{}, nil, h.clock.Now())
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return r.options.newSecret(step.create)
+	data, err := wanted.changes(content{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r.options.newSecret(data)
 }
 
 func TestReplicaWithOutdatedCacheKeepsNewCA(t *testing.T) {
@@ -190,7 +215,7 @@ func TestReplicaWithOutdatedCacheKeepsNewCA(t *testing.T) {
 	if err := second.kubeInformers.Core().V1().Secrets().Informer().GetStore().Update(old); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.sync(h.ctx); err != nil {
+	if err := second.sync(h.ctx); err != nil {
 		t.Fatal(err)
 	}
 	h.want(h.written())

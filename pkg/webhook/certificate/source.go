@@ -50,9 +50,8 @@ type Source struct {
 	secrets       corelisters.SecretLister
 	crds          crdlisters.CustomResourceDefinitionLister
 
-	writes    flowcontrol.PassiveRateLimiter
-	announced announcement // accessed only by the worker
-	serving   atomic.Pointer[tls.Certificate]
+	writes  flowcontrol.PassiveRateLimiter
+	serving atomic.Pointer[tls.Certificate]
 
 	leads     atomic.Bool
 	led       chan struct{}          // has an item once leads is true, until Run receives the item
@@ -175,11 +174,11 @@ func (s *Source) work(ctx context.Context, queue workqueue.TypedRateLimitingInte
 		return false
 	}
 	defer queue.Done(key)
-	wait, err := s.sync(ctx)
+	err := s.sync(ctx)
 	switch {
 	case err == nil:
 		queue.Forget(key)
-		queue.AddAfter(key, wait)
+		queue.AddAfter(key, recheck)
 		return true
 	case ctx.Err() != nil:
 		return true

@@ -3,7 +3,6 @@ package certificate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,23 +11,22 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// sync takes at most one step. The event of the write queues the next reconcile. sync returns the time to wait
-// before the next reconcile if there is no event.
-func (s *Source) sync(ctx context.Context) (time.Duration, error) {
+// sync takes at most one step. The event of the write queues the next reconcile.
+func (s *Source) sync(ctx context.Context) error {
 	v, err := s.cached()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	s.serve(ctx, v)
 	step, err := s.options.plan(v)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	s.note(ctx, step.foreign, v.crd)
 	if step.writes() {
-		return recheck, s.write(ctx)
+		return s.write(ctx)
 	}
-	return step.next.Sub(v.now), nil
+	return nil
 }
 
 // cached returns the state in the caches.
@@ -41,37 +39,17 @@ func (s *Source) cached() (view, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return view{}, fmt.Errorf("reading Secret %s/%s from the cache: %w", s.options.Namespace, s.options.SecretName, err)
 	}
-	v := view{secret: secret, crd: crd, leads: s.leads.Load(), now: s.options.Clock.Now()}
-	s.announced = s.announced.follow(v)
-	v.announced = s.announced
-	return v, nil
-}
-
-// follow returns the announcement for v. It is empty if the CustomResourceDefinition does not have the signing
-// CA. It is the same as before if the signing CA is the same, and begins now if the signing CA is another one.
-func (a announcement) follow(v view) announcement {
-	config, err := clientConfig(v.crd)
-	if err != nil || v.secret == nil {
-		return announcement{}
-	}
-	signer := parseContent(v.secret.Data, v.now).signer
-	switch {
-	case signer == nil || !slices.ContainsFunc(parseBundle(config.CABundle, v.now), signer.certificate.Equal):
-		return announcement{}
-	case signer.certificate.Equal(a.ca):
-		return a
-	}
-	return announcement{ca: signer.certificate, since: v.now}
+	return view{secret: secret, crd: crd, leads: s.leads.Load(), now: s.options.Clock.Now()}, nil
 }
 
 // serve switches to the certificate in the Secret if the API server trusts it. Otherwise it keeps the current
 // certificate.
 func (s *Source) serve(ctx context.Context, v view) {
 	config, err := clientConfig(v.crd)
-	if err != nil || v.secret == nil {
+	if err != nil {
 		return
 	}
-	serving := parseContent(v.secret.Data, v.now).serving
+	serving := v.content().serving
 	if serving == nil || !trusts(parseBundle(config.CABundle, v.now), serving.Leaf, v.now) {
 		return
 	}
@@ -116,19 +94,19 @@ func (s *Source) live(ctx context.Context) (view, error) {
 	} else if err != nil {
 		return view{}, fmt.Errorf("reading Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
 	}
-	return view{secret: secret, crd: crd, announced: s.announced, leads: s.leads.Load(), now: s.options.Clock.Now()}, nil
+	return view{secret: secret, crd: crd, leads: s.leads.Load(), now: s.options.Clock.Now()}, nil
 }
 
 // apply sends the write of a step.
 func (s *Source) apply(ctx context.Context, v view, step step) error {
 	secrets := s.kube.CoreV1().Secrets(s.options.Namespace)
 	switch {
-	case step.create != nil:
-		if _, err := secrets.Create(ctx, s.options.newSecret(step.create), metav1.CreateOptions{}); err != nil {
+	case step.data != nil && v.secret == nil:
+		if _, err := secrets.Create(ctx, s.options.newSecret(step.data), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
 		}
-	case step.update != nil:
-		if _, err := secrets.Update(ctx, withData(v.secret, step.update), metav1.UpdateOptions{}); err != nil {
+	case step.data != nil:
+		if _, err := secrets.Update(ctx, withData(v.secret, step.data), metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("updating Secret %s/%s: %w", s.options.Namespace, s.options.SecretName, err)
 		}
 	case step.patch != nil:
