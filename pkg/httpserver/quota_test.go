@@ -19,10 +19,12 @@ func TestQuotaLimitsTotalAndEachAddress(t *testing.T) {
 		{"the address uses its part", []string{"192.0.2.1:1", "192.0.2.1:2"}, "192.0.2.1:3", false},
 		{"only another address uses its part", []string{"192.0.2.1:1", "192.0.2.1:2"}, "192.0.2.2:1", true},
 		{"everything is in use", []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"}, "192.0.2.3:1", false},
-		{"an IPv4 address in IPv6 form is the same address", []string{"192.0.2.1:1", "192.0.2.1:2"}, "[::ffff:192.0.2.1]:3", false},
+		{"an IPv4 address in IPv6 form is the same address",
+			[]string{"192.0.2.1:1", "192.0.2.1:2"}, "[::ffff:192.0.2.1]:3", false},
 		{"addresses of one IPv6 network of 64 bits count as one",
 			[]string{"[2001:db8::1]:1", "[2001:db8::2]:1"}, "[2001:db8::3]:1", false},
-		{"another IPv6 network has its own part", []string{"[2001:db8::1]:1", "[2001:db8::2]:1"}, "[2001:db8:0:1::1]:1", true},
+		{"another IPv6 network has its own part",
+			[]string{"[2001:db8::1]:1", "[2001:db8::2]:1"}, "[2001:db8:0:1::1]:1", true},
 		{"clients without an IP address count as one", []string{"@", "pipe"}, "", false},
 	}
 	for _, tt := range tests {

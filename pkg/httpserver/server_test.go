@@ -162,7 +162,8 @@ func TestServerDoesNotOfferHTTP2(t *testing.T) {
 
 func TestListenReturnsErrorIfAddressIsInUse(t *testing.T) {
 	address := serve(t, nil)
-	if _, err := Listen(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "listening on "+address) {
+	_, err := Listen(t.Context(), address, Options{})
+	if err == nil || !strings.Contains(err.Error(), "listening on "+address) {
 		t.Errorf("got error %v", err)
 	}
 }

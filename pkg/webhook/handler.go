@@ -124,7 +124,8 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte,
 	}
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, done, &requestError{http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes", maxBody)}
+		return nil, done, &requestError{http.StatusRequestEntityTooLarge,
+			fmt.Errorf("the request has more than %d bytes", maxBody)}
 	case err != nil:
 		return nil, done, badRequest("reading the request: %w", err)
 	}

@@ -70,7 +70,8 @@ func TestHandlerReadsMembersInAnyOrder(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
 		t.Fatal(err)
 	}
-	if objects := review.Response.ConvertedObjects; len(objects) != 1 || string(objects[0].Raw) != newAt || review.Response.UID != "u" {
+	objects := review.Response.ConvertedObjects
+	if len(objects) != 1 || string(objects[0].Raw) != newAt || review.Response.UID != "u" {
 		t.Errorf("the response is %+v", review.Response)
 	}
 }
@@ -102,7 +103,8 @@ func TestHandlerRejectsInvalidRequests(t *testing.T) {
 			strings.NewReader(strings.Replace(reviewOf(), "[]", "{}", 1)), 400, "objects is not a list"},
 		{"a list in place of the UID", "POST", "/convert", json,
 			strings.NewReader(strings.Replace(reviewOf(), `"u"`, "[]", 1)), 400, "cannot unmarshal array"},
-		{"more after the review", "POST", "/convert", json, strings.NewReader(reviewOf() + "{}"), 400, "after top-level value"},
+		{"more after the review", "POST", "/convert", json,
+			strings.NewReader(reviewOf() + "{}"), 400, "after top-level value"},
 		{"values nested too deeply", "POST", "/convert", json,
 			strings.NewReader(reviewOf(strings.Repeat("[", 1<<20))), 400, "exceeded max depth"},
 		{"a body without an end", "POST", "/convert", json, endless{}, 413, "more than 4194304 bytes"},
@@ -175,7 +177,8 @@ func TestHandlerLimitsLargeBodiesAtATime(t *testing.T) {
 		if got := send(attacker, reviewOf(oldAt)); got.Code != http.StatusOK {
 			t.Errorf("a small body from the same address: status %d %s", got.Code, got.Body)
 		}
-		if got := send(attacker, largeReview); got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" {
+		got := send(attacker, largeReview)
+		if got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" {
 			t.Errorf("a large body from the same address: status %d %s", got.Code, got.Body)
 		}
 	}

@@ -72,8 +72,8 @@ func (r *review) convert() (converted []json.RawMessage, err error) {
 	return converted, nil
 }
 
-// writeResponse writes a ConversionReview that responds with the converted objects, or with failure if it is not nil. It
-// writes one object at a time, because encoding the whole response would copy all of them.
+// writeResponse writes a ConversionReview that responds with the converted objects, or with failure if it is not nil.
+// It writes one object at a time, because encoding the whole response would copy all of them.
 func writeResponse(w io.Writer, uid types.UID, converted []json.RawMessage, failure error) error {
 	result := metav1.Status{Status: metav1.StatusSuccess}
 	if failure != nil {

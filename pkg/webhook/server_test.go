@@ -329,7 +329,8 @@ func TestRunReturnsErrorIfAddressIsInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serving conversions: listening on "+taken) {
+	err = s.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "serving conversions: listening on "+taken) {
 		t.Errorf("Run returned %v", err)
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {

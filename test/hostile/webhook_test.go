@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/test/place"
 )
 
-// webhookMemory is the memory that attacks on the webhook's port may take, in bytes. With the 50 MiB of an operator that
-// manages nothing, it is less than the GOMEMLIMIT in artifacts/deploy, which is 430 MiB.
+// webhookMemory is the memory that attacks on the webhook's port may take, in bytes. With the 50 MiB of an operator
+// that manages nothing, it is less than the GOMEMLIMIT in artifacts/deploy, which is 430 MiB.
 const webhookMemory = 320 << 20
 
 // TestLargeRequestsDoNotFillWebhookMemory sends large requests to the conversion webhook, which does not
@@ -87,7 +87,8 @@ func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
 	before := victim.PeakRSS(t)
 	header := []byte("POST /convert HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20))
 	for _, addresses := range []int{1, 16} {
-		for _, target := range []string{strings.TrimSuffix(strings.TrimPrefix(victim.WebhookURL, "https://"), "/convert"), victim.Health} {
+		webhook := strings.TrimSuffix(strings.TrimPrefix(victim.WebhookURL, "https://"), "/convert")
+		for _, target := range []string{webhook, victim.Health} {
 			var open sync.WaitGroup
 			for i := range connections {
 				open.Go(func() {

@@ -52,8 +52,8 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 	return Metrics{Address: address, Client: client}
 }
 
-// Limits of concurrent requests for the metrics, in total and from one address. Each takes some MiB until its client has
-// read the response.
+// Limits of concurrent requests for the metrics, in total and from one address. Each takes some MiB until its client
+// has read the response.
 const (
 	maxScrapes           = 16
 	maxScrapesPerAddress = 4

@@ -61,7 +61,8 @@ func (o *Options) complete() error {
 	setDefault(&o.ServingLifetime, DefaultServingLifetime)
 	setDefault(&o.AuthorityLifetime, DefaultAuthorityLifetime)
 	if o.ServingLifetime < 0 || o.AuthorityLifetime < 0 {
-		return fmt.Errorf("no duration may be negative: ServingLifetime %s, AuthorityLifetime %s", o.ServingLifetime, o.AuthorityLifetime)
+		return fmt.Errorf("no duration may be negative: ServingLifetime %s, AuthorityLifetime %s",
+			o.ServingLifetime, o.AuthorityLifetime)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
