@@ -2,13 +2,25 @@ package httpserver
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // listener closes the connections that exceed its Quota.
 type listener struct {
 	net.Listener
 	connections *Quota
+	log         logWriter
+	logging     rate.Sometimes
+}
+
+// newListener returns a listener with the limits of each server, which logs at most once a second that it has closed a
+// connection.
+func newListener(tcp net.Listener, connections *Quota, log logWriter) *listener {
+	return &listener{tcp, connections, log, rate.Sometimes{Interval: time.Second}}
 }
 
 // Accept implements net.Listener.
@@ -21,7 +33,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		if giveBack, ok := l.connections.Take(accepted.RemoteAddr().String()); ok {
 			return &connection{Conn: accepted, giveBack: giveBack}, nil
 		}
-		_ = accepted.Close() // there is nobody to tell
+		l.logging.Do(func() {
+			_, _ = fmt.Fprintf(l.log, "closing a connection from %s: too many connections are open", accepted.RemoteAddr())
+		})
+		_ = accepted.Close()
 	}
 }
 

@@ -6,10 +6,6 @@ import (
 	"sync"
 )
 
-// ipv6Bits is the length of the prefix that counts as one IPv6 address, because a client can use all addresses of its
-// network.
-const ipv6Bits = 64
-
 // retryAfter is the value of the Retry-After header of Busy, in seconds.
 const retryAfter = "1"
 
@@ -70,20 +66,9 @@ func Busy(w http.ResponseWriter) {
 	http.Error(w, "too many requests are in flight; retry later", http.StatusTooManyRequests)
 }
 
-// addressOf returns the address that the client with the given HOST:PORT counts as. All clients whose address is not
-// an IP address count as one.
+// addressOf returns the address of the client with the given HOST:PORT. All clients whose address is not an IP address
+// count as one.
 func addressOf(client string) netip.Addr {
-	parsed, err := netip.ParseAddrPort(client)
-	if err != nil {
-		return netip.Addr{}
-	}
-	address := parsed.Addr().Unmap()
-	if address.Is4() {
-		return address
-	}
-	network, err := address.Prefix(ipv6Bits)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return network.Addr()
+	parsed, _ := netip.ParseAddrPort(client)
+	return parsed.Addr().Unmap().WithZone("")
 }

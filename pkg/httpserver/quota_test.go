@@ -21,10 +21,9 @@ func TestQuotaLimitsTotalAndEachAddress(t *testing.T) {
 		{"everything is in use", []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"}, "192.0.2.3:1", false},
 		{"an IPv4 address in IPv6 form is the same address",
 			[]string{"192.0.2.1:1", "192.0.2.1:2"}, "[::ffff:192.0.2.1]:3", false},
-		{"addresses of one IPv6 network of 64 bits count as one",
-			[]string{"[2001:db8::1]:1", "[2001:db8::2]:1"}, "[2001:db8::3]:1", false},
-		{"another IPv6 network has its own part",
-			[]string{"[2001:db8::1]:1", "[2001:db8::2]:1"}, "[2001:db8:0:1::1]:1", true},
+		{"an IPv6 address has its own part", []string{"[2001:db8::1]:1", "[2001:db8::1]:2"}, "[2001:db8::2]:1", true},
+		{"an IPv6 address with a zone is the same address",
+			[]string{"[fe80::1%eth0]:1", "[fe80::1%eth0]:2"}, "[fe80::1]:3", false},
 		{"clients without an IP address count as one", []string{"@", "pipe"}, "", false},
 	}
 	for _, tt := range tests {

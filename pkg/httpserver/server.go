@@ -18,11 +18,11 @@ import (
 // Limits of each server.
 const (
 	// MaxConnections is the largest number of open connections. A server closes further connections at once.
-	MaxConnections = 512
-	// MaxConnectionsPerAddress is the largest number of open connections from one address, where an IPv6 network of
-	// 64 bits counts as one address. It leaves room for other clients: without it, one client could hold all
-	// connections. API servers and Prometheus use a few connections each.
-	MaxConnectionsPerAddress = 64
+	MaxConnections = 1024
+	// MaxConnectionsPerAddress is the largest number of open connections from one address. It leaves room for other
+	// clients: without it, one client could hold all connections. An API server uses a connection for each conversion
+	// at the same time, and reports an error for a connection that is closed.
+	MaxConnectionsPerAddress = 256
 	// maxHeader is the largest size of a header, in bytes. The largest legal headers have a token of some KiB.
 	// net/http adds 4 KiB, and responds with status 431 to larger headers.
 	maxHeader = 16 << 10
@@ -44,7 +44,8 @@ type Options struct {
 	ReadTimeout time.Duration
 	// WriteTimeout limits the time from the end of the header to the end of the response. Required.
 	WriteTimeout time.Duration
-	// Log, if it is set, gets the errors of connections. For example, a client rejects the certificate.
+	// Log, if it is set, gets the errors of connections: for example, a client rejects the certificate, or too many
+	// connections are open.
 	Log func(text string)
 }
 
@@ -64,7 +65,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return &Server{
-		listener: &listener{Listener: tcp, connections: NewQuota(MaxConnections, MaxConnectionsPerAddress)},
+		listener: newListener(tcp, NewQuota(MaxConnections, MaxConnectionsPerAddress), logWriter(o.Log)),
 		server: http.Server{
 			Handler:           o.Handler,
 			TLSConfig:         o.TLS,

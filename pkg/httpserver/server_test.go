@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,7 +61,8 @@ func TestListenerClosesConnectionsBeyondLimits(t *testing.T) {
 	}
 	defer tcp.Close()
 	const total, perAddress, attempts = 100, 64, 800
-	l := &listener{Listener: tcp, connections: NewQuota(total, perAddress)}
+	var logged atomic.Int32
+	l := newListener(tcp, NewQuota(total, perAddress), func(string) { logged.Add(1) })
 	accepted := make(chan net.Conn, attempts)
 	go func() {
 		defer close(accepted)
@@ -89,6 +91,9 @@ func TestListenerClosesConnectionsBeyondLimits(t *testing.T) {
 	}
 	if conn := dial(t, "127.0.0.3", l.Addr().String()); !isClosed(conn) {
 		t.Errorf("there are more than %d connections", total)
+	}
+	if logged.Load() == 0 {
+		t.Error("the log does not say that connections are closed")
 	}
 	if err := first.Close(); err != nil {
 		t.Error(err)

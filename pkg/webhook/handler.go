@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/httpserver"
@@ -30,6 +33,10 @@ const (
 	// from one address, which leaves room for other clients.
 	maxLargeBodies           = 4
 	maxLargeBodiesPerAddress = 2
+	// placeTimeout is how long a larger body waits for its place, of which smallBody bytes are in memory. placeRecheck is
+	// how often it looks for a place.
+	placeTimeout = 3 * time.Second
+	placeRecheck = 10 * time.Millisecond
 )
 
 // requestError rejects a request with an HTTP status instead of a ConversionReview.
@@ -46,7 +53,7 @@ func badRequest(format string, args ...any) *requestError {
 
 // newHandler returns a handler that responds to ConversionReviews.
 func newHandler() http.Handler {
-	h := &handler{large: httpserver.NewQuota(maxLargeBodies, maxLargeBodiesPerAddress)}
+	h := &handler{large: httpserver.NewQuota(maxLargeBodies, maxLargeBodiesPerAddress), patience: placeTimeout}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+certificate.Path, h.convert)
 	return mux
@@ -54,7 +61,8 @@ func newHandler() http.Handler {
 
 // handler converts the objects of ConversionReviews.
 type handler struct {
-	large *httpserver.Quota // of bodies larger than smallBody
+	large    *httpserver.Quota // of bodies larger than smallBody
+	patience time.Duration     // how long a larger body waits for its place
 	// converting is held while the objects of a large body are converted, which can take 40 times the memory of the
 	// body: a command of empty words takes 16 bytes for three bytes of JSON, several times.
 	converting sync.Mutex
@@ -99,6 +107,15 @@ func (h *handler) convertObjects(r *review) ([]json.RawMessage, error) {
 	return r.convert()
 }
 
+// place waits for a place for a large body. giveBack frees the place.
+func (h *handler) place(r *http.Request) (giveBack func(), err error) {
+	err = wait.PollUntilContextTimeout(r.Context(), placeRecheck, h.patience, true, func(context.Context) (ok bool, err error) {
+		giveBack, ok = h.large.Take(r.RemoteAddr)
+		return ok, nil
+	})
+	return giveBack, err
+}
+
 // readBody reads the body of a request. The caller calls done when it has responded.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refused *requestError) {
 	done = func() {}
@@ -110,11 +127,9 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte,
 	var buffer bytes.Buffer
 	_, err := buffer.ReadFrom(io.LimitReader(limited, smallBody+1))
 	if err == nil && buffer.Len() > smallBody {
-		giveBack, ok := h.large.Take(r.RemoteAddr)
-		if !ok {
-			return nil, done, &requestError{http.StatusTooManyRequests, errors.New("too many large requests are in flight")}
+		if done, err = h.place(r); err != nil {
+			return nil, func() {}, &requestError{http.StatusTooManyRequests, errors.New("too many large requests are in flight")}
 		}
-		done = giveBack
 		size := r.ContentLength
 		if size < 0 || size > maxBody {
 			size = maxBody

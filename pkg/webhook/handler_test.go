@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,6 +187,26 @@ func TestHandlerLimitsLargeBodiesAtATime(t *testing.T) {
 	if got := send(attacker, largeReview); got.Code != http.StatusOK {
 		t.Errorf("after a large body has ended: status %d %s", got.Code, got.Body)
 	}
+}
+
+func TestLargeBodyWaitsForItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &handler{large: httpserver.NewQuota(1, 1), patience: placeTimeout}
+		giveBack, _ := h.large.Take("192.0.2.1:1")
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/convert", strings.NewReader(largeReview))
+		request.Header.Set("Content-Type", "application/json")
+		recorder, done := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(done)
+			h.convert(recorder, request)
+		}()
+		synctest.Wait()
+		giveBack()
+		<-done
+		if recorder.Code != http.StatusOK {
+			t.Errorf("status %d %s", recorder.Code, recorder.Body)
+		}
+	})
 }
 
 // TestHandlerKeepsNothingOfUnknownMembers sends half a million members that a ConversionReview does not have.

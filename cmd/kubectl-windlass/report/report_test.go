@@ -86,10 +86,10 @@ func TestDiffHidesSecretsAndDigests(t *testing.T) {
 		}
 	}
 	with := func(digest string) *unstructured.Unstructured {
-		return object(t, deployment("{template: {metadata: {annotations: {windlass.dev/password-digest: "+digest+"}}}}"))
+		return object(t, deployment("{template: {metadata: {annotations: {windlass.dev/inputs-digest: "+digest+"}}}}"))
 	}
 	digests, err := diff(with("canary1"), with("canary2"))
-	if err != nil || !strings.Contains(digests, "windlass.dev/password-digest: (changed)") {
+	if err != nil || !strings.Contains(digests, "windlass.dev/inputs-digest: (changed)") {
 		t.Errorf("the diff of a digest (%v):\n%s", err, digests)
 	}
 	if strings.Contains(text+digests, "canary") {

@@ -30,7 +30,6 @@ type ConfigMaps[T controller.Object, V any] struct {
 	core    coreclient.ConfigMapsGetter
 	known   Known
 	objects Index
-	names   func(obj T) []string
 	parse   func(*corev1.ConfigMap) (V, error)
 	memo    *Memo[parsed[V]]
 }
@@ -43,7 +42,7 @@ type parsed[V any] struct {
 
 // NewConfigMaps returns the ConfigMaps that the objects of an informer name. The informer must not have
 // started. names returns the names in the spec of an object. parse returns the values that a kind needs
-// from a ConfigMap. Up to 4096 results are kept in memory, so parse must return an error for a
+// from a ConfigMap. Up to maxResults results are kept in memory, so parse must return an error for a
 // result that is too large.
 func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string, parse func(*corev1.ConfigMap) (V, error)) (*ConfigMaps[T, V], error) {
 	known, err := New(c.All, corev1.SchemeGroupVersion.WithResource("configmaps"))
@@ -59,7 +58,7 @@ func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.
 	if err != nil {
 		return nil, err
 	}
-	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, names, parse, NewMemo[parsed[V]](maxResults)}, nil
+	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, parse, NewMemo[parsed[V]](maxResults)}, nil
 }
 
 // Watches implements children.Reference.

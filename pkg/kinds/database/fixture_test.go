@@ -27,7 +27,6 @@ const (
 	createStatefulSet = "create statefulsets default/shop"
 	patchSecret       = "patch secrets default/shop-credentials"
 	patchSettings     = "patch secrets default/shop-settings"
-	patchService      = "patch services default/shop"
 	patchClaim        = "patch persistentvolumeclaims default/shop"
 	patchStatefulSet  = "patch statefulsets default/shop"
 	deleteClaim       = "delete persistentvolumeclaims default/shop"

@@ -43,16 +43,26 @@ func (o *Options) renewAuthority(c content, now time.Time) (content, error) {
 	return c, nil
 }
 
-// needed returns the CAs that the API servers must trust, without duplicates: the signing CA, the CA of the serving
-// certificate, and for the time of overlap all others, because replicas may still serve with certificates of these.
+// maxRecent is the largest number of CAs that are trusted only because replicas may still serve with their certificates.
+// Without it, a tool that deletes the Secret again and again would make the bundle too large to be stored.
+const maxRecent = 8
+
+// needed returns the CAs that the API servers must trust, newest first, without duplicates: the signing CA, the CA of the
+// serving certificate, and for the time of overlap maxRecent others, because replicas may still serve with certificates of
+// these.
 func needed(c content, now time.Time) []*x509.Certificate {
 	var bundle []*x509.Certificate
+	overlaps := now.Before(issuedAt(c.serving.Leaf).Add(overlap)) || now.Before(issuedAt(c.signer.Leaf).Add(overlap))
+	recent := 0
 	for _, ca := range c.bundle {
-		keep := ca.Equal(c.signer.Leaf) || c.serving.Leaf.CheckSignatureFrom(ca) == nil ||
-			now.Before(issuedAt(c.serving.Leaf).Add(overlap)) || now.Before(issuedAt(c.signer.Leaf).Add(overlap))
-		if keep && !slices.ContainsFunc(bundle, ca.Equal) {
-			bundle = append(bundle, ca)
+		required := ca.Equal(c.signer.Leaf) || c.serving.Leaf.CheckSignatureFrom(ca) == nil
+		if slices.ContainsFunc(bundle, ca.Equal) || !required && (!overlaps || recent == maxRecent) {
+			continue
 		}
+		if !required {
+			recent++
+		}
+		bundle = append(bundle, ca)
 	}
 	return bundle
 }
