@@ -6,7 +6,7 @@
 //	    ▲                                      backoff      │ 2 fetch       from the cache; NotFound: forget
 //	    │                                                   │ 3 paused?     set the condition Paused, and stop
 //	    │                                                   │ 4 finalize    being deleted: Finalize, remove the finalizer, and stop
-//	    │                                                   │ 5 refuse      the write budget is used up, or the object is unreadable: stop
+//	    │                                                   │ 5 allowed?    the write budget is used up, or the object is unreadable: stop
 //	    │                                                   │ 6 reconcile   add a missing finalizer; call the kind, unless nothing it reads has changed
 //	    └───────────── watch ◀──────────────────────────────│ 7 status      one write, only if changed, also after an error
 //	                                                        └ 8 outcome     forget / after / backoff / quickly

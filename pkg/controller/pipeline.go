@@ -82,7 +82,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return Result{}, throttle(wait)
 	}
 	if why := UnreadableIn(cached); why != nil {
-		return p.refuse(ctx, key, cached, why)
+		return p.reportUnreadable(ctx, key, cached, why)
 	}
 	current, err := p.ensureFinalizer(ctx, key, cached)
 	if err != nil {

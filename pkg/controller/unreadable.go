@@ -95,8 +95,9 @@ func UnreadableIn(obj metav1.Object) *Unreadable {
 	return &m.Unreadable
 }
 
-// refuse writes to the status of an object why it is not reconciled, and logs it unless the status says it already.
-func (p *Pipeline[T]) refuse(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
+// reportUnreadable writes to the status of an object why it is not reconciled, and logs the reason unless the status has
+// it already.
+func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
 	why = p.Room.roomAgain(cached, why)
 	said := conditions.Find(*cached.StatusConditions(), conditions.Ready)
 	if said == nil || said.Message != why.Message || said.ObservedGeneration != cached.GetGeneration() {

@@ -55,8 +55,8 @@ func (c *change) nextOfRetirement(s sight) (step, error) {
 	name, does := quotedRole(role.name), fmt.Sprintf("retiring role %q", role.name)
 	switch {
 	case role.Login:
-		unlocks := c.unlock(s, role.seenRole, role.name)
-		return step{sql: "ALTER ROLE " + name + " NOLOGIN PASSWORD NULL", does: does, alters: role.name, unlocks: unlocks}, nil
+		sql, unlocks := "ALTER ROLE "+name+" NOLOGIN PASSWORD NULL", c.unlock(s, role.seenRole, role.name)
+		return step{sql: sql, does: does, alters: role.name, unlocks: unlocks}, nil
 	case !role.Held && !s.Superuser:
 		return step{sql: c.hold(s, name), does: does}, nil
 	}

@@ -12,7 +12,9 @@ func (c *change) works(s sight) bool {
 }
 
 func TestNextStatementOfRetirement(t *testing.T) {
-	const noLogin, end = `ALTER ROLE "clerk" NOLOGIN PASSWORD NULL`, `SELECT pg_terminate_backend(pid, 250) FROM pg_stat_activity WHERE usename = 'clerk' AND backend_type IN ('client backend', 'walsender')`
+	const noLogin = `ALTER ROLE "clerk" NOLOGIN PASSWORD NULL`
+	const end = `SELECT pg_terminate_backend(pid, 250) FROM pg_stat_activity WHERE usename = 'clerk' ` +
+		`AND backend_type IN ('client backend', 'walsender')`
 	for name, c := range map[string]struct {
 		seen     func(*sight)
 		byNext   bool // the second alternate login is in use, and the first one retires

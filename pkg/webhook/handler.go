@@ -33,8 +33,8 @@ const (
 	// from one address, which leaves room for other clients.
 	maxLargeBodies           = 4
 	maxLargeBodiesPerAddress = 2
-	// placeTimeout is how long a larger body waits for its place, of which smallBody bytes are in memory. placeRecheck is
-	// how often it looks for a place.
+	// placeTimeout is how long a request with a larger body waits until it may be read as a whole. Meanwhile, smallBody
+	// bytes of it are in memory. placeRecheck is how often it checks that.
 	placeTimeout = 3 * time.Second
 	placeRecheck = 10 * time.Millisecond
 )
@@ -78,7 +78,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	if refused != nil {
 		conversions.WithLabelValues(resultRefused).Inc()
-		logger.V(2).Info("Refused a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
+		logger.V(2).Info("Rejected a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
 		if refused.code == http.StatusTooManyRequests {
 			httpserver.Busy(w)
 			return
@@ -90,7 +90,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	result := resultSuccess
 	if err != nil {
 		result = resultFailed
-		logger.V(2).Info("Refused a conversion", "desired", review.Request.DesiredAPIVersion, "err", err)
+		logger.V(2).Info("Rejected a conversion", "desired", review.Request.DesiredAPIVersion, "err", err)
 	}
 	conversions.WithLabelValues(result).Inc()
 	w.Header().Set("Content-Type", "application/json")
@@ -109,10 +109,11 @@ func (h *handler) convertObjects(r *review) ([]json.RawMessage, error) {
 
 // place waits for a place for a large body. giveBack frees the place.
 func (h *handler) place(r *http.Request) (giveBack func(), err error) {
-	err = wait.PollUntilContextTimeout(r.Context(), placeRecheck, h.patience, true, func(context.Context) (ok bool, err error) {
+	take := func(context.Context) (ok bool, err error) {
 		giveBack, ok = h.large.Take(r.RemoteAddr)
 		return ok, nil
-	})
+	}
+	err = wait.PollUntilContextTimeout(r.Context(), placeRecheck, h.patience, true, take)
 	return giveBack, err
 }
 

@@ -25,10 +25,7 @@ const webhookMemory = 320 << 20
 func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
 	const senders = 32
-	p := place.Own(t)
-	victim := place.Launch(t, p.Cluster)
-	defer victim.Terminate()
-	before := victim.PeakRSS(t)
+	victim := newVictim(t)
 	const head = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",` +
 		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1","objects":[`
 	const at = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},` +
@@ -64,7 +61,7 @@ func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 		sent.Wait()
 		t.Logf("%s: the peak is %d MiB", body.name, victim.PeakRSS(t)>>20)
 	}
-	wantRunning(t, p, victim, before)
+	victim.wantRunning(t)
 }
 
 // unknownMembers returns about size bytes of members of a JSON object, each with another name.
@@ -81,10 +78,7 @@ func unknownMembers(size int) string {
 func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
 	const connections = 800
-	p := place.Own(t)
-	victim := place.Launch(t, p.Cluster)
-	defer victim.Terminate()
-	before := victim.PeakRSS(t)
+	victim := newVictim(t)
 	header := []byte("POST /convert HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20))
 	for _, addresses := range []int{1, 16} {
 		webhook := strings.TrimSuffix(strings.TrimPrefix(victim.WebhookURL, "https://"), "/convert")
@@ -110,7 +104,7 @@ func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
 			t.Logf("%d addresses, %s: the peak is %d MiB", addresses, target, victim.PeakRSS(t)>>20)
 		}
 	}
-	wantRunning(t, p, victim, before)
+	victim.wantRunning(t)
 }
 
 // attacker returns a transport of a client with an address of its own, which does not verify certificates.
@@ -124,14 +118,34 @@ func attacker(number int) *http.Transport {
 	}
 }
 
-// wantRunning checks that victim converts Ats after an attack, and that the attack took little memory.
-func wantRunning(t *testing.T, p *place.Place, victim *place.Process, before int64) {
+// attackedOperator is an operator in a cluster of its own, whose ports a test attacks.
+type attackedOperator struct {
+	*place.Process
+	place *place.Place
+	// before is the memory that the operator had taken before the attack, in bytes.
+	before int64
+}
+
+// newVictim starts an operator, which ends with the test.
+func newVictim(t *testing.T) *attackedOperator {
 	t.Helper()
-	if more := victim.PeakRSS(t) - before; more > webhookMemory {
+	p := place.Own(t)
+	v := &attackedOperator{Process: place.Launch(t, p.Cluster), place: p}
+	t.Cleanup(func() { v.Terminate() })
+	v.before = v.PeakRSS(t)
+	return v
+}
+
+// wantRunning checks that the operator converts Ats after an attack, and that the attack took little memory.
+func (v *attackedOperator) wantRunning(t *testing.T) {
+	t.Helper()
+	if more := v.PeakRSS(t) - v.before; more > webhookMemory {
 		t.Errorf("the attack took %d MiB", more>>20)
 	}
-	p.Create(t, "default", "example", "echo Hello", nil)
-	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", "default"); err != nil || !strings.Contains(text, "example") {
+	v.place.Create(t, "default", "example", "echo Hello", nil)
+	const ats = "ats.v1alpha1.cnat.programming-kubernetes.info"
+	text, err := v.place.Kubectl(t.Context(), "", "get", ats, "-n", "default")
+	if err != nil || !strings.Contains(text, "example") {
 		t.Errorf("the webhook does not convert after the attack: %v: %s", err, text)
 	}
 }

@@ -25,10 +25,14 @@ func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod
 	switch {
 	case pod == nil:
 		return nil, nil
-	case isSettled(app, pod), !isRecorded(app, pod) && isGated(pod) && pod.DeletionTimestamp != nil && metav1.IsControlledBy(pod, app):
+	case isSettled(app, pod):
 		return b.commands.Release(ctx, keyOf(app), pod)
-	case !metav1.IsControlledBy(pod, app) && !isRecorded(app, pod):
+	case isRecorded(app, pod):
+		return pod, nil
+	case !metav1.IsControlledBy(pod, app):
 		return pod, b.commands.ReleaseUnowned(ctx, keyOf(app), pod)
+	case isGated(pod) && pod.DeletionTimestamp != nil:
+		return b.commands.Release(ctx, keyOf(app), pod)
 	}
 	return pod, nil
 }

@@ -62,7 +62,8 @@ func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
 
 // readsMissingSecret makes an App wait for a Secret.
 func readsMissingSecret(app *v1alpha1.App) {
-	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
+	missing := &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}
+	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: missing}}
 }
 
 func TestPodThatHasNotRunIsReleasedWhileTheAppWaits(t *testing.T) {
@@ -105,11 +106,18 @@ func TestBeforeRolloutRestoresFinalizer(t *testing.T) {
 	controllertest.Equal(t, "finalizers", 1, len(f.run().Finalizers))
 }
 
-func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
+// hiddenFixture returns a released App whose command for web:2 runs in a Pod whose labels a policy changes.
+func hiddenFixture(t *testing.T) fixture {
+	t.Helper()
 	f := releasedFixture(t)
 	f.RelabelPods()
 	f.Change(image("web:2"))
 	f.reconcile()
+	return f
+}
+
+func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
+	f := hiddenFixture(t)
 	f.endRun(0, "")
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:2", f.imageOf())
@@ -117,10 +125,7 @@ func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
 }
 
 func TestPodThatPolicyHidesIsReleasedAfterItsAppWasDeleted(t *testing.T) {
-	f := releasedFixture(t)
-	f.RelabelPods()
-	f.Change(image("web:2"))
-	f.reconcile()
+	f := hiddenFixture(t)
 	f.deleteRunByUser()
 	f.Remove(f.Object())
 	controllertest.Equal(t, "writes", []string{releaseRun}, f.Reconcile().Writes)

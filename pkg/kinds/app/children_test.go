@@ -42,7 +42,7 @@ func TestServiceAndBudgetSelectPodsByAppLabel(t *testing.T) {
 	check("after the label was restored")
 }
 
-func TestRefusedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
+func TestRejectedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
 	for _, resource := range []string{"services", "ingresses", "poddisruptionbudgets"} {
 		t.Run(resource, func(t *testing.T) {
 			f := readyFixture(t, twoReplicas, func(app *v1alpha1.App) {
@@ -52,9 +52,9 @@ func TestRefusedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
 				kindtest.MakeComponent(app, "shop", "web") // changes all children
 				app.Spec.Image = "web:2"
 			})
-			why := errors.New("a policy refuses it")
+			why := errors.New("locked by a policy")
 			f.Journal.FailNext("patch", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "web", why))
-			controllertest.ErrorContains(t, "a policy refuses it", f.Reconcile().Err)
+			controllertest.ErrorContains(t, "locked by a policy", f.Reconcile().Err)
 			controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
 		})
 	}

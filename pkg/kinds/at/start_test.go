@@ -77,7 +77,8 @@ func TestReconcileStartsPod(t *testing.T) {
 		},
 		"an error of the patch of the labels is reported": {
 			at: example(running), pod: pod(unlabelled), fail: map[string]error{"patch pods": forbidden("exceeded quota")}, reads: []string{getAt, getPod},
-			err: patchError, writes: []string{createPod, patchPod, updateStatus}, events: []string{"Warning Forbidden default/example: " + patchError},
+			err: patchError, writes: []string{createPod, patchPod, updateStatus},
+			events:     []string{"Warning Forbidden default/example: " + patchError},
 			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Forbidden: " + patchError},
 			next:       []string{createPod, patchPod, updateStatus},
 		},

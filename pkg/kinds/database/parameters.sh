@@ -37,8 +37,8 @@ choose_parameters() {
   fi
 }
 
-# configure writes the configuration file, which the server reads at its next start or reload. postgresql.conf stays as it
-# is, so that an earlier version of this script starts the server without these parameters.
+# configure writes the configuration file, which the server reads at its next start or reload. The configuration file
+# includes postgresql.conf, which stays as it is.
 configure() {
   said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
   echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&

@@ -39,9 +39,9 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	}
 }
 
-// previousScripts are the SHA-256 digests of the scripts of previous versions of the operator. A
-// StatefulSet keeps such a script until something else changes its Pod template. A version that changes serverScript adds
-// the digest of the script before: otherwise `make test-upgrade` fails.
+// previousScripts are the SHA-256 digests of the scripts of previous versions of the operator. A StatefulSet keeps such a
+// script until something else changes its Pod template. A new version with another serverScript has to add the digest of
+// the previous script: otherwise `make test-upgrade` fails.
 var previousScripts []string
 
 // isOurs reports whether this or a previous version of the operator can have set the operator fields of the template in

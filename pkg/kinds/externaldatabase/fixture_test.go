@@ -233,3 +233,15 @@ func (f *fixture) ready() *metav1.Condition {
 func (f *fixture) connections() *connections {
 	return f.Pipeline.Reconciler.(*reconciler).connections
 }
+
+// rotatingFixture returns an ExternalDatabase that requests a rotation. Its Secret has the first alternate login if
+// rotated, the time since the last rotation, is positive.
+func rotatingFixture(t testing.TB, server *fakeServer, rotated time.Duration) *fixture {
+	t.Helper()
+	login := "clerk"
+	if rotated > 0 {
+		login = "clerk-login1"
+	}
+	secret := aged(createdSecret(t), time.Now(), 24*time.Hour, rotated, login)
+	return newFixture(t, server, example(known, requested("1")), connectionSecret(), secret)
+}

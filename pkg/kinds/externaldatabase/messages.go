@@ -21,7 +21,8 @@ const (
 // keptAdvice is the beginning of the messages about a role that was handed over.
 const keptAdvice = "{error}; the operator does not change this role: for a login of its own, run: " +
 	"kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite; " +
-	"role {role} can then no longer log in after the grace period; or, to use this role, ask the administrator of the server "
+	"role {role} can then no longer log in after the grace period; or, to use this role, " +
+	"ask the administrator of the server "
 
 var (
 	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.", "Nothing to do.")

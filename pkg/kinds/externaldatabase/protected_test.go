@@ -60,12 +60,7 @@ func TestRotationWaitsForStatementAboutProtectedRole(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			login := "clerk"
-			if c.rotated > 0 {
-				login = "clerk-login1"
-			}
-			secret := aged(createdSecret(t), time.Now(), 24*time.Hour, c.rotated, login)
-			f := newFixture(t, c.server, example(known, requested("1")), connectionSecret(), secret)
+			f := rotatingFixture(t, c.server, c.rotated)
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)
 			controllertest.Equal(t, "waitingFor", c.waitingFor, f.Object().Status.Credentials.WaitingFor)

@@ -55,12 +55,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			login := "clerk"
-			if c.rotated > 0 {
-				login = "clerk-login1"
-			}
-			secret := aged(createdSecret(t), time.Now(), 24*time.Hour, c.rotated, login)
-			f := newFixture(t, c.server, example(known, requested("1")), connectionSecret(), secret)
+			f := rotatingFixture(t, c.server, c.rotated)
 			f.Reconcile()
 			controllertest.Equal(t, "calls", append(append([]string{"exists"}, c.calls...), "close"), c.server.calls)
 			controllertest.Equal(t, "login", c.login, string(f.secret().Data["username"]))
@@ -96,7 +91,7 @@ func TestHandedOverRoleThatCannotLogInGetsStatement(t *testing.T) {
 	r := newFixture(t, server, example(known), connectionSecret(), createdSecret(t)).Reconcile()
 	controllertest.Equal(t, "reason", "PasswordUnknown", controller.ReasonOf(r.Err))
 	for _, advice := range []string{
-		`ask the administrator of the server to set a new password and to run: ALTER ROLE "clerk" LOGIN; then put the password`,
+		`ask the administrator of the server to set a new password and to run: ALTER ROLE "clerk" LOGIN; then put`,
 		"into Secret shop-credentials, key password",
 		"kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; ",
 	} {

@@ -1,8 +1,12 @@
 package platform
 
 import (
+	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -15,6 +19,56 @@ import (
 func hadNamespaceOf(uid types.UID) func(*v1alpha1.Platform) {
 	return func(p *v1alpha1.Platform) {
 		p.Status.ObservedGeneration, p.Status.NamespaceUID = p.Generation, &uid
+	}
+}
+
+func TestReconcileNamespace(t *testing.T) {
+	created := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)}
+	waiting := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Waiting", reasonNamespace)}
+	for name, c := range map[string]struct {
+		// cached is the namespace in the cache. uncached is a namespace that only the API server has.
+		cached, uncached *corev1.Namespace
+		err              error
+		writes           []string
+		status           []v1alpha1.PlatformComponentStatus
+		phase            v1alpha1.PlatformPhase
+		ready            string
+	}{
+		"a missing namespace is created": {
+			writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+		},
+		"an existing namespace is used although the cache lacks it": {
+			uncached: namespace(), writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+		},
+		"the creation of the namespace is forbidden": {
+			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right")),
+			writes: []string{"create namespaces shops", updateStatus}, status: waiting, phase: v1alpha1.PlatformFailed,
+			ready: `Ready=False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; create it yourself, or allow the service account of the operator to create it`,
+		},
+		"the namespace is being deleted": {
+			cached: terminatingNamespace(), writes: []string{updateStatus}, status: waiting, phase: v1alpha1.PlatformPending,
+			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted, and the operator does not create it again",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(app("web")))
+			if c.cached != nil {
+				f.Store(c.cached)
+			}
+			f.Observe()
+			if c.uncached != nil {
+				f.Store(c.uncached)
+			}
+			if c.err != nil {
+				f.Journal.FailNext("create", "namespaces", c.err)
+			}
+			controllertest.Equal(t, "writes", c.writes, f.ReconcileAsCached().Writes)
+			f.checkComponents(c.status...)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
+		})
 	}
 }
 

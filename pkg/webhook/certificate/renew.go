@@ -43,13 +43,13 @@ func (o *Options) renewAuthority(c content, now time.Time) (content, error) {
 	return c, nil
 }
 
-// maxRecent is the largest number of CAs that are trusted only because replicas may still serve with their certificates.
-// Without it, a tool that deletes the Secret again and again would make the bundle too large to be stored.
+// maxRecent is the largest number of CAs that are trusted only because replicas may still serve with certificates of
+// these CAs. Without this limit, a tool that deletes the Secret again and again would make the bundle too large to be
+// stored.
 const maxRecent = 8
 
-// needed returns the CAs that the API servers must trust, newest first, without duplicates: the signing CA, the CA of the
-// serving certificate, and for the time of overlap maxRecent others, because replicas may still serve with certificates of
-// these.
+// needed returns the CAs that the API servers must trust, newest first, without duplicates: the signing CA, the CA of
+// the serving certificate, and for the time of overlap maxRecent others.
 func needed(c content, now time.Time) []*x509.Certificate {
 	var bundle []*x509.Certificate
 	overlaps := now.Before(issuedAt(c.serving.Leaf).Add(overlap)) || now.Before(issuedAt(c.signer.Leaf).Add(overlap))

@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// RelabelPods changes each Pod that the operator creates or patches from now on, as an admission policy does: it gives the
-// Pod another value of the label by which caches select Pods.
+// RelabelPods changes each Pod that the operator creates or patches from now on, as an admission policy does: it gives
+// the Pod another value of the label by which caches select Pods.
 func (c *Cluster) RelabelPods() {
 	reactions := slices.Clone(c.Kube.ReactionChain)
 	relabel := func(action clienttesting.Action) (bool, runtime.Object, error) {

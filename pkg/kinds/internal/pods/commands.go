@@ -30,8 +30,8 @@ type Commands struct {
 	hidden sync.Map
 }
 
-// Find returns the Pod with the given name of the object with a key, or nil. It reads a hidden Pod from the API server, and
-// other Pods from the cache.
+// Find returns the Pod with the given name of the object with a key, or nil. It reads a hidden Pod from the API server,
+// and other Pods from the cache.
 func (c *Commands) Find(ctx context.Context, key controller.Key, name string) (*corev1.Pod, error) {
 	pod, err := c.Cache.Get(key.Namespace, name)
 	if apierrors.IsNotFound(err) && c.IsHidden(key) {
@@ -48,9 +48,9 @@ func (c *Commands) Find(ctx context.Context, key controller.Key, name string) (*
 	return pod, nil
 }
 
-// IsHidden reports whether the cache cannot have the Pod of the object with a key, because something in the cluster, for
-// example an admission policy, changes the label by which the cache selects Pods whenever Relabel restores it. The changes
-// of a hidden Pod cause no events.
+// IsHidden reports whether the Pod of the object with a key is missing in the cache, because something in the cluster,
+// for example an admission policy, does not let Relabel restore the label by which the cache selects Pods. The changes of
+// a hidden Pod cause no events.
 func (c *Commands) IsHidden(key controller.Key) bool {
 	_, hidden := c.hidden.Load(key)
 	return hidden
@@ -125,9 +125,10 @@ func (c *Commands) Track(ctx context.Context, key controller.Key, pod *corev1.Po
 	return c.patch(ctx, key, pod, "restoring the finalizer of", metadata, map[string]any{"metadata": metadata})
 }
 
-// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod. If
-// the Pod does not keep the labels, Relabel does not try again: the Pod is hidden.
-func (c *Commands) Relabel(ctx context.Context, key controller.Key, pod *corev1.Pod, labels map[string]string) (*corev1.Pod, error) {
+// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed Pod.
+// If the Pod does not keep the labels, Relabel does not try again: the Pod is hidden.
+func (c *Commands) Relabel(
+	ctx context.Context, key controller.Key, pod *corev1.Pod, labels map[string]string) (*corev1.Pod, error) {
 	if IsSelected(pod) || c.IsHidden(key) || c.IsReleased(key, pod) {
 		return pod, nil
 	}
