@@ -25,7 +25,7 @@ import (
 
 // formerRelease is the version from which the test upgrades, unless the variable UPGRADE_FROM names another commit or
 // tag.
-const formerRelease = "5ee5d63"
+const formerRelease = "e4342f8"
 
 // writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback those of the way
 // back.
