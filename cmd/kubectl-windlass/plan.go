@@ -19,7 +19,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 const planExample = `  # What would happen if you applied a file?

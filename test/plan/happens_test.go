@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 	"windlass.dev/windlass/test/world"
 )
 

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // planned returns the planned writes of the operator about the objects in a namespace as texts that can be compared.

@@ -17,7 +17,7 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // Planner plans what the operator would do. Its methods must not be called concurrently.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // consequence says in words what follows from a write.

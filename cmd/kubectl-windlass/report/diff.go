@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/pkg/controller/children"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // isRetried reports whether the operator sends a refused write again, after it has read the object again.

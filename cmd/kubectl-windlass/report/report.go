@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // Plan is the result of `kubectl windlass plan`, in the form of its output formats json and yaml.

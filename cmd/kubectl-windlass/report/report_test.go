@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // object returns the object of a manifest, or nil for "".

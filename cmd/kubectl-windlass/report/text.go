@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"windlass.dev/windlass/pkg/controller/plan"
+	"windlass.dev/windlass/pkg/plan"
 )
 
 // Escape sequences of terminals (ECMA-48).
