@@ -12,7 +12,6 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
@@ -305,16 +304,6 @@ func TestRunIsStoredBeforeTaskIsDeleted(t *testing.T) {
 	controllertest.Equal(t, "runs", []string{" false BackoffLimitExceeded 3"}, f.runs())
 }
 
-// TestUpgradeWritesNoRuns has a status of an earlier version, in which a task is Done.
-func TestUpgradeWritesNoRuns(t *testing.T) {
-	f := newFixture(t, example(at("job")), namespace())
-	f.addChild(at("job"), doneAt(0))
-	f.Reconcile()
-	f.Change(func(p *v1alpha1.Platform) { p.Status.Components[0].Runs = nil })
-	f.Restart()
-	controllertest.Equal(t, "writes", nil, f.settle())
-}
-
 func TestReleasedTaskIsReclaimedBeforeItRunsAgain(t *testing.T) {
 	f := newFixture(t, example(version(at("job"), "new")), namespace())
 	f.addChild(at("job"), doneAt(0), released)
@@ -326,32 +315,6 @@ func TestPendingTaskIsChangedInPlace(t *testing.T) {
 	f.addChild(at("job"), func(child controller.Object) { child.(*cnatv1.At).Status.Phase = cnatv1.AtPending })
 	containsInOrder(t, f.settle(), "patch ats shops/shop-job")
 	controllertest.Equal(t, "image", "new", f.job().Spec.Image)
-}
-
-// TestTaskOfEarlierVersionRunsAgainOnlyIfChanged has a child without specAnnotation.
-func TestTaskOfEarlierVersionRunsAgainOnlyIfChanged(t *testing.T) {
-	for name, state := range map[string]childState{
-		"a task that has not started": func(child controller.Object) { child.(*cnatv1.At).Status.Phase = cnatv1.AtPending },
-		"a task that runs":            startedAt,
-		"a task that has finished":    doneAt(0),
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(at("job")), namespace())
-			f.addChild(at("job"), state)
-			f.changeJob(func(child controller.Object) {
-				annotations := child.GetAnnotations()
-				recorded := `"annotations":{"` + specAnnotation + `":"` + annotations[specAnnotation] + `"},`
-				before, after, found := strings.Cut(annotations[children.RecordAnnotation], recorded)
-				controllertest.Equal(t, "the record has the annotation", true, found)
-				child.SetAnnotations(map[string]string{children.RecordAnnotation: before + after})
-			})
-			containsInOrder(t, f.settle())
-			f.changeJob(doneAt(0))
-			f.changeImages("new")
-			containsInOrder(t, f.settle(), deleteJob, createJob)
-			controllertest.Equal(t, "digest", digestOf(f.Object().Spec.Components[0].At), f.job().Annotations[specAnnotation])
-		})
-	}
 }
 
 // TestTaskThatWebhookChangesRunsOnce has a child whose spec is not the desired spec, because another client changes it

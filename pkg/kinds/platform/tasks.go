@@ -14,7 +14,6 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
@@ -120,20 +119,13 @@ func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 }
 
 // keepStarted copies the fields of a task that the API server does not let anybody change, and the
-// specAnnotation of these fields. A child that an earlier version of the operator created has no such
-// annotation, and gets none unless its spec changes.
+// specAnnotation of these fields.
 func keepStarted(want, live *cnatv1.At) {
-	digest, ok := live.Annotations[specAnnotation]
-	recorded := strings.Contains(live.Annotations[children.RecordAnnotation], specAnnotation)
-	switch same := sameTask(&live.Spec, &want.Spec); {
-	case same && (ok || recorded), !same && !hasStarted(live): // the digest of the desired spec, also after drift
-	case ok:
-		want.Annotations[specAnnotation] = digest
-	default:
-		delete(want.Annotations, specAnnotation)
-	}
 	if !hasStarted(live) {
 		return
+	}
+	if !sameTask(&live.Spec, &want.Spec) {
+		want.Annotations[specAnnotation] = live.Annotations[specAnnotation]
 	}
 	backoffLimit, ttl := want.Spec.BackoffLimit, want.Spec.TTLSecondsAfterFinished
 	want.Spec = *live.Spec.DeepCopy()
@@ -156,15 +148,11 @@ func isNoted(runs []v1alpha1.PlatformTaskRun, at controller.Object) bool {
 }
 
 // runsOf returns the runs of a component, newest first. former is the former status of the component. A run is
-// added when the child becomes Done, or is about to be replaced. It is not added for a child that was Done
-// before the status listed any run, as after an upgrade.
+// added when the child becomes Done, or is about to be replaced.
 func runsOf(c *component, former v1alpha1.PlatformComponentStatus) []v1alpha1.PlatformTaskRun {
 	at, ok := c.child.(*cnatv1.At)
 	if !ok || !c.ours || c.state != v1alpha1.Managed || at.Status.Phase != cnatv1.AtDone || isNoted(former.Runs, at) {
 		return former.Runs
-	}
-	if former.Phase == v1alpha1.PlatformComponentPhase(cnatv1.AtDone) && len(former.Runs) == 0 && c.step.verb != note {
-		return nil
 	}
 	runs := append([]v1alpha1.PlatformTaskRun{runOf(at)}, former.Runs...)
 	return runs[:min(len(runs), maxRuns)]

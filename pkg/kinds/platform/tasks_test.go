@@ -200,7 +200,6 @@ func TestRunsOf(t *testing.T) {
 		want   []string
 	}{
 		"a task that has become Done is added":          {former: v1alpha1.PlatformComponentStatus{Phase: "Running"}, want: []string{"new"}},
-		"a task that was Done before an upgrade is not": {former: v1alpha1.PlatformComponentStatus{Phase: "Done"}},
 		"a task that is about to be replaced is added":  {former: v1alpha1.PlatformComponentStatus{Phase: "Done"}, change: func(c *component) { c.step.verb = note }, want: []string{"new"}},
 		"the fourth run replaces the oldest":            {former: v1alpha1.PlatformComponentStatus{Phase: "Running", Runs: three}, want: []string{"new", "old-c", "old-b"}},
 		"a run is added once":                           {former: v1alpha1.PlatformComponentStatus{Runs: []v1alpha1.PlatformTaskRun{{UID: "new"}}}, want: []string{"new"}},
