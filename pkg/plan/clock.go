@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -12,28 +12,15 @@ import (
 type Clock struct {
 	clock.RealClock
 
-	mu     sync.Mutex
-	offset time.Duration
+	offset atomic.Int64 // a time.Duration
 }
 
 // Now implements clock.PassiveClock.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.RealClock.Now().Add(c.offset)
-}
+func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.offset.Load())) }
 
 // Since implements clock.PassiveClock.
 func (c *Clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-func (c *Clock) set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset = now.Sub(c.RealClock.Now())
-}
+func (c *Clock) set(now time.Time) { c.offset.Store(int64(now.Sub(c.RealClock.Now()))) }
 
-func (c *Clock) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset = 0
-}
+func (c *Clock) reset() { c.offset.Store(0) }

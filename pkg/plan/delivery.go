@@ -60,11 +60,7 @@ func (d *delivery) note(obj any) {
 
 // wait waits until the handler has received the event with a version.
 func (d *delivery) wait(ctx context.Context, version string) error {
-	defer context.AfterFunc(ctx, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.more.Broadcast()
-	})()
+	defer broadcastAfter(ctx, d.more)()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for isLater(version, d.seen) && ctx.Err() == nil {

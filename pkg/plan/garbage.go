@@ -88,7 +88,7 @@ func (s *Server) collectOne(ctx context.Context, at ref, o *object, owners map[t
 	if len(solid) == len(o.owners) {
 		return false, nil
 	}
-	current, err := s.read(ctx, at, o)
+	current, err := s.read(ctx, at)
 	if err != nil || current == nil {
 		return false, err
 	}
@@ -146,29 +146,22 @@ func (s *Server) isBlocked(uid types.UID) bool {
 }
 
 // read returns an object as it is after the planned writes, or nil if it does not exist.
-func (s *Server) read(ctx context.Context, at ref, o *object) (*unstructured.Unstructured, error) {
-	if o.state != nil {
-		return o.state, nil
-	}
-	q := s.readers[at.resource]
-	if q == nil {
+func (s *Server) read(ctx context.Context, at ref) (*unstructured.Unstructured, error) {
+	reader := s.readers[at.resource]
+	if reader == nil {
 		return nil, nil // no client has requested such objects, so no client learns of the deletion
 	}
-	a, err := (&request{Request: q.WithContext(ctx), Path: q.Path, base: q.base, next: q.next}).live(at)
+	q := &request{Request: reader.WithContext(ctx), Path: reader.Path, base: reader.base, next: reader.next}
+	q.Namespace, q.Name = at.namespace, at.name
+	current, refusal, err := s.current(q)
 	switch {
-	case err != nil:
-		return nil, err
-	case a.code == http.StatusNotFound:
+	case err != nil || refusal == nil:
+		return current, err
+	case refusal.code == http.StatusNotFound:
 		s.set(at, nil)
 		return nil, nil
-	case !a.ok():
-		return nil, a.status()
 	}
-	live, err := a.object()
-	if err == nil {
-		live.SetManagedFields(nil)
-	}
-	return live, err
+	return nil, refusal.status()
 }
 
 // sorted returns all objects in a fixed order.

@@ -7,72 +7,39 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// list is a list of objects. Its items stay encoded, because unstructured objects take many times the memory.
-type list struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   metav1.ListMeta   `json:"metadata"`
-	Items      []json.RawMessage `json:"items"`
-	// known is what the Server needs to know of each item.
-	known []item
-}
-
-func (l *list) decode(text []byte) error {
-	if err := json.Unmarshal(text, l); err != nil {
-		return fmt.Errorf("decoding a list of the API server: %w", err)
-	}
-	l.known = make([]item, len(l.Items))
-	for i := range l.Items {
-		if err := json.Unmarshal(l.Items[i], &l.known[i]); err != nil {
-			return fmt.Errorf("decoding an item of a list of the API server: %w", err)
-		}
-	}
-	return nil
-}
-
-// item is what the Server needs to know of an item of a list.
-type item struct {
-	Metadata struct {
-		Namespace         string                  `json:"namespace"`
-		Name              string                  `json:"name"`
-		UID               types.UID               `json:"uid"`
-		ResourceVersion   string                  `json:"resourceVersion"`
-		Labels            map[string]string       `json:"labels"`
-		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
-		DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
-	} `json:"metadata"`
-}
-
-func (i *item) object() *object {
-	m := i.Metadata
-	return &object{uid: m.UID, labels: m.Labels, owners: m.OwnerReferences, stored: m.ResourceVersion, deleting: m.DeletionTimestamp != nil}
-}
-
-// list answers with the list of the API server, over which it lays the planned changes. It gives the list a version of
-// its own, by which the watch that follows is recognized.
+// list answers with the list of the API server, over which it lays the planned changes. Reflectors repeat a list for
+// ever and do not return its error, so list remembers the error for Run.Start.
 func (s *Server) list(q *request) (*answer, error) {
+	a, err := s.laid(q)
+	if err != nil || !a.ok() {
+		s.fail(q, a, err)
+	}
+	return a, err
+}
+
+// laid returns the answer to a list. It gives the list a version of its own, by which the Server recognizes the watch
+// that follows.
+func (s *Server) laid(q *request) (*answer, error) {
 	chosen, err := q.selection()
 	if err != nil {
 		return refuse(apierrors.NewBadRequest(err.Error())), nil
 	}
 	a, err := q.forward(q.Method, q.URL, nil)
 	if err != nil || !a.ok() {
-		s.fail(q, a, err)
 		return a, err
 	}
-	live := &list{}
-	if err := live.decode(a.body); err != nil {
-		s.fail(q, a, err)
-		return nil, err
+	live := &metav1.List{} // its items stay encoded, because unstructured objects take many times the memory
+	if err := json.Unmarshal(a.body, live); err != nil {
+		return nil, fmt.Errorf("decoding the list of the API server: %w", err)
 	}
 	a.body = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.version == 0 {
-		s.begin(live.Metadata.ResourceVersion)
+		s.begin(live.ResourceVersion)
 	}
 	s.keep(q)
 	if kind := strings.TrimSuffix(live.Kind, "List"); kind != "" && kind != partialKind {
@@ -81,35 +48,38 @@ func (s *Server) list(q *request) (*answer, error) {
 	if err := s.lay(chosen, live); err != nil {
 		return nil, err
 	}
-	version := s.nextVersion()
-	s.lists[version] = chosen
-	live.Metadata.ResourceVersion = version
+	live.ResourceVersion = s.nextVersion()
+	s.lists[live.ResourceVersion] = chosen
 	a.body, err = json.Marshal(live)
 	return a, err
 }
 
 // lay lays the planned changes over a list, and remembers the objects of the list. An object that the Server knows
 // already stays as it is.
-func (s *Server) lay(chosen selection, live *list) error {
-	items := make([]json.RawMessage, 0, len(live.Items))
-	for i, encoded := range live.Items {
-		at := ref{chosen.resource, live.known[i].Metadata.Namespace, live.known[i].Metadata.Name}
-		if s.objects[at] == nil {
-			s.objects[at] = live.known[i].object()
+func (s *Server) lay(chosen selection, live *metav1.List) error {
+	items := make([]runtime.RawExtension, 0, len(live.Items))
+	for _, encoded := range live.Items {
+		var item metav1.PartialObjectMetadata
+		if err := json.Unmarshal(encoded.Raw, &item); err != nil {
+			return fmt.Errorf("decoding an item of the list of the API server: %w", err)
 		}
-		if known := s.objects[at]; !known.gone && known.state == nil {
+		at := ref{chosen.resource, item.Namespace, item.Name}
+		if s.objects[at] == nil {
+			s.objects[at] = unchanged(&item)
+		}
+		if s.objects[at].isUnchanged() {
 			items = append(items, encoded)
 		}
 	}
 	for at, known := range s.objects {
-		if at.resource != chosen.resource || known.state == nil || !chosen.has(known.state) {
+		if at.resource != chosen.resource || !chosen.has(known.state) {
 			continue
 		}
 		encoded, err := json.Marshal(chosen.form(known.state).Object)
 		if err != nil {
 			return err
 		}
-		items = append(items, encoded)
+		items = append(items, runtime.RawExtension{Raw: encoded})
 	}
 	live.Items = items
 	return nil

@@ -9,10 +9,13 @@ import (
 // statusField is the name of the field, and of the subresource, with the status.
 const statusField = "status"
 
+// ofServer are the fields of the metadata that only the API server sets.
+var ofServer = []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"}
+
 // asNew returns an object without the fields that the API server sets when it creates the object.
 func asNew(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	first := obj.DeepCopy()
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"} {
+	for _, field := range append(ofServer, "resourceVersion") {
 		unstructured.RemoveNestedField(first.Object, "metadata", field)
 	}
 	return first
@@ -29,7 +32,7 @@ func merged(current, result *unstructured.Unstructured, onlyStatus bool) *unstru
 	after := result.DeepCopy()
 	put(after.Object, current.Object, statusField)
 	is, was := after.Object["metadata"].(map[string]any), current.Object["metadata"].(map[string]any)
-	for _, field := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"} {
+	for _, field := range ofServer {
 		put(is, was, field)
 	}
 	after.SetManagedFields(nil)
@@ -49,10 +52,7 @@ func put(to, from map[string]any, field string) {
 
 // isSame reports whether a write has changed nothing.
 func isSame(current, after *unstructured.Unstructured) bool {
-	a, b := current.DeepCopy(), after.DeepCopy()
-	for _, obj := range []*unstructured.Unstructured{a, b} {
-		obj.SetResourceVersion("")
-		obj.SetManagedFields(nil)
-	}
-	return reflect.DeepEqual(a.Object, b.Object)
+	after = after.DeepCopy()
+	after.SetResourceVersion(current.GetResourceVersion())
+	return reflect.DeepEqual(current.Object, after.Object)
 }

@@ -54,7 +54,7 @@ func (s *Server) current(q *request) (current *unstructured.Unstructured, refusa
 	} else if o != nil && o.state != nil {
 		return o.state, nil, nil
 	}
-	a, err := q.live(at)
+	a, err := q.live()
 	if err != nil || !a.ok() {
 		return nil, a, err
 	}
@@ -129,7 +129,7 @@ func (s *Server) replace(q *request, o *object, want *unstructured.Unstructured)
 		if err != nil || a.code != http.StatusConflict {
 			return a, unchecked, err
 		}
-		live, err := q.live(q.ref())
+		live, err := q.live()
 		if err != nil || !live.ok() {
 			return a, unchecked, err
 		}
@@ -170,7 +170,7 @@ func (s *Server) refresh(q *request) (changed bool, err error) {
 	if known.state != nil {
 		return false, nil // the client has not observed its own writes yet
 	}
-	a, err := q.live(q.ref())
+	a, err := q.live()
 	if err != nil || !a.ok() {
 		return false, err
 	}

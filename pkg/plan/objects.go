@@ -43,9 +43,15 @@ type change struct {
 }
 
 // unchanged returns an object that no planned write has changed.
-func unchanged(live *unstructured.Unstructured) *object {
-	return &object{uid: live.GetUID(), labels: live.GetLabels(), owners: live.GetOwnerReferences(), stored: live.GetResourceVersion(), deleting: live.GetDeletionTimestamp() != nil}
+func unchanged(live metav1.Object) *object {
+	return &object{
+		uid: live.GetUID(), labels: live.GetLabels(), owners: live.GetOwnerReferences(), stored: live.GetResourceVersion(),
+		deleting: live.GetDeletionTimestamp() != nil,
+	}
 }
+
+// isUnchanged reports whether no planned write has changed the object.
+func (o *object) isUnchanged() bool { return o.state == nil && !o.gone }
 
 // set records the next state of an object, or its deletion if state is nil. The state gets the next resource version.
 func (s *Server) set(at ref, state *unstructured.Unstructured) {

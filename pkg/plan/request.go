@@ -57,18 +57,6 @@ type answer struct {
 	header http.Header
 }
 
-// asRequested answers with the object of an answer in the form that the client requests.
-func (a *answer) asRequested(q *request) (*answer, error) {
-	if !a.ok() || !q.isPartial() {
-		return a, nil
-	}
-	obj, err := a.object()
-	if err != nil {
-		return nil, err
-	}
-	return asRequested(q, obj), nil
-}
-
 // isTemporary reports whether the client tries again: see the function of the same name of rest.Request.
 func (a *answer) isTemporary() bool { return a.header.Get("Retry-After") != "" }
 
@@ -153,10 +141,10 @@ func (q *request) forward(method string, to *url.URL, body []byte) (*answer, err
 }
 
 // live reads the object from the API server, whatever form and part of it the client requests.
-func (q *request) live(at ref) (*answer, error) {
-	r := &request{Request: q.Clone(q.Context()), Path: q.Path, base: q.base, next: q.next}
+func (q *request) live() (*answer, error) {
+	r := &request{Request: q.Clone(q.Context()), next: q.next}
 	r.Header.Set("Accept", "application/json")
-	return r.forward(http.MethodGet, q.urlOf(at, ""), nil)
+	return r.forward(http.MethodGet, q.urlOf(q.ref(), ""), nil)
 }
 
 // urlOf returns the URL of an object, or of the collection if the object has no name. at must be of the resource of q.

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,25 +24,38 @@ type Run struct {
 	deliveries []*delivery
 	// handled is the number of changes of the server that all handlers have received.
 	handled    int
-	reconciles map[target]int
+	reconciles map[Object]int
 	// failed are the errors of the last reconciles that failed for another reason than a refused write.
-	failed map[target]error
+	failed map[Object]error
 	// later are the objects whose last reconcile is retried after a delay: see Step.Later of package controller.
-	later map[target]bool
+	later map[Object]bool
 	// touched are the objects that were reconciled, in the order of their first reconcile.
-	touched []target
+	touched []Object
 }
 
-// target is an object, with the index of its controller in Run.kinds.
-type target struct {
-	kind int
-	key  controller.Key
+// Object is an object of a kind.
+type Object struct {
+	schema.GroupVersionKind
+	controller.Key
+}
+
+// of returns the controller of a kind.
+func (r *Run) of(kind schema.GroupKind) (k controller.Stepper, found bool) {
+	for _, k := range r.kinds {
+		if k.GroupVersionKind().GroupKind() == kind {
+			return k, true
+		}
+	}
+	return k, false
 }
 
 // NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled first.
 // clock must be the clock of the controllers.
 func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
-	r := &Run{server: server, clock: clock, reconciles: map[target]int{}, failed: map[target]error{}, later: map[target]bool{}}
+	r := &Run{
+		server: server, clock: clock,
+		reconciles: map[Object]int{}, failed: map[Object]error{}, later: map[Object]bool{},
+	}
 	for _, c := range controllers {
 		r.kinds = append(r.kinds, controller.Stepper{Controller: c})
 	}
@@ -82,10 +96,8 @@ func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error
 
 // Add queues an object of a kind. Settle then reconciles it even if it has not changed.
 func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
-	for _, k := range r.kinds {
-		if k.GroupVersionKind().GroupKind() == kind {
-			k.Add(key)
-		}
+	if k, found := r.of(kind); found {
+		k.Add(key)
 	}
 }
 
@@ -98,13 +110,14 @@ func (r *Run) Settle(ctx context.Context) error {
 	}
 	for i := 0; i < len(r.touched); i++ { // the loop adds objects
 		of := r.touched[i]
-		due, ok := r.kinds[of.kind].Expected(of.key)
+		k, _ := r.of(of.GroupKind())
+		due, ok := k.Expected(of.Key)
 		if !ok || !due.After(r.clock.Now()) {
 			continue
 		}
 		r.clock.set(due)
 		r.server.setDue(due)
-		r.kinds[of.kind].Add(of.key)
+		k.Add(of.Key)
 		err := r.settle(ctx)
 		r.server.setDue(time.Time{})
 		r.clock.reset()
@@ -125,7 +138,7 @@ func (r *Run) settle(ctx context.Context) error {
 		}
 		for _, of := range r.touched { // no event tells an object that the garbage collector has done what it waits for
 			if r.later[of] {
-				r.kinds[of.kind].Add(of.key)
+				r.Add(of.GroupKind(), of.Key)
 			}
 		}
 	}
@@ -138,8 +151,8 @@ func (r *Run) reconcileAll(ctx context.Context) error {
 			return err
 		}
 		reconciled := false
-		for i := range r.kinds {
-			did, err := r.next(ctx, i)
+		for _, k := range r.kinds {
+			did, err := r.next(ctx, k)
 			if err != nil {
 				return err
 			}
@@ -154,15 +167,14 @@ func (r *Run) reconcileAll(ctx context.Context) error {
 }
 
 // next reconciles the next object of a kind. It returns false if none is queued.
-func (r *Run) next(ctx context.Context, kind int) (bool, error) {
-	k := r.kinds[kind]
+func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 	refused := r.server.refusals()
-	var of target
+	var of Object
 	admitted := false
 	step, ok := k.Next(ctx, func(key controller.Key) bool {
-		of = target{kind, key}
+		of = Object{k.GroupVersionKind(), key}
 		admitted = r.reconciles[of] < maxReconciles
-		r.server.setWriter(k.GroupVersionKind().Kind + " " + key.String())
+		r.server.setWriter(of.Kind + " " + key.String())
 		return admitted
 	})
 	if !ok {
@@ -193,28 +205,16 @@ func (r *Run) next(ctx context.Context, kind int) (bool, error) {
 	return true, ctx.Err()
 }
 
-// Object is an object of a kind.
-type Object struct {
-	schema.GroupVersionKind
-	controller.Key
-}
-
 // Reconciled returns the objects that were reconciled, in the order of their first reconcile.
-func (r *Run) Reconciled() (all []Object) {
-	for _, of := range r.touched {
-		all = append(all, Object{r.kinds[of.kind].GroupVersionKind(), of.key})
-	}
-	return all
-}
+func (r *Run) Reconciled() []Object { return slices.Clone(r.touched) }
 
 // Object returns a reconciled object as it is after the planned writes. found is false if it does not exist.
 func (r *Run) Object(of Object) (obj controller.Object, found bool) {
-	for _, k := range r.kinds {
-		if k.GroupVersionKind() == of.GroupVersionKind {
-			return k.Object(of.Key)
-		}
+	k, found := r.of(of.GroupKind())
+	if !found {
+		return nil, false
 	}
-	return nil, false
+	return k.Object(of.Key)
 }
 
 // Failure is an object whose last reconcile failed for another reason than a refused write. The plan lacks the writes that
@@ -228,7 +228,7 @@ type Failure struct {
 func (r *Run) Failed() (all []Failure) {
 	for _, of := range r.touched {
 		if err := r.failed[of]; err != nil {
-			all = append(all, Failure{Object{r.kinds[of.kind].GroupVersionKind(), of.key}, err})
+			all = append(all, Failure{of, err})
 		}
 	}
 	return all

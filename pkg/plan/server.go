@@ -123,38 +123,27 @@ func (s *Server) get(q *request) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.objects[q.ref()]
-	if known == nil || !known.gone && known.state == nil {
-		a, err := q.live(q.ref())
-		if err != nil || !a.ok() && a.code != http.StatusNotFound {
-			return a, err
-		}
-		if err := s.observe(q, known, a); err != nil {
-			return nil, err
-		}
-		if known = s.objects[q.ref()]; known == nil || known.state == nil && !known.gone {
-			return a.asRequested(q)
-		}
-	}
-	if known.gone {
+	if known != nil && known.gone {
 		return refuse(q.notFound()), nil
 	}
-	return asRequested(q, known.state), nil
-}
-
-// observe compares the answer to a read of an object with what the Server knows of the object.
-func (s *Server) observe(q *request, known *object, a *answer) error {
-	if known == nil {
-		return nil
+	if known != nil && known.state != nil {
+		return asRequested(q, known.state), nil
 	}
-	if !a.ok() {
+	a, err := q.live()
+	if err == nil && known != nil && a.code == http.StatusNotFound {
 		s.set(q.ref(), nil)
-		return nil
+	}
+	if err != nil || !a.ok() {
+		return a, err
 	}
 	live, err := a.object()
-	if err == nil && live.GetResourceVersion() != known.stored {
+	if err != nil {
+		return nil, err
+	}
+	if known != nil && live.GetResourceVersion() != known.stored {
 		s.adopt(q.ref(), live)
 	}
-	return err
+	return asRequested(q, live), nil
 }
 
 // adopt makes clients see an object as it is on the API server.
@@ -165,7 +154,7 @@ func (s *Server) adopt(at ref, live *unstructured.Unstructured) {
 	s.objects[at].stored, s.objects[at].deleting = version, deleting
 }
 
-// fail remembers why a list failed. Reflectors repeat a list for ever, and do not return the error.
+// fail remembers why a list failed.
 func (s *Server) fail(q *request, a *answer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

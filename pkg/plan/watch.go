@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,12 +29,7 @@ func (s *Server) watch(q *request) (*answer, error) {
 
 // stream writes the events of all changes after a version, until ctx ends.
 func (s *Server) stream(ctx context.Context, w *io.PipeWriter, chosen selection, version string) {
-	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.grown.Broadcast()
-	})
-	defer stop()
+	defer broadcastAfter(ctx, s.grown)()
 	next := 0
 	for {
 		c, ok := s.nextChange(ctx, &next)
@@ -53,6 +49,15 @@ func (s *Server) stream(ctx context.Context, w *io.PipeWriter, chosen selection,
 			return
 		}
 	}
+}
+
+// broadcastAfter wakes the goroutines that wait for a condition when ctx ends, until stop is called.
+func broadcastAfter(ctx context.Context, of *sync.Cond) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		of.L.Lock()
+		defer of.L.Unlock()
+		of.Broadcast()
+	})
 }
 
 // nextChange waits for the change with the index next, and increments next. ok is false if ctx ends first.
@@ -103,11 +108,7 @@ func (s *Server) size() int {
 
 // failure waits until a list has failed, and returns its error. It returns nil when ctx ends.
 func (s *Server) failure(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.grown.Broadcast()
-	})()
+	defer broadcastAfter(ctx, s.grown)()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.failed == nil && ctx.Err() == nil {
