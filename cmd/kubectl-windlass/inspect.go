@@ -35,7 +35,7 @@ func (i inspector) reader() (r inspect.Reader, err error) {
 }
 
 // named returns the objects of Windlass that args name.
-func (i inspector) named(args []string) ([]*unstructured.Unstructured, error) {
+func (i inspector) named(args []string) ([]*resource.Info, error) {
 	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
@@ -45,19 +45,32 @@ func (i inspector) named(args []string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*unstructured.Unstructured, 0, len(found))
-	for _, info := range found {
-		obj, ok := info.Object.(*unstructured.Unstructured)
-		if !ok || !inspect.IsOwn(info.Mapping.GroupVersionKind) {
-			return nil, notOwn(info)
-		}
-		all = append(all, obj)
-	}
-	return all, nil
+	return found, onlyOwn(found)
 }
 
-func notOwn(info *resource.Info) error {
-	return fmt.Errorf("%s %s is not an object of Windlass: name an App, At, Database, ExternalDatabase or Platform", info.Mapping.GroupVersionKind.Kind, info.Name)
+// onlyOwn returns an error if an object is of a kind of somebody else.
+func onlyOwn(found []*resource.Info) error {
+	for _, info := range found {
+		if kind := info.Mapping.GroupVersionKind; !inspect.IsOwn(kind) {
+			return fmt.Errorf("%s %s is not an object of Windlass: name an App, At, Database, ExternalDatabase or Platform",
+				kind.Kind, info.Name)
+		}
+	}
+	return nil
+}
+
+// objects returns the objects of Windlass that args name.
+func (i inspector) objects(args []string) (all []*unstructured.Unstructured, err error) {
+	found, err := i.named(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range found {
+		if obj, ok := info.Object.(*unstructured.Unstructured); ok { // as the builder was told
+			all = append(all, obj)
+		}
+	}
+	return all, nil
 }
 
 // namespaceOf returns the namespace of the objects that an object owns.

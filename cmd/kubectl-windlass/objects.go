@@ -39,12 +39,7 @@ func (o *planOptions) objects(args []string) ([]*resource.Info, error) {
 	if err != nil || len(args) == 0 {
 		return found, err
 	}
-	for _, info := range found {
-		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
-			return nil, notOwn(info)
-		}
-	}
-	return found, nil
+	return found, onlyOwn(found)
 }
 
 // allKinds returns the resources of Windlass as arguments of kubectl.

@@ -12,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -39,23 +38,13 @@ func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 }
 
 func (i inspector) annotate(args []string, done string, value any) error {
-	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return err
-	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{controller.PausedAnnotation: value}}})
 	if err != nil {
 		return err
 	}
-	found, err := resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, args...).Flatten().Do().Infos()
+	found, err := i.named(args)
 	if err != nil {
 		return err
-	}
-	for _, info := range found {
-		if !inspect.IsOwn(info.Mapping.GroupVersionKind) {
-			return notOwn(info)
-		}
 	}
 	for _, info := range found {
 		if _, err := resource.NewHelper(info.Client, info.Mapping).WithFieldManager("kubectl-windlass").

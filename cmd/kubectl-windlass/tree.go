@@ -62,7 +62,7 @@ func (i inspector) follow(ctx context.Context, args []string) error {
 
 // tree prints the tree of each object, unless it differs from the last tree only in ages.
 func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) ([]inspect.Row, error) {
-	roots, err := i.named(args)
+	roots, err := i.objects(args)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func newWhy(config *genericclioptions.ConfigFlags, streams genericiooptions.IOSt
 }
 
 func (i inspector) why(ctx context.Context, args []string) error {
-	objects, err := i.named(args)
+	objects, err := i.objects(args)
 	if err != nil {
 		return err
 	}
