@@ -141,9 +141,9 @@ func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(co
 }
 
 // writeStatus writes the status in one request if it has changed. It then records an Event if Ready has
-// changed. It does nothing after a quiet outcome.
+// changed. It does nothing after a quiet outcome, or if the status cannot be read.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
-	if o.quiet {
+	if why := UnreadableIn(obj); o.quiet || why != nil && why.StatusLost {
 		return nil
 	}
 	o.blame(obj)

@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// UnreadableAnnotation marks an object in memory that differs from the stored object. Unreadable.Mark sets
-// it. It is never stored.
+// UnreadableAnnotation marks an object in memory that lacks fields of the stored object. Unreadable.Mark sets it. It is
+// never stored.
 const UnreadableAnnotation = AnnotationDomain + "/unreadable"
 
 // token is a secret in every mark that this process sets. A mark without it was set by a user, and is
@@ -30,17 +30,18 @@ type mark struct {
 	Token string `json:"token"`
 }
 
-// Unreadable says why a cached object differs from the stored object. Such an object is not reconciled.
-// Its status says why, and it can be deleted.
+// Unreadable says why a cached object has no spec. Such an object is not reconciled. Its status says why, and it can
+// be deleted.
 type Unreadable struct {
 	// Reason is the reason of the condition Stalled, an identifier in CamelCase.
 	Reason string `json:"reason"`
-	// Message is a sentence that names the field, or the limit, and says what to do.
+	// Message is a sentence that says what cannot be read, or names the limit, and says what to do.
 	Message string `json:"message"`
-	// Identity is true if the cached object has no spec. Stored is true if the API server returns a
-	// spec that can be read.
-	Identity bool `json:"identity,omitempty"`
-	Stored   bool `json:"stored,omitempty"`
+	// Stored is true if the API server returns a spec that can be read.
+	Stored bool `json:"stored,omitempty"`
+	// StatusLost is true if the cached object has no status either, although the stored object has one. A write of
+	// the status would remove it.
+	StatusLost bool `json:"statusLost,omitempty"`
 	// Size is how many bytes of its namespace's budget the object needs, if its spec is not cached
 	// because the budget is used up. Zero means that there is another reason.
 	Size int `json:"size,omitempty"`
@@ -82,7 +83,7 @@ func (u *Unreadable) Mark(obj metav1.Object) error {
 	return nil
 }
 
-// UnreadableIn returns why an object differs from the stored object, or nil.
+// UnreadableIn returns why an object has no spec, or nil.
 func UnreadableIn(obj metav1.Object) *Unreadable {
 	text, marked := obj.GetAnnotations()[UnreadableAnnotation]
 	if !marked {
@@ -112,7 +113,7 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 // finalizer without a call of the Finalizer.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
-	if why == nil || !why.Identity {
+	if why == nil {
 		return cached, true, nil
 	}
 	if why.Stored {
@@ -126,7 +127,7 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil || !slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
 			return cached, false, AwaitDeletion()
 		}
-		if live := UnreadableIn(obj); live == nil || !live.Identity {
+		if UnreadableIn(obj) == nil {
 			return obj, true, nil
 		}
 	}

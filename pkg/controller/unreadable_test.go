@@ -63,6 +63,21 @@ func TestUnreadableObjectIsReportedAndNotReconciled(t *testing.T) {
 	}
 }
 
+func TestStatusThatCannotBeReadIsNotOverwritten(t *testing.T) {
+	b := newBench(t, &painter{})
+	lost := unreadable
+	lost.StatusLost = true
+	ctx, logged := logTo(t.Context())
+	b.deliverMarked(lost)
+	if _, err := b.pipeline.Sync(ctx, theToy); !isUnreadable(err) {
+		t.Errorf("the error is %v", err)
+	}
+	b.wantWrites()
+	if !strings.Contains(logged.String(), lost.Message) {
+		t.Errorf("the log does not say why:\n%s", logged.String())
+	}
+}
+
 func TestFailedStatusWriteOfUnreadableObjectIsRetried(t *testing.T) {
 	b := newBench(t, &painter{})
 	refused := apierrors.NewInternalError(errors.New("no"))
@@ -82,9 +97,8 @@ func TestUnreadableObjectCanBeDeleted(t *testing.T) {
 		mark    controller.Unreadable
 		cleaned string // the colour that Finalize sees
 	}{
-		"with what can be read":                     {unreadable, "red"},
-		"without Finalize if there is no spec":      {controller.Unreadable{Reason: "Unreadable", Message: "m", Identity: true}, ""},
-		"with the spec that the API server returns": {controller.Unreadable{Reason: "TooLarge", Message: "m", Identity: true, Stored: true}, "red"},
+		"without Finalize if the spec cannot be read": {unreadable, ""},
+		"with the spec that the API server returns":   {controller.Unreadable{Reason: "TooLarge", Message: "m", Stored: true}, "red"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
@@ -119,7 +133,7 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 		}
 		return room
 	}
-	exceeded := controller.Unreadable{Reason: "NamespaceBudgetExceeded", Message: "There is no room.", Identity: true, Stored: true, Size: 9000}
+	exceeded := controller.Unreadable{Reason: "NamespaceBudgetExceeded", Message: "There is no room.", Stored: true, Size: 9000}
 	sync := func(want string) {
 		t.Helper()
 		b.deliverMarked(exceeded)

@@ -181,7 +181,7 @@ func TestUndecodableObjectAffectsOnlyItself(t *testing.T) {
 			}
 			conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 			text, err := json.Marshal(conditions)
-			return strings.Contains(string(text), `"reason":"Unreadable"`) && strings.Contains(string(text), "Field spec."), err
+			return strings.Contains(string(text), `"reason":"Unreadable"`) && strings.Contains(string(text), "because it cannot be read: "), err
 		})
 	})
 	if metrics := process.Get(t, "/metrics"); !strings.Contains(metrics, `windlass_unreadable_objects{controller="app"} 3`) {

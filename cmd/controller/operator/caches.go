@@ -1,8 +1,6 @@
 package operator
 
 import (
-	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/cache/sharded"
@@ -36,13 +34,13 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 			Cluster: cluster.New(c.Kube, c.Metadata, cluster.Options{
 				Namespace: o.Namespace,
 				ManagedBy: controller.ManagedByWindlass,
-				Groups:    []string{v1alpha1.GroupName, cnatv1.GroupName},
+				Groups:    ownGroups,
 				Limit:     limit,
 				Shard:     o.Shard,
 				Packers:   o.Packers,
 			}),
 			Windlass: c.Windlass,
-			Own:      newInformers(c.Watched, o.Namespace, o.Shard, limit),
+			Own:      newInformers(c.Windlass, o.Namespace, o.Shard, limit),
 		},
 	}
 }

@@ -23,12 +23,9 @@ type Clients struct {
 	CRDs    apiextensions.Interface
 	// Metadata reads only the metadata of objects.
 	Metadata metadata.Interface
-	// Windlass is the client of Windlass' own kinds. It leaves out values that it cannot decode, and marks
-	// the object: see pkg/cache/lenient.
+	// Windlass is the client of Windlass' own kinds. It returns the metadata and the status of an object that it cannot
+	// decode, and marks the object: see pkg/cache/lenient.
 	Windlass versioned.Interface
-	// Watched fills the caches of Windlass' own kinds. It does the same as Windlass, and also leaves out the
-	// spec of an object that is too large.
-	Watched versioned.Interface
 }
 
 // NewClients returns clients for the API server in config. Their requests time out: see cluster.WithTimeout. fence, if it is not
@@ -57,7 +54,7 @@ func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, er
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for metadata: %w", err)
 	}
-	if c.Windlass, c.Watched, err = newWindlass(config); err != nil {
+	if c.Windlass, err = newWindlass(config); err != nil {
 		return c, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
 	}
 	return c, nil

@@ -41,7 +41,7 @@ func requests(ctx context.Context, c operator.Clients) map[string]func() error {
 			return err
 		},
 		"Windlass": func() error { _, err := c.Windlass.WindlassV1alpha1().Apps("ns").Get(ctx, "a", get); return err },
-		"Watched":  func() error { _, err := c.Watched.CnatV1().Ats("ns").Get(ctx, "a", get); return err },
+		"CnatV1":   func() error { _, err := c.Windlass.CnatV1().Ats("ns").Get(ctx, "a", get); return err },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/lenient"
@@ -18,11 +19,14 @@ import (
 	"windlass.dev/windlass/pkg/generated/informers/externalversions/windlass"
 )
 
+// ownGroups are the API groups of Windlass' own kinds, and the prefixes of the annotations that the operator reads.
+var ownGroups = []string{v1alpha1.GroupName, cnatv1.GroupName}
+
 // newInformers returns the informers of Windlass' own kinds, limited to a namespace, or to a shard if it is not empty.
-func newInformers(watched versioned.Interface, namespace string, shard sharded.Filter, limit *budget.Budget) externalversions.SharedInformerFactory {
-	all := externalversions.NewSharedInformerFactoryWithOptions(watched, 0,
+func newInformers(client versioned.Interface, namespace string, shard sharded.Filter, limit *budget.Budget) externalversions.SharedInformerFactory {
+	all := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 		externalversions.WithNamespace(namespace),
-		externalversions.WithTransform(lenient.Transform(limit)))
+		externalversions.WithTransform(lenient.Transform(limit, ownGroups...)))
 	if shard.Empty() {
 		return all
 	}

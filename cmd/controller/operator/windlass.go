@@ -33,21 +33,12 @@ func (c *lenientClients) WindlassV1alpha1() typedv1alpha1.WindlassV1alpha1Interf
 	return c.windlass
 }
 
-// newWindlass returns two clientsets for Windlass' own kinds. watched is for the informers, and leaves out the
-// spec of an object that is too large. direct is for other requests. Both share one rate limit.
-func newWindlass(config *rest.Config) (direct, watched versioned.Interface, err error) {
+// newWindlass returns a clientset for Windlass' own kinds. All its clients share one rate limit.
+func newWindlass(config *rest.Config) (versioned.Interface, error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil && config.QPS > 0 {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
 	}
-	if direct, err = newLenient(config, false); err != nil {
-		return nil, nil, err
-	}
-	watched, err = newLenient(config, true)
-	return direct, watched, err
-}
-
-func newLenient(config *rest.Config, limited bool) (versioned.Interface, error) {
 	connections, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -56,21 +47,21 @@ func newLenient(config *rest.Config, limited bool) (versioned.Interface, error) 
 	if err != nil {
 		return nil, err
 	}
-	cnat, err := lenientREST(config, connections, cnatv1.SchemeGroupVersion, limited)
+	cnat, err := lenientREST(config, connections, cnatv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
-	windlass, err := lenientREST(config, connections, v1alpha1.SchemeGroupVersion, limited)
+	windlass, err := lenientREST(config, connections, v1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
 	return &lenientClients{generated, typedcnatv1.New(cnat), typedv1alpha1.New(windlass)}, nil
 }
 
-func lenientREST(config *rest.Config, connections *http.Client, version schema.GroupVersion, limited bool) (rest.Interface, error) {
+func lenientREST(config *rest.Config, connections *http.Client, version schema.GroupVersion) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.NegotiatedSerializer = lenient.Serializer(rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), scheme.Scheme, limited)
+	config.NegotiatedSerializer = lenient.Serializer(rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion())
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}

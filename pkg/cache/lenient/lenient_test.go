@@ -2,7 +2,6 @@ package lenient_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ func decoders() (tolerant, strict runtime.Decoder) {
 	plain := scheme.Codecs.WithoutConversion()
 	next := scheme.Codecs.UniversalDeserializer()
 	gv := schema.GroupVersions{v1alpha1.SchemeGroupVersion}
-	return lenient.Serializer(plain, scheme.Scheme, false).DecoderToVersion(next, gv), plain.DecoderToVersion(next, gv)
+	return lenient.Serializer(plain).DecoderToVersion(next, gv), plain.DecoderToVersion(next, gv)
 }
 
 // app returns an App in JSON. spec has further fields of its spec, after a comma.
@@ -61,90 +60,69 @@ func TestDecodeOfValidObjectMatchesStrictDecoder(t *testing.T) {
 	}
 }
 
-func TestDecodeOmitsAndNamesUnreadableFields(t *testing.T) {
+func TestDecodeOfUndecodableObjectKeepsMetadataAndStatus(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
-	for name, tt := range map[string]struct{ spec, want string }{
-		"a quantity of two sorts":          {`,"resources":{"requests":{"cpu":"1e5.5"}}`, `Field spec.resources.requests[cpu] has the value "1e5.5"`},
-		"a quantity that is slow":          {`,"resources":{"requests":{"cpu":"1e-100000000"}}`, `Field spec.resources.requests[cpu]`},
-		"a number that is slow":            {`,"resources":{"limits":{"cpu":1e-100000000}}`, `Field spec.resources.limits[cpu]`},
-		"a quantity behind white space":    {`,"resources":{"limits":{"cpu": "  1e-100000000 "}}`, `Field spec.resources.limits[cpu]`},
-		"a quantity of very many digits":   {`,"resources":{"limits":{"cpu":"` + strings.Repeat("9", 1<<20) + `"}}`, `Field spec.resources.limits[cpu] has the value "9999`},
-		"a divisor":                        {`,"env":[{"name":"A"},{"name":"B","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1e5.5"}}}]`, `Field spec.env[1].valueFrom.resourceFieldRef.divisor`},
-		"an integer beyond its type":       {`,"replicas":99999999999`, `Field spec.replicas has the value 99999999999`},
-		"a list where an object belongs":   {`,"resources":[1]`, `Field spec.resources has the value [1]`},
-		"a string where a list belongs":    {`,"args":"x"`, `Field spec.args has the value "x"`},
-		"a long path and a long value":     {`,"resources":{"limits":{"` + strings.Repeat("p", 1<<16) + `":"` + strings.Repeat("ü", 1<<16) + `"}}`, `Field spec.resources.limits[ppp`},
-		"two of them":                      {`,"replicas":"x","resources":{"requests":{"cpu":"1e5.5"}}`, `Further invalid fields: 1.`},
-		"a quantity and a slow annotation": {`,"replicas":"1e99999"`, `Field spec.replicas`},
+	of := func(spec string) string { return app("," + spec) }
+	without := func(part, instead string) string { return strings.Replace(app(""), part, instead, 1) }
+	const spec, status, name = `"spec":{"image":"shop:1"}`, `"status":{"observedGeneration":2}`, `"name":"web"`
+	for name, tt := range map[string]struct {
+		text string
+		want string // a part of the message
+		lost bool   // whether the status is lost
+	}{
+		"a quantity of two sorts":        {of(`"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
+		"a quantity that is slow":        {of(`"resources":{"requests":{"cpu":"1e-100000000"}}`), "quantities must match", false},
+		"a number that is slow":          {of(`"resources":{"limits":{"cpu":1e-100000000}}`), "invalid character", false},
+		"a quantity behind white space":  {of(`"resources":{"limits":{"cpu": "  1e-100000000 "}}`), "quantities must match", false},
+		"a quantity of very many digits": {of(`"resources":{"limits":{"cpu":"` + strings.Repeat("9", 1<<20) + `"}}`), "quantities must match", false},
+		"a quantity and a slow text":     {of(`"args":["1e12345"],"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
+		"an integer beyond its type":     {of(`"replicas":99999999999`), "spec.replicas of type int32", false},
+		"a list where an object belongs": {of(`"resources":[1]`), "spec.resources", false},
+		"a string where a list belongs":  {of(`"args":"x"`), "spec.args of type []string", false},
+		"a spec that is no object":       {without(spec, `"spec":7`), "AppSpec", false},
+		"a status that is no object":     {without(status, `"status":7`), "AppStatus", true},
+		"a time that is none":            {without(status, `"status":{"conditions":[{"lastTransitionTime":[]}]}`), "lastTransitionTime", true},
+		"labels that are no strings":     {without(name, name+`,"labels":{"a":1}`), "labels", false},
+		"annotations that are no object": {without(name, name+`,"annotations":7`), "annotations", false},
+		"a timestamp that is none":       {without(name, name+`,"deletionTimestamp":"soon"`), "soon", false},
+		"odd managed fields":             {without(name, name+`,"managedFields":[{"time":7,"fieldsV1":7}]`), "cannot be read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := decode(t, tolerant, app(tt.spec))
+			got := decode(t, tolerant, tt.text)
 			why := controller.UnreadableIn(got)
-			if why == nil || why.Reason != lenient.ReasonUnreadable || why.Identity || !strings.Contains(why.Message, tt.want) {
+			if why == nil || why.Reason != lenient.ReasonUnreadable || why.Stored || why.StatusLost != tt.lost || !strings.Contains(why.Message, tt.want) {
 				t.Fatalf("it is marked with %+v, want a message with %s", why, tt.want)
 			}
 			if len(why.Message) > 1<<10 {
 				t.Errorf("its message has %d bytes", len(why.Message))
 			}
-			if got.Name != "web" || got.UID != "u" || got.ResourceVersion != "7" || got.Spec.Image != "shop:1" || got.Status.ObservedGeneration != 2 {
-				t.Errorf("of what can be read there is only %+v", got)
+			if got.Name != "web" || got.UID != "u" || got.ResourceVersion != "7" || got.Spec.Image != "" || (got.Status.ObservedGeneration == 2) == tt.lost {
+				t.Errorf("it is %+v", got)
+			}
+			again := &v1alpha1.App{}
+			if _, _, err := tolerant.Decode([]byte(tt.text), nil, again); err != nil || again.Name != "web" || again.Spec.Image != "" {
+				t.Errorf("the response to a GET is %+v (%v)", again, err)
 			}
 		})
 	}
 }
 
-func TestDecodeOfInvalidSpecKeepsIdentityAndStatus(t *testing.T) {
+// TestIdentityKeepsNamespaceOfPlatform shows that a Platform that cannot be decoded stays in its shard.
+func TestIdentityKeepsNamespaceOfPlatform(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
-	got := decode(t, tolerant, strings.Replace(app(""), `"spec":{"image":"shop:1"}`, `"spec":7`, 1))
-	if why := controller.UnreadableIn(got); why == nil || !strings.Contains(why.Message, "Field spec has the value 7") {
-		t.Errorf("it is marked with %+v", why)
-	}
-	if got.Name != "web" || got.Status.ObservedGeneration != 2 {
-		t.Errorf("it is %+v", got)
-	}
-}
-
-// TestDecodeMarksObjectThatOnlyTheStrictDecoderRejects uses a decoder that rejects a spec whose values all fit their types.
-func TestDecodeMarksObjectThatOnlyTheStrictDecoderRejects(t *testing.T) {
-	t.Parallel()
-	next, gv := scheme.Codecs.UniversalDeserializer(), schema.GroupVersions{v1alpha1.SchemeGroupVersion}
-	picky := lenient.Serializer(pickySerializer{scheme.Codecs.WithoutConversion()}, scheme.Scheme, false).DecoderToVersion(next, gv)
-	for name, spec := range map[string]string{"a spec that is decoded at once": ``, "a spec that may be slow to decode": `,"args":["1e12345"]`} {
-		got := decode(t, picky, app(spec))
-		if why := controller.UnreadableIn(got); why == nil || !strings.Contains(why.Message, "because it cannot be read: no image is good enough.") || got.Name != "web" {
-			t.Errorf("%s: %s is marked with %+v", name, got.Name, why)
-		}
-	}
-}
-
-// pickySerializer has decoders that reject objects with an image.
-type pickySerializer struct{ runtime.NegotiatedSerializer }
-
-func (s pickySerializer) DecoderToVersion(next runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return pickyDecoder{s.NegotiatedSerializer.DecoderToVersion(next, gv)}
-}
-
-type pickyDecoder struct{ runtime.Decoder }
-
-func (d pickyDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if strings.Contains(string(data), `"image"`) {
-		return nil, nil, errors.New("no image is good enough")
-	}
-	return d.Decoder.Decode(data, defaults, into)
-}
-
-func TestDecodeRemovesForgedMark(t *testing.T) {
-	t.Parallel()
-	tolerant, _ := decoders()
-	forged := strings.Replace(app(""), `"name":"web"`, `"name":"web","annotations":{"windlass.dev/unreadable":"{}","kept":"yes"}`, 1)
-	for name, got := range map[string]*v1alpha1.App{
-		"alone": decode(t, tolerant, forged), "with a text that looks slow": decode(t, tolerant, strings.Replace(forged, `"yes"`, `"1e12345"`, 1)),
+	for spec, want := range map[string]string{
+		`{"namespace":"shop","components":7}`: "shop",
+		`{"namespace":7,"components":7}`:      "",
+		`[]`:                                  "",
 	} {
-		if controller.UnreadableIn(got) != nil || got.Annotations["kept"] == "" {
-			t.Errorf("%s: its annotations are %v", name, got.Annotations)
+		text := `{"apiVersion":"windlass.dev/v1alpha1","kind":"Platform","metadata":{"name":"p"},"spec":` + spec + `}`
+		obj, _, err := tolerant.Decode([]byte(text), nil, nil)
+		platform, ok := obj.(*v1alpha1.Platform)
+		if err != nil || !ok || platform.Spec.Namespace != want || controller.UnreadableIn(platform) == nil {
+			t.Errorf("the spec %s became %+v (%v)", spec, obj, err)
 		}
 	}
 }
@@ -162,7 +140,7 @@ func TestDecodeOfListMarksOnlyUnreadableItem(t *testing.T) {
 		t.Fatalf("it is %+v", list)
 	}
 	for i := range list.Items {
-		if is := controller.UnreadableIn(&list.Items[i]) != nil; is != (i == 1) || list.Items[i].Spec.Image != "shop:1" {
+		if is := controller.UnreadableIn(&list.Items[i]) != nil; is != (i == 1) || (list.Items[i].Spec.Image == "shop:1") == is {
 			t.Errorf("item %d is %+v", i, list.Items[i])
 		}
 	}
@@ -178,7 +156,7 @@ func TestDecodeLeavesOtherResponsesUnchanged(t *testing.T) {
 			t.Errorf("%s became %v (%v)", text, obj, err)
 		}
 	}
-	for _, text := range []string{"", "1", "null", "{", `{"kind":"Unknown","apiVersion":"v1"}`} {
+	for _, text := range []string{"", "1", "null", "{", `{"metadata":{"name":"a"}}`, `{"kind":"Unknown","apiVersion":"v1","metadata":{"name":"a"}}`} {
 		if obj, _, err := tolerant.Decode([]byte(text), nil, nil); err == nil {
 			t.Errorf("%q became %v", text, obj)
 		}

@@ -5,15 +5,15 @@ import "windlass.dev/windlass/pkg/controller"
 // Messages declares the messages about objects that cannot be read: see docs/messages.md.
 var Messages = controller.NewCatalog("Objects that are not reconciled")
 
-const cannotRead = "Correct what the message names, or delete the object."
-
 var (
 	messageTooLarge = Messages.Declare(ReasonTooLarge,
-		"The object is not reconciled, because it has {size} bytes, and at most {limit} are allowed. Make it smaller, or delete it.", "Make the object smaller, or delete it.")
+		"The object is not reconciled, because it has {size} bytes, and at most {limit} are allowed. "+
+			"Make it smaller, or delete it.", "Make the object smaller, or delete it.")
 	messageBudgetExceeded = Messages.Declare(ReasonBudgetExceeded,
-		"The object is not reconciled, because the large objects of the namespace have more than {limit} bytes in total. Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes.",
+		"The object is not reconciled, because the large objects of the namespace have more than {limit} bytes in total. "+
+			"Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes.",
 		"Make large objects of the namespace smaller, or delete some.")
-	messageFields  = Messages.Declare(ReasonUnreadable, "{field} Further invalid fields: {count}. The object is not reconciled. Correct the fields, or delete the object.", cannotRead)
-	messageField   = Messages.Declare(ReasonUnreadable, "{field} The object is not reconciled. Correct the field, or delete the object.", cannotRead)
-	messageRefused = Messages.Declare(ReasonUnreadable, "The object is not reconciled, because it cannot be read: {error}. Correct it, or delete it.", cannotRead)
+	messageUnreadable = Messages.Declare(ReasonUnreadable,
+		"The object is not reconciled, because it cannot be read: {error}. Correct it, or delete it.",
+		"Correct the object, or delete it.")
 )

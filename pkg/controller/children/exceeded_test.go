@@ -60,12 +60,12 @@ func TestEnsureReadsChildOverBudgetOnceThereIsRoom(t *testing.T) {
 
 func TestEnsureDoesNotOverwriteUnreadableCustomChild(t *testing.T) {
 	live := madeCustom(t, image("iron:1"))
-	why := controller.Unreadable{Reason: "TooLarge", Message: "It is too large.", Identity: true}
+	why := controller.Unreadable{Reason: "TooLarge", Message: "It is too large."}
 	if err := why.Mark(live); err != nil {
 		t.Fatal(err)
 	}
 	d := custom(t, live)
-	if _, err := d.Ensure(t.Context(), owner(), want(), nil); controller.ReasonOf(err) != "NamespaceBudgetExceeded" || len(d.kube.Actions()) > 0 {
+	if _, err := d.Ensure(t.Context(), owner(), want(), nil); controller.ReasonOf(err) != "TooLarge" || len(d.kube.Actions()) > 0 {
 		t.Errorf("the error is %v, and the requests are %v", err, d.kube.Actions())
 	}
 }

@@ -204,8 +204,9 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if live.GetDeletionTimestamp() != nil {
 		return live, terminating(t.Kind, live)
 	}
-	if why := controller.UnreadableIn(live); t.Custom && why != nil && why.Identity {
-		return live, exceededError(fmt.Errorf("comparing %s with its desired state: %s", t.describe(live), why.Message))
+	if why := controller.UnreadableIn(live); t.Custom && why != nil {
+		err := fmt.Errorf("comparing %s with its desired state: %s", t.describe(live), why.Message)
+		return live, controller.Stalled(controller.WithReason(why.Reason, err), exceededRecheck)
 	}
 	want = t.owned(owner, want)
 	if t.Keep != nil {

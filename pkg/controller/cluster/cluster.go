@@ -79,7 +79,7 @@ func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cl
 // Transform returns a transform for the informers of the operator's own kinds. It limits the memory that
 // the objects of one namespace take: see package budget. An object that exceeds a limit is not reconciled,
 // and its status says so.
-func (c Cluster) Transform() cache.TransformFunc { return lenient.Measured(c.limit) }
+func (c Cluster) Transform() cache.TransformFunc { return lenient.Transform(c.limit) }
 
 // Start starts the informers that kinds have asked for. They run until stop is closed.
 func (c Cluster) Start(stop <-chan struct{}) {

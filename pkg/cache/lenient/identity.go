@@ -1,0 +1,76 @@
+package lenient
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// ReasonUnreadable is the reason of the condition Stalled of an object that cannot be decoded.
+const ReasonUnreadable = "Unreadable"
+
+// maxError limits the error of a decoder in a message, in bytes.
+const maxError = 256
+
+// identity decodes the metadata and the status of an object, and marks the object as unreadable. Without the status,
+// the object can be decoded if the status is what cannot. identity returns cause, the error of the strict decoder, if
+// data is not an object of a known type.
+func (d *decoder) identity(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, cause error) (
+	runtime.Object, *schema.GroupVersionKind, error,
+) {
+	var parts struct {
+		APIVersion string                     `json:"apiVersion,omitempty"`
+		Kind       string                     `json:"kind,omitempty"`
+		Metadata   map[string]json.RawMessage `json:"metadata"`
+		// Spec has the field that says to which namespace, and so to which shard, a cluster-scoped object belongs.
+		Spec struct {
+			Namespace string `json:"namespace,omitempty"`
+		} `json:"spec,omitzero"`
+		Status json.RawMessage `json:"status,omitempty"`
+	}
+	_ = json.Unmarshal(data, &parts) // json.Unmarshal skips values of other types
+	for name, value := range parts.Metadata {
+		if !isMetadata(name, value) {
+			delete(parts.Metadata, name)
+		}
+	}
+	why := &controller.Unreadable{Reason: ReasonUnreadable, Message: messageUnreadable.With(cut(cause.Error()))}
+	for len(parts.Metadata) > 0 {
+		identity, err := json.Marshal(parts)
+		if err != nil {
+			break
+		}
+		if obj, kind, err := d.decode(identity, defaults, into); err == nil {
+			object, err := meta.Accessor(obj)
+			if err != nil {
+				break
+			}
+			return obj, kind, why.Mark(object)
+		}
+		if why.StatusLost {
+			break
+		}
+		parts.Status, why.StatusLost = nil, true
+	}
+	return nil, nil, cause
+}
+
+// isMetadata reports whether the metadata of an object can have a value in a field.
+func isMetadata(name string, value json.RawMessage) bool {
+	text, err := json.Marshal(map[string]json.RawMessage{name: value})
+	return err == nil && json.Unmarshal(text, &metav1.ObjectMeta{}) == nil
+}
+
+// cut returns at most maxError bytes of text.
+func cut(text string) string {
+	if len(text) > maxError {
+		text = text[:maxError-3] + "..."
+	}
+	return strings.ToValidUTF8(text, "?")
+}

@@ -1,0 +1,57 @@
+package lenient
+
+import (
+	"bytes"
+	"slices"
+
+	apijson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Limits within which a quantity is fast to parse. A quantity that Kubernetes formats does not exceed them.
+const (
+	maxNumber   = 64 // characters
+	maxExponent = 3  // digits
+)
+
+// Check returns an error unless data can be decoded into a T. No quantity in data can make it slow.
+func Check[T any](data []byte) error {
+	var typed T
+	fast, _ := withoutSlowNumbers(data)
+	return apijson.Unmarshal(fast, &typed)
+}
+
+// withoutSlowNumbers replaces a character of each number that exceeds a limit by an exclamation mark, in a copy of data.
+// found reports whether there is such a number. A string can have an exclamation mark, but a quantity cannot: the copy
+// can be decoded unless one of the numbers is a quantity. resource.ParseQuantity takes a minute for 1e-100000000.
+func withoutSlowNumbers(data []byte) (fast []byte, found bool) {
+	fast, run := data, 0 // run is the length of the number that ends before data[i]
+	for i, c := range data {
+		isSlow := false
+		switch {
+		case isDigit(c), c == '.':
+			run++
+			isSlow = run > maxNumber
+		case c == 'e', c == 'E':
+			isSlow = run > 0 && isLongExponent(data[i+1:])
+			run = 0
+		default:
+			run = 0
+		}
+		if !isSlow {
+			continue
+		}
+		if !found {
+			fast, found = slices.Clone(data), true
+		}
+		fast[i], run = '!', 0
+	}
+	return fast, found
+}
+
+// isLongExponent reports whether text starts with an exponent of more than maxExponent digits, without leading zeros.
+func isLongExponent(text []byte) bool {
+	text = bytes.TrimLeft(text, "+-0")
+	return len(text) > maxExponent && !slices.ContainsFunc(text[:maxExponent+1], func(c byte) bool { return !isDigit(c) })
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
