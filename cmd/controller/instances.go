@@ -9,9 +9,9 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/cache/packed"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/process"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // instances creates instances of the operator, which share their clients and packers.

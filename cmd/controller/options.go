@@ -14,7 +14,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // options holds the values of the flags.

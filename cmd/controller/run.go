@@ -17,8 +17,8 @@ import (
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/cache/packed"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller/process"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 	"windlass.dev/windlass/pkg/webhook"
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )

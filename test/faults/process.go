@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/cmd/controller/operator"
-	"windlass.dev/windlass/pkg/cache/sharded"
-	"windlass.dev/windlass/pkg/controller/shards"
 	"windlass.dev/windlass/pkg/postgresql"
+	"windlass.dev/windlass/pkg/sharding/sharded"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // process is one process of the operator: all kinds as shipped, with an HTTP transport that injects faults.

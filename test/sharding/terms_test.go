@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 	"windlass.dev/windlass/test/cluster"
 	"windlass.dev/windlass/test/place"
 )

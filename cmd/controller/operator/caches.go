@@ -3,10 +3,10 @@ package operator
 import (
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/packed"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // Caches holds the informers that all kinds share.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/rest"
 
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // TestCachesOfShardSelectObjectsOnTheServer starts caches of all kinds of factories, and records the shard selector of the

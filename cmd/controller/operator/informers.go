@@ -10,13 +10,13 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/lenient"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions/cnat"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions/internalinterfaces"
 	"windlass.dev/windlass/pkg/generated/informers/externalversions/windlass"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // ownGroups are the API groups of Windlass' own kinds, and the prefixes of the annotations that the operator reads.

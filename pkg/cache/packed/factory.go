@@ -36,7 +36,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/budget"
-	"windlass.dev/windlass/pkg/cache/sharded"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // Options say which objects the informers of a factory hold.

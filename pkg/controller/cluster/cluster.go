@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/cache/packed"
-	"windlass.dev/windlass/pkg/cache/sharded"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // Cluster is the client that kinds use for built-in types, and the caches that kinds read.

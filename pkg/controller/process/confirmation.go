@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // confirmation says whether this replica's own Lease, as stored by the API server, has the ID of the layout.

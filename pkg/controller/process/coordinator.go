@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/klog/v2"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards whose

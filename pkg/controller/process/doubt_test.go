@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 var errLate = apierrors.NewTimeoutError("the request took too long", 1)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // The times of a Lease. They are the defaults of kube-controller-manager.

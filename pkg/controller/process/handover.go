@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 const (

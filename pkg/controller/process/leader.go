@@ -8,7 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/klog/v2"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica, which cannot acquire shards, when one is released for it.

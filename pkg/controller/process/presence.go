@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"windlass.dev/windlass/pkg/controller/shards"
+	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
 // presence is the Lease of a replica. It shows the other replicas that this one runs, and which layout it has confirmed, and
