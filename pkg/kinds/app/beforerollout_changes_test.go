@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -147,7 +148,7 @@ func TestBeforeRolloutCreatesDeletedConfigMapOfPendingPodAgain(t *testing.T) {
 	f := pendingFixture(t)
 	r := f.Reconcile()
 	controllertest.Equal(t, "writes", []string{"create configmaps default/" + runName}, r.Writes)
-	controllertest.Equal(t, "requeue", lookAgain, r.Result.RequeueAfter)
+	controllertest.Equal(t, "requeue", 30*time.Second, r.Result.RequeueAfter)
 	controllertest.Equal(t, "writes at rest", 0, len(f.Reconcile().Writes))
 	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "2"}, config.Data)
@@ -182,7 +183,7 @@ func TestBeforeRolloutLooksForConfigMapThatTheCacheLacks(t *testing.T) {
 		f.Reconcile()
 		r := f.Reconcile()
 		controllertest.Equal(t, "writes", 0, len(r.Writes))
-		controllertest.Equal(t, "requeue", lookAgain, r.Result.RequeueAfter)
+		controllertest.Equal(t, "requeue", 30*time.Second, r.Result.RequeueAfter)
 	}
 	controllertest.Equal(t, "whether the Pod exists", true, f.run() != nil)
 }
@@ -192,7 +193,7 @@ func TestBeforeRolloutWatchesPodWithoutOwner(t *testing.T) {
 	f.Change(image("web:2"))
 	f.reconcile()
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
-	controllertest.Equal(t, "requeue", lookAgain, f.Reconcile().Result.RequeueAfter)
+	controllertest.Equal(t, "requeue", 30*time.Second, f.Reconcile().Result.RequeueAfter)
 }
 
 func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -33,10 +32,6 @@ const (
 func runPodName(app *v1alpha1.App) string { return app.Name + runPodSuffix }
 
 const runPodSuffix = "-before-rollout"
-
-func keyOf(app *v1alpha1.App) controller.Key {
-	return controller.Key{Namespace: app.Namespace, Name: app.Name}
-}
 
 // run identifies a run of beforeRollout. The status has at most one run with the same values.
 type run struct {
@@ -110,49 +105,99 @@ func isGated(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: runGate})
 }
 
-// openGate lets a Pod run. The precondition is the observed version.
-func (b *beforeRollout) openGate(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": runGate}}},
-	})
-	if err != nil {
-		return wrapped(err, "removing the scheduling gate of", "Pod", pod)
+// desiredRunConfig returns the ConfigMap that a Pod mounts. It is garbage-collected with the Pod.
+func desiredRunConfig(app *v1alpha1.App, pod *corev1.Pod) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace,
+			Name:      pod.Name,
+			Labels:    runLabels(app),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true),
+			}},
+		},
+		Data: app.Spec.Config,
 	}
-	changed, err := b.client.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
-	}
-	if err != nil {
-		return wrapped(err, "removing the scheduling gate of", "Pod", pod)
-	}
-	b.tracker.Wrote(keyOf(app), "Pod", b.commands.Cache, changed.ResourceVersion)
-	return nil
 }
 
-// delete deletes a Pod. The precondition is the observed version, so that a Pod that has started in the meantime is not
-// deleted.
-func (b *beforeRollout) delete(ctx context.Context, app *v1alpha1.App, pod *corev1.Pod) error {
-	if pod.DeletionTimestamp != nil || b.tracker.IsDeleted(keyOf(app), pod.Name, pod.UID) {
+// useRunConfig replaces the ConfigMap of the App with the ConfigMap of the run, which has the new files and values.
+func useRunConfig(app *v1alpha1.App, pod *corev1.PodSpec) {
+	rename := func(ref *corev1.LocalObjectReference) {
+		if ref.Name == app.Name {
+			ref.Name = runPodName(app)
+		}
+	}
+	for i := range pod.Volumes {
+		if source := pod.Volumes[i].ConfigMap; source != nil {
+			rename(&source.LocalObjectReference)
+		}
+	}
+	for _, variable := range pod.Containers[0].Env {
+		if from := variable.ValueFrom; from != nil && from.ConfigMapKeyRef != nil {
+			rename(&from.ConfigMapKeyRef.LocalObjectReference)
+		}
+	}
+	for _, from := range pod.Containers[0].EnvFrom {
+		if from.ConfigMapRef != nil {
+			rename(&from.ConfigMapRef.LocalObjectReference)
+		}
+	}
+}
+
+// ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
+// a change would reach the running Pods.
+func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.Pod) error {
+	config, err := b.configs.Get(pod.Namespace, pod.Name)
+	if apierrors.IsNotFound(err) {
+		config, err = b.configMaps.ConfigMaps(pod.Namespace).Create(ctx, desiredRunConfig(p.app, pod), metav1.CreateOptions{})
+		if err == nil {
+			b.Tracker.Wrote(keyOf(p.app), "ConfigMap", b.configs, config.ResourceVersion)
+		}
+	}
+	if apierrors.IsAlreadyExists(err) {
+		config, err = b.configMaps.ConfigMaps(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("creating ConfigMap %s/%s: %w", pod.Namespace, pod.Name, err)
+	case metav1.IsControlledBy(config, pod):
 		return nil
+	case ownerNamed(config, "Pod", pod.Name):
+		return messageRunGarbage.Wait(garbageRecheck, pod.Name)
 	}
-	err := b.client.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
-	})
-	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
-	}
-	if err != nil {
-		return wrapped(err, "deleting", "Pod", pod)
-	}
-	b.tracker.Deleted(keyOf(app), pod.Name, pod.UID)
-	return nil
+	return p.Taken("ConfigMap", config)
 }
 
-// wrapped adds the action and the object, which has the name of pod, to an error. It returns nil for nil.
-func wrapped(err error, action, kind string, pod *corev1.Pod) error {
+// keepConfig handles the deletion of the ConfigMap of a pending Pod, which cannot start without it. It creates the
+// ConfigMap again. If the Pod is of a former run, whose files are no longer known, it returns a problem instead, so that the
+// Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label by which
+// they select objects: keepConfig reads both objects from the API server first.
+func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Pod, former bool) (*pods.Problem, error) {
+	if _, err := b.configs.Get(pod.Namespace, pod.Name); !apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	_, err := b.configMaps.ConfigMaps(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err == nil {
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("%s %s %s/%s: %w", action, kind, pod.Namespace, pod.Name, err)
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	live, err := b.Live(ctx, p.app)
+	switch {
+	case err != nil:
+		return nil, err
+	case live.Pod == nil || live.Pod.ResourceVersion != pod.ResourceVersion:
+		return nil, nil // an event of the Pod will come
+	case !former:
+		return nil, b.ensureConfig(ctx, p, pod)
+	}
+	note := messageRunConfigMissing.Note(pod.Name)
+	return &pods.Problem{Reason: note.Reason, Message: note.Message}, nil
+}
+
+// ownerNamed reports whether an object of the given kind and name controls child.
+func ownerNamed(child metav1.Object, kind, name string) bool {
+	owner := metav1.GetControllerOfNoCopy(child)
+	return owner != nil && owner.Kind == kind && owner.Name == name
 }

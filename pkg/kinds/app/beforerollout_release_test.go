@@ -41,16 +41,6 @@ func TestDeletedPodOfBeforeRolloutFailsTheRun(t *testing.T) {
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
 }
 
-func TestBeforeRolloutThatSucceededBeforeItsPodWasDeletedIsNotLost(t *testing.T) {
-	f := runningFixture(t)
-	f.endRun(0, "")
-	f.deleteRunByUser()
-	f.Restart()
-	f.reconcile()
-	controllertest.Equal(t, "image", "web:2", f.imageOf())
-	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
-}
-
 func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
 	f := runningFixture(t)
 	f.Change(readsMissingSecret)
@@ -122,12 +112,4 @@ func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:2", f.imageOf())
 	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
-}
-
-func TestPodThatPolicyHidesIsReleasedAfterItsAppWasDeleted(t *testing.T) {
-	f := hiddenFixture(t)
-	f.deleteRunByUser()
-	f.Remove(f.Object())
-	controllertest.Equal(t, "writes", []string{releaseRun}, f.Reconcile().Writes)
-	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
 }

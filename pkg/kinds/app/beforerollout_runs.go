@@ -15,30 +15,33 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
 // step is what beforeRollout does next.
 type step int
 
 const (
-	stepRollOut step = iota // roll out the template
-	stepCreate              // create the Pod of the wanted run
-	stepRecord              // add the Pod to the status
-	stepWatch               // update the newest run in the status from its Pod
-	stepRemove              // delete the Pod, which does not run
-	stepFail                // report that the wanted run has failed
+	stepRollOut  step = iota // roll out the template
+	stepCreate               // create the Pod of the wanted run
+	stepRecord               // add the Pod to the status
+	stepWatch                // update the newest run in the status from its Pod
+	stepRemove               // delete the Pod, which does not run
+	stepFail                 // report that the wanted run has failed
+	stepConflict             // report the Pod of somebody else
 )
 
 // nextStep returns the next step of an App. wanted is the run that has to succeed before the template is rolled out, or
-// nil. pod is the Pod with the name of the App's Pod, or nil.
-func nextStep(app *v1alpha1.App, wanted *run, pod *corev1.Pod) step {
-	if pod != nil && !metav1.IsControlledBy(pod, app) {
+// nil.
+func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
+	pod := observed.Pod
+	if !observed.Own {
 		pod = nil // no step may touch it
 	}
 	switch {
-	case isRunning(app):
+	case runningOf(app) != nil:
 		return stepWatch
-	case pod != nil && !isRecorded(app, pod) && !isGated(pod): // somebody else has removed the gate
+	case pod != nil && recordOf(app, observed) == nil && !isGated(pod): // somebody else has removed the gate
 		return stepRecord
 	case pod != nil && isGated(pod) && wanted != nil && runIn(pod) == *wanted && findRun(app, *wanted) == nil && pod.DeletionTimestamp == nil:
 		return stepRecord
@@ -50,12 +53,14 @@ func nextStep(app *v1alpha1.App, wanted *run, pod *corev1.Pod) step {
 		return stepFail
 	case pod != nil: // of the former run, which has ended
 		return stepRemove
+	case observed.Pod != nil:
+		return stepConflict
 	}
 	return stepCreate
 }
 
-// wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template that
-// the operator has applied, that has been available or that has succeeded is not new: a rollback runs no command.
+// wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template
+// that the operator has applied, that has been available or that has succeeded is not new: a rollback runs no command.
 func (p *scope) wantedRun() *run {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
@@ -67,7 +72,8 @@ func (p *scope) wantedRun() *run {
 	return &run{template: digest, command: commandDigest(p.app)}
 }
 
-// isReleased reports whether the status says that a template with the given digest has been rolled out, or that it may be.
+// isReleased reports whether the status says that a template with the given digest has been rolled out, or that it may
+// be.
 func isReleased(app *v1alpha1.App, digest string) bool {
 	status := &app.Status
 	available := status.LastAvailable != nil && status.LastAvailable.TemplateDigest == digest
@@ -91,10 +97,13 @@ func runOf(r *v1alpha1.BeforeRolloutRun) run {
 	return run{template: r.TemplateDigest, command: r.CommandDigest}
 }
 
-// isRunning reports whether the newest run has not ended.
-func isRunning(app *v1alpha1.App) bool {
+// runningOf returns the newest run if it has not ended, or nil.
+func runningOf(app *v1alpha1.App) *v1alpha1.BeforeRolloutRun {
 	runs := app.Status.BeforeRolloutRuns
-	return len(runs) > 0 && runs[0].Phase == v1alpha1.BeforeRolloutRunning
+	if len(runs) == 0 || runs[0].Phase != v1alpha1.BeforeRolloutRunning {
+		return nil
+	}
+	return &runs[0]
 }
 
 // findRun returns a run in the status, or nil.
@@ -107,16 +116,14 @@ func findRun(app *v1alpha1.App, wanted run) *v1alpha1.BeforeRolloutRun {
 	return nil
 }
 
-// isRecorded reports whether the status has a Pod.
-func isRecorded(app *v1alpha1.App, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool { return r.PodUID == pod.UID })
-}
-
-// isSettled reports whether the status says how the run of a Pod has ended.
-func isSettled(app *v1alpha1.App, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(app.Status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
-		return r.PodUID == pod.UID && r.Phase != v1alpha1.BeforeRolloutRunning
-	})
+// recordOf returns the run of a Pod in the status, or nil.
+func recordOf(app *v1alpha1.App, pod runonce.State) *v1alpha1.BeforeRolloutRun {
+	for i := range app.Status.BeforeRolloutRuns {
+		if r := &app.Status.BeforeRolloutRuns[i]; pod.Pod != nil && r.PodUID == pod.Pod.UID {
+			return r
+		}
+	}
+	return nil
 }
 
 // maxRuns limits status.beforeRolloutRuns. maxImage limits the field image of a run, in bytes.
@@ -146,7 +153,7 @@ func atMost(text string, size int) string {
 // ended records in the status how the newest run has ended. A message that is there already says why the operator has
 // deleted the Pod. If it was the wanted run and failed, nothing follows.
 // Otherwise the next reconcile goes on with the stored status.
-func ended(p *scope, wanted *run, end *pods.Ending) *held {
+func ended(p *scope, wanted *run, end *runonce.Ending) *held {
 	r := &p.app.Status.BeforeRolloutRuns[0]
 	r.Phase, r.ExitCode = v1alpha1.BeforeRolloutFailed, end.ExitCode
 	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
@@ -159,28 +166,13 @@ func ended(p *scope, wanted *run, end *pods.Ending) *held {
 	return storeFirst(messageRunEnded.With())
 }
 
-// endingOf returns how the command in a Pod ended, or nil. requeueAfter is positive if time alone can change the
-// result.
-func (b *beforeRollout) endingOf(pod *corev1.Pod) (end *pods.Ending, requeueAfter time.Duration) {
-	if end = pods.EndingOf(pod, runContainer); end != nil {
-		return end, 0
-	}
-	return pods.LostOf(pod, b.clock.Now())
-}
-
-// lostPod returns the ending of the newest run, whose Pod does not exist. The command may have run, so it does not run
-// again.
-func lostPod(app *v1alpha1.App, now time.Time) *pods.Ending {
-	return &pods.Ending{Time: now, Message: messageRunLost.With(runPodName(app))}
-}
-
 // waitFor holds the template until something changes.
 func waitFor(note controller.Note) *held {
 	return &held{summary: controller.Summary{State: controller.StateProgressing, Note: note}}
 }
 
-// runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does not
-// start, or is nil. former reports whether the run is not the wanted one.
+// runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does
+// not start, or is nil. former reports whether the run is not the wanted one.
 func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, former bool) controller.Summary {
 	if problem != nil {
 		before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})

@@ -5,12 +5,14 @@ package app
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
 // resync is how often an App is reconciled without an event.
@@ -40,17 +42,26 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 	if err != nil {
 		return kind, err
 	}
-	reconciler, run := newReconciler(c, r, refs, dbs, cached), newBeforeRollout(c, r, cached)
+	client := func(namespace string) controller.Client[*v1alpha1.App] {
+		return c.Windlass.WindlassV1alpha1().Apps(namespace)
+	}
+	commands, err := runonce.New(c, r, "App", runContainer, runPodSuffix, client)
+	if err != nil {
+		return kind, err
+	}
+	run := &beforeRollout{
+		Commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
+		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
+	}
+	reconciler := newReconciler(c, r, refs, dbs, cached)
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
 			Informer:         apps,
-			Client: func(namespace string) controller.Client[*v1alpha1.App] {
-				return c.Windlass.WindlassV1alpha1().Apps(namespace)
-			},
-			Resync: resync,
+			Client:           client,
+			Resync:           resync,
 		},
-		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached},
+		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached, run},
 		Scope:        newScope,
 		Prepare:      reconciler.prepare,
 		Children:     ownedBy(c, run),

@@ -62,9 +62,13 @@ func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
 	return controller.Key{Namespace: pod.Namespace, Name: name}, true
 }
 
+func keyOf(app *v1alpha1.App) controller.Key {
+	return controller.Key{Namespace: app.Namespace, Name: app.Name}
+}
+
 // of returns the Pods of an App in an index, the oldest first.
 func (c *podCache) of(app *v1alpha1.App, index string) []*corev1.Pod {
-	found, err := c.informer.GetIndexer().ByIndex(index, controller.Key{Namespace: app.Namespace, Name: app.Name}.String())
+	found, err := c.informer.GetIndexer().ByIndex(index, keyOf(app).String())
 	if err != nil || len(found) == 0 {
 		return nil // no error happens, because newPodCache has added the index
 	}
@@ -93,7 +97,7 @@ func (c *podCache) Watches() []controller.Reference {
 		}
 		return nil
 	}}
-	return []controller.Reference{problems, pods.TrackedPods(c.informer, runPodSuffix)}
+	return []controller.Reference{problems}
 }
 
 // maxImageID is the maximum length of status.lastAvailable.imageID.

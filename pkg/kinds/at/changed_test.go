@@ -7,24 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/controller"
 )
-
-// TestBackoffLimitCanChangeWhileAtRuns has the only field that has an effect while the command runs.
-func TestBackoffLimitCanChangeWhileAtRuns(t *testing.T) {
-	runCases(t, map[string]reconcileCase{
-		"a higher backoffLimit allows another attempt": {
-			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)),
-			conditions: progressingConditions("Retrying", retryingMessage), next: []string{patchPod},
-		},
-		"a lower backoffLimit ends the attempts": {
-			at: example(withBackoffLimit(1), retrying(1), withBackoffLimit(0)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)),
-			conditions: failedConditions("BackoffLimitExceeded", exit3Message),
-		},
-	})
-}
 
 // TestStartedAtRunsOnceWhateverChanges has changes that the API server refuses, but which another way may have stored:
 // an annotation of v1alpha1, or a CRD without the rules.

@@ -41,13 +41,9 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: at.Namespace,
-			Name:      podName(at),
-			Labels: map[string]string{
-				"app.kubernetes.io/name":     "at",
-				"app.kubernetes.io/instance": labelValue(at.Name),
-				controller.ManagedByLabel:    controller.ManagedByWindlass,
-			},
+			Namespace:       at.Namespace,
+			Name:            podName(at),
+			Labels:          podLabels(at),
 			Annotations:     map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
 			Finalizers:      []string{pods.TrackingFinalizer},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
@@ -71,7 +67,6 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			}},
 		},
 	}
-	pods.CopyPlatformLabels(pod.Labels, at)
 	if at.Spec.ServiceAccountName == "" {
 		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
@@ -81,6 +76,16 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 		pod.Spec.Containers[0].SecurityContext = pods.RestrictedContainer()
 	}
 	return pod
+}
+
+func podLabels(at *v1.At) map[string]string {
+	labels := map[string]string{
+		"app.kubernetes.io/name":     "at",
+		"app.kubernetes.io/instance": labelValue(at.Name),
+		controller.ManagedByLabel:    controller.ManagedByWindlass,
+	}
+	pods.CopyPlatformLabels(labels, at)
+	return labels
 }
 
 // labelValue returns a name as the value of a label. It truncates a name that is too long, and appends a

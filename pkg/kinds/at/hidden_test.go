@@ -13,9 +13,9 @@ func hiddenFixture(t *testing.T) fixture {
 	f.RelabelPods()
 	f.Reconcile() // sets the phase
 	r := f.Reconcile()
-	controllertest.Equal(t, "writes of a start", []string{createPod}, r.Writes)
-	controllertest.Equal(t, "RequeueAfter", lookAgain, r.Result.RequeueAfter)
-	controllertest.Equal(t, "RequeueAfter later", lookAgain, f.settle())
+	controllertest.Equal(t, "writes of a start", []string{createPod, patchPod}, r.Writes)
+	controllertest.Equal(t, "RequeueAfter", 30*time.Second, r.Result.RequeueAfter)
+	controllertest.Equal(t, "RequeueAfter later", 30*time.Second, f.settle())
 	return f
 }
 

@@ -16,35 +16,8 @@ import (
 func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 	const patchError = "releasing Pod default/example-pod: no response"
 	runCases(t, map[string]reconcileCase{
-		"a command that succeeds completes the At": {
-			at: example(running), now: time.Hour, pod: pod(exited(0), besideProxy), result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message), next: []string{patchPod},
-		},
-		"a command that fails makes the At fail": {
-			at: example(running), now: time.Hour, pod: pod(exited(3), besideProxy), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)), conditions: failedConditions("BackoffLimitExceeded", exit3Message),
-			next: []string{patchPod},
-		},
 		"a failed command is retried": {
 			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3), besideProxy), writes: []string{patchPod, deletePod}, next: []string{createPod},
-		},
-		"a command that succeeded before the deadline of the At completes the At": {
-			at: example(running, withActiveDeadline(90)), now: time.Hour, pod: pod(exited(0), besideProxy, endedByDeadline), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
-		},
-		"a command that failed before the deadline of the At makes the At fail": {
-			at: example(running, withActiveDeadline(90)), now: time.Hour, pod: pod(exited(3), besideProxy, endedByDeadline), result: controller.Continue(),
-			writes: []string{updateStatus}, events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)),
-			conditions: failedConditions("BackoffLimitExceeded", exit3Message),
-		},
-		"a command that ends without an error because of the deadline exceeds it": {
-			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(0), endedByDeadline), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}, status: doneStatus(exitCode(0)),
-			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage),
-		},
-		"a command that succeeded before somebody else ended its Pod completes the At": {
-			at: example(running), now: time.Hour, pod: pod(exited(0), besideProxy, endedByDeadline), result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"a container that runs after the command is ended": {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), writes: []string{patchPod},
@@ -84,18 +57,4 @@ func TestInjectedContainerIsEndedOnceAndLogStays(t *testing.T) {
 	f.settle()
 	controllertest.Equal(t, "conditions", completeConditions(exit0Message), controllertest.Conditions(f.Object()))
 	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod}, f.Journal.Writes())
-}
-
-func TestRestartedCommandRunsOnce(t *testing.T) {
-	f := newFixtureAtNoon(t)
-	f.settle()
-	f.exit(3)
-	f.changePod(func(p *corev1.Pod) { // restartPolicy Always, which an admission webhook has set
-		p.Status.Phase = corev1.PodRunning
-		status := &p.Status.ContainerStatuses[0]
-		status.LastTerminationState, status.State = status.State, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	})
-	f.settle()
-	controllertest.Equal(t, "conditions", failedConditions("BackoffLimitExceeded", exit3Message), controllertest.Conditions(f.Object()))
-	controllertest.Equal(t, "activeDeadlineSeconds", ptr.To[int64](1), f.onlyPod().Spec.ActiveDeadlineSeconds)
 }

@@ -9,7 +9,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
 // retryBase and retryLimit bound the delay of a retry, as for a Job: 10 s, 20 s, 40 s … 6 min.
@@ -57,7 +57,7 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 // exceeded reports whether the command ended because of activeDeadlineSeconds: the kubelet ended the Pod, or the operator
 // deleted it. If an injected container has run until the deadline, the command may have ended before. If the At has no
 // deadline, somebody else has limited the Pod. The time of the end has whole seconds.
-func exceeded(at *v1.At, end *pods.Ending) bool {
+func exceeded(at *v1.At, end *runonce.Ending) bool {
 	left, limited := remaining(at, end.Time)
 	return limited && (end.Late && (left <= time.Second || end.ExitCode == nil) || end.Deleted && left <= 0)
 }

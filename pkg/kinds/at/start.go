@@ -2,6 +2,7 @@ package at
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -16,65 +17,47 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// start creates the Pod of a Running At. run calls it if the cache lacks the Pod.
+// start creates the Pod of a Running At. A Pod that exists although the cache lacks it is used instead.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
-	now := r.clock.Now()
-	if left, limited := remaining(at, now); limited && left <= 0 {
-		return r.startLate(ctx, at)
-	}
-	// An At is Running before its scheduled time only if a user edited its status. The command must not run
-	// before that time.
-	if due := startsFrom(at); now.Before(due) {
-		return controller.Result{RequeueAfter: due.Sub(now)}, nil
-	}
-	if last, ok := r.refusals.Recent(at.UID, "", at.Generation); ok {
-		return controller.Result{}, r.refused(at, last)
-	}
-	if err := r.confirm(ctx, at); err != nil {
-		return controller.Result{}, err
-	}
-	setRunning(at, now)
-	desired := desiredPod(at, r.image)
-	if left, limited := remaining(at, now); limited {
-		desired.Spec.ActiveDeadlineSeconds = podDeadline(left)
-	}
-	pod, err := r.pods.Pods(at.Namespace).Create(ctx, desired, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return r.taken(ctx, at)
-	}
-	if pods.IsRefusal(err) {
-		return controller.Result{}, r.refused(at, r.refusals.Note(at.UID, "", at.Generation, err, pods.ShortestRefusal, pods.LongestRefusal))
-	}
+	pod, err := r.Create(ctx, at, at.Generation, func() (*corev1.Pod, error) {
+		if err := r.confirm(ctx, at); err != nil {
+			return nil, err
+		}
+		now := r.clock.Now()
+		setRunning(at, now)
+		desired := desiredPod(at, r.image)
+		if left, limited := remaining(at, now); limited {
+			desired.Spec.ActiveDeadlineSeconds = podDeadline(left)
+		}
+		return desired, nil
+	})
 	if err != nil {
-		return controller.Result{}, fmt.Errorf("creating Pod %s/%s: %w", at.Namespace, podName(at), err)
+		return controller.Result{}, r.reject(at, err)
 	}
-	r.tracker.Wrote(keyOf(at), "Pod", r.commands.Cache, pod.ResourceVersion)
-	left, limited := remaining(at, now)
-	if !pods.IsSelected(pod) && (!limited || left > lookAgain) {
-		left, limited = lookAgain, true // an admission policy has changed the label: no event of the Pod will come
-	}
-	if limited {
-		return controller.Result{RequeueAfter: left}, nil
-	}
-	return controller.Result{}, nil
+	return r.run(ctx, at, pod)
 }
 
-// startLate fails an At whose activeDeadlineSeconds have passed and whose Pod the cache lacks. A Pod that exists although
-// the cache lacks it decides instead.
-func (r *reconciler) startLate(ctx context.Context, at *v1.At) (controller.Result, error) {
-	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
-	switch {
-	case err == nil && metav1.IsControlledBy(pod, at):
-		return r.uncached(ctx, at, pod)
-	case err != nil && !apierrors.IsNotFound(err):
-		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, which the cache lacks: %w", at.Namespace, podName(at), err)
+// reject sets the conditions of an At whose Pod is rejected, and returns the error of the reconcile. The phase stays
+// Running, because phases only move forward. reject returns other errors unchanged.
+func (r *reconciler) reject(at *v1.At, err error) error {
+	last := (*runonce.Rejection)(nil)
+	if !errors.As(err, &last) {
+		return err
 	}
-	setFailed(at, deadlineNote(at, ""), r.clock.Now())
-	return controller.Result{}, nil
+	if left, limited := remaining(at, r.clock.Now()); limited {
+		last.After = min(last.After, left)
+	}
+	advice := "" // package pods knows it
+	if pods.ViolatesPodSecurity(last.Err) && !restricted(at) {
+		advice = adviceToRestrict.With()
+	}
+	err = pods.Refused(podName(at), last.Err, advice, last.After)
+	summarize(at, controller.StateProgressing, controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()})
+	return err
 }
 
 // podDeadline returns the time that is left for a command as activeDeadlineSeconds of its Pod. The kubelet then ends
@@ -117,47 +100,6 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 		return fmt.Errorf("reading At %s/%s before its Pod is created: %w", at.Namespace, at.Name, err)
 	}
 	return nil
-}
-
-// taken handles a Pod that exists although the cache lacks it. It returns an error for a Pod that the At does not control.
-func (r *reconciler) taken(ctx context.Context, at *v1.At) (controller.Result, error) {
-	pod, err := r.pods.Pods(at.Namespace).Get(ctx, podName(at), metav1.GetOptions{})
-	if err != nil {
-		return controller.Result{}, fmt.Errorf("reading Pod %s/%s, which already exists: %w", at.Namespace, podName(at), err)
-	}
-	if metav1.IsControlledBy(pod, at) {
-		return r.uncached(ctx, at, pod)
-	}
-	if err := r.commands.ReleaseUnowned(ctx, keyOf(at), pod); err != nil {
-		return controller.Result{}, err
-	}
-	return controller.Result{}, foreignPod(at, pod)
-}
-
-// uncached handles a Pod of an At that the cache lacks. The cache was outdated, or a user removed the label by which the
-// cache selects Pods: uncached first restores the label, because a Pod is released from the cache. It then updates the
-// status from the Pod.
-func (r *reconciler) uncached(ctx context.Context, at *v1.At, pod *corev1.Pod) (controller.Result, error) {
-	pod, err := r.relabel(ctx, at, pod)
-	if err != nil {
-		return controller.Result{}, err
-	}
-	result, err := r.watch(ctx, at, pod)
-	if at.Status.Phase != v1.AtDone && (result.RequeueAfter == 0 || result.RequeueAfter > lookAgain) {
-		result.RequeueAfter = lookAgain
-	}
-	return result, err
-}
-
-// relabel restores the labels with which a Pod was created, so that the cache selects the Pod, and returns the Pod.
-func (r *reconciler) relabel(ctx context.Context, at *v1.At, pod *corev1.Pod) (*corev1.Pod, error) {
-	return r.commands.Relabel(ctx, keyOf(at), pod, desiredPod(at, r.image).Labels)
-}
-
-// foreignPod returns the error for a Pod that has the name of the At's Pod, but is not controlled by the
-// At; see children.Owner.Taken.
-func foreignPod(at *v1.At, pod *corev1.Pod) error {
-	return children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod)
 }
 
 // starts records the Ats that this process has set to Running and whose Pod it has not tried to create yet.

@@ -86,15 +86,9 @@ func TestReconcileStartsPod(t *testing.T) {
 			at: example(running), now: time.Hour, pod: pod(unlabelled, exited(0)), result: controller.Continue(), reads: []string{getAt, getPod},
 			writes: []string{createPod, patchPod, updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"a forged status does not start the Pod before the scheduled time": {
-			at: example(running), now: -time.Hour, result: checkClock,
-		},
 		"a forged phase alone does not start the Pod before the scheduled time": {
 			at: example(withPhase(v1.AtRunning)), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
 			status: &v1.AtStatus{ObservedGeneration: 1, Phase: v1.AtRunning}, conditions: []string{"Degraded=False AsExpected"},
-		},
-		"a later schedule does not delay a stored start": {
-			at: example(running, withSchedule("2099-01-01T00:00:00Z")), startedHere: true, writes: []string{createPod},
 		},
 		"an invalid schedule does not delay a stored start": {
 			at:    example(withSchedule("tomorrow"), func(at *v1.At) { running(at); at.Status.ScheduledTime = nil }),

@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
 // noon is the scheduled time of the At in most tests.
@@ -122,7 +123,7 @@ func retrying(failed int32) func(*v1.At) {
 func succeeded(at *v1.At) {
 	running(at)
 	storing(func(at *v1.At) {
-		setComplete(at, &pods.Ending{Succeeded: true, ExitCode: ptr.To[int32](0), Message: endedMessage, Time: noon.Add(time.Minute)})
+		setComplete(at, &runonce.Ending{Succeeded: true, ExitCode: ptr.To[int32](0), Message: endedMessage, Time: noon.Add(time.Minute)})
 	})(at)
 }
 
@@ -256,12 +257,6 @@ func evicted(p *corev1.Pod) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)},
 		{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(time.Minute))},
 	}
-}
-
-// withoutNode adds the condition that the Pod garbage collector sets before it deletes a Pod of a missing
-// node.
-func withoutNode(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists"})
 }
 
 // rejectedByNode sets the status of a Pod that was created at noon and that its node rejected.

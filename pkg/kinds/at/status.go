@@ -9,6 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
 func setPending(at *v1.At, due time.Time) {
@@ -53,7 +54,7 @@ func summarize(at *v1.At, state controller.State, note controller.Note) {
 	controller.Summary{State: state, Note: note}.SetOn(at)
 }
 
-func setComplete(at *v1.At, end *pods.Ending) {
+func setComplete(at *v1.At, end *runonce.Ending) {
 	at.Status.Phase = v1.AtDone
 	at.Status.CompletionTime = stamp(end.Time)
 	at.Status.ExitCode = end.ExitCode
@@ -78,18 +79,25 @@ func setDone(at *v1.At) {
 	}
 }
 
-// countFailure counts the failure of a Pod in the status, and reports whether another attempt follows. It
-// derives the number from attemptAnnotation of the Pod, so that a failure that is observed twice counts
-// once.
-func countFailure(at *v1.At, pod *corev1.Pod, end *pods.Ending) (again bool) {
-	at.Status.Failed = max(at.Status.Failed, attemptOf(pod)+1)
-	at.Status.ExitCode = end.ExitCode
-	if at.Status.Failed <= backoffLimit(at) {
-		return true
-	}
-	setFailed(at, messageFailed.Note(end.Message), end.Time)
-	return false
+// deadlineNote returns the reason and message after activeDeadlineSeconds. more follows the message.
+func deadlineNote(at *v1.At, more string) controller.Note {
+	note := messageDeadline.Note(*at.Spec.ActiveDeadlineSeconds)
+	note.Message += more
+	return note
 }
+
+// countFailure counts the failure of a Pod in the status.
+func countFailure(at *v1.At, pod runonce.State) {
+	at.Status.Failed = failuresWith(at, pod.Pod)
+	at.Status.ExitCode = pod.End.ExitCode
+}
+
+// failuresWith returns the number of failures with the failure of a Pod. It derives the number from attemptAnnotation
+// of the Pod, so that a failure that is observed twice counts once.
+func failuresWith(at *v1.At, pod *corev1.Pod) int32 { return max(at.Status.Failed, attemptOf(pod)+1) }
+
+// isCounted reports whether the status counts the failure of a Pod.
+func isCounted(at *v1.At, pod *corev1.Pod) bool { return at.Status.Failed > attemptOf(pod) }
 
 func suspended(at *v1.At) bool { return at.Spec.Suspend != nil && *at.Spec.Suspend }
 

@@ -5,19 +5,14 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 const (
 	deletedMessage  = "The command ended with exit code 143. The Pod was deleted."
 	lostMessage     = "The Pod was deleted before its command ended."
-	noNodeMessage   = "The Pod was deleted before its command ended: PodGC: node no longer exists."
 	exit3Message    = "The command ended with exit code 3."
-	evictedMessage  = "The Pod failed before its command ended: Evicted: The node was low on memory."
 	pullMessage     = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe pod -n default example-pod`."
 	noRoomMessage   = "Pod example-pod does not start: the scheduler found no node for it. See `kubectl describe pod -n default example-pod`. The scheduler says: no room."
 	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
@@ -45,61 +40,15 @@ func TestReconcileRunningAt(t *testing.T) {
 			at: example(running), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(), writes: []string{updateStatus},
 			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)), conditions: failedConditions("BackoffLimitExceeded", exit3Message),
 		},
-		"a Pod that is evicted makes the At fail without an exit code": {
-			at: example(running), now: time.Hour, pod: pod(evicted), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(evictedMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", evictedMessage),
-		},
-		"a Pod that fails without a reason makes the At fail": {
-			at: example(running), now: time.Hour, pod: pod(rejectedByNode, func(p *corev1.Pod) { p.Status.Reason = "" }), result: controller.Continue(),
-			writes: []string{updateStatus}, events: backoffLimitEvents("The Pod ended with phase Failed."), status: doneStatus(completedAt(noon), failedPods(1)),
-			conditions: failedConditions("BackoffLimitExceeded", "The Pod ended with phase Failed."),
-		},
-		"a running Pod that is being deleted is awaited": {
-			at: example(running), now: time.Hour, pod: pod(terminating),
-		},
-		"a Pod that fails because somebody deletes it makes the At fail": {
-			at: example(running), now: time.Hour, pod: pod(exited(143), terminating), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(deletedMessage), status: doneStatus(failedPods(1), exitCode(143)), conditions: failedConditions("BackoffLimitExceeded", deletedMessage),
-		},
-		"an evicted Pod that is being deleted makes the At fail": {
-			at: example(running), now: time.Hour, pod: pod(evicted, terminating), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(evictedMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", evictedMessage),
-		},
-		"a Pod whose node is gone makes the At fail": {
-			at: example(running), now: time.Hour, pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, withoutNode, terminating),
-			result: controller.Continue(), writes: []string{updateStatus}, events: backoffLimitEvents(noNodeMessage), status: doneStatus(failedPods(1)),
-			conditions: failedConditions("BackoffLimitExceeded", noNodeMessage),
-		},
-		"a running Pod that was deleted by force is awaited for a minute": {
-			at: example(running), now: 80 * time.Second, pod: pod(forced), result: controller.Result{RequeueAfter: 40 * time.Second},
-		},
-		"a running Pod that was deleted by force more than a minute ago makes the At fail": {
-			at: example(running), now: 2 * time.Minute, pod: pod(forced), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(lostMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", lostMessage),
-		},
-		"a Pod that was deleted before it got a node makes the At fail": {
-			at: example(running), now: time.Minute, pod: pod(forced, unschedulable), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(lostMessage), status: doneStatus(failedPods(1)), conditions: failedConditions("BackoffLimitExceeded", lostMessage),
-		},
 		"a running Pod without its finalizer gets it again": {
 			at: example(running), now: time.Hour, pod: pod(released), writes: []string{patchPod},
 		},
 		"a running Pod without its finalizer that is being deleted is awaited": {
 			at: example(running), now: time.Hour, pod: pod(released, terminating),
 		},
-		"a Pod that succeeds while it is being deleted completes the At": {
-			at: example(running), now: time.Hour, pod: pod(exited(0), terminating), result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
-		},
-		"a Pod that does not exist was never created, because of its finalizer": {
-			at: example(running), now: time.Hour, reads: []string{getAt}, writes: []string{createPod},
-		},
 		"an image that cannot be pulled is reported": {
 			at: example(running), pod: pod(waiting("ErrImagePull")), writes: []string{updateStatus},
 			events: []string{"Warning PodNotStarting default/example: " + pullMessage}, conditions: degradedConditions("PodNotStarting", pullMessage),
-		},
-		"an image that still cannot be pulled is not reported again": {
-			at: example(notStarting), pod: pod(waiting("ErrImagePull")),
 		},
 		"an image that still cannot be pulled is not reported again with another reason": {
 			at: example(notStarting), pod: pod(waiting("ImagePullBackOff")),
@@ -107,9 +56,6 @@ func TestReconcileRunningAt(t *testing.T) {
 		"an At is Running once the image is pulled": {
 			at: example(notStarting), pod: pod(), writes: []string{updateStatus},
 			events: []string{runningEvent}, conditions: progressingConditions("Running", runningMessage),
-		},
-		"a Pod that is unschedulable for less than a minute is checked again": {
-			at: example(running), now: 20 * time.Second, pod: pod(unschedulable), result: controller.Result{RequeueAfter: 40 * time.Second},
 		},
 		"a Pod that is unschedulable for a minute is reported": {
 			at: example(running), now: time.Minute, pod: pod(unschedulable), writes: []string{updateStatus},
@@ -120,9 +66,6 @@ func TestReconcileRunningAt(t *testing.T) {
 			events: backoffLimitEvents(exit3Message + " The last line of its log: ERROR: no table orders"), status: doneStatus(failedPods(1), exitCode(3)),
 			conditions: failedConditions("BackoffLimitExceeded", exit3Message+" The last line of its log: ERROR: no table orders"),
 		},
-		"a container that is being created is not reported": {
-			at: example(running), pod: pod(waiting("ContainerCreating")),
-		},
 		"an At of v1alpha1 without a start time gets the current time": {
 			at: example(withPhase(v1.AtRunning)), now: time.Hour, pod: pod(), writes: []string{updateStatus}, events: []string{runningEvent},
 			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
@@ -130,55 +73,19 @@ func TestReconcileRunningAt(t *testing.T) {
 	})
 }
 
-func TestReconcileNamesInjectedContainer(t *testing.T) {
-	cases := map[string]reconcileCase{}
-	for name, injected := range kindtest.InjectedPods(containerName, noon) {
-		message := "Pod example-pod does not start: " + injected.Problem +
-			". See `kubectl describe pod -n default example-pod`."
-		if injected.Words != "" {
-			message += " " + injected.Words
-		}
-		cases[name] = reconcileCase{
-			at: example(running), pod: pod(func(p *corev1.Pod) { p.Status = injected.Status }),
-			writes:     []string{updateStatus},
-			events:     []string{"Warning PodNotStarting default/example: " + message},
-			conditions: degradedConditions("PodNotStarting", message),
-		}
-	}
-	runCases(t, cases)
-}
-
 func TestActiveDeadline(t *testing.T) {
 	exceeded := []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}
 	conditions := failedConditions("DeadlineExceeded", activeDeadlineMessage)
 	runCases(t, map[string]reconcileCase{
-		"the next reconcile starts at the deadline": {
-			at: example(running, withActiveDeadline(60)), now: 20 * time.Second, pod: pod(), result: controller.Result{RequeueAfter: 40 * time.Second},
-		},
-		"the longest deadline does not overflow": {
-			at: example(running, withActiveDeadline(math.MaxInt64)), pod: pod(), result: checkClock,
-		},
 		"an exceeded deadline deletes the observed Pod": {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), result: controller.Continue(),
 			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
-		},
-		"a Pod that runs after its deadline is left to the kubelet for a minute": {
-			at: example(running, withActiveDeadline(60)), now: 80 * time.Second, pod: pod(started, withPodDeadline(60)), result: controller.Result{RequeueAfter: 40 * time.Second},
-		},
-		"a Pod that the kubelet does not end within a minute is deleted": {
-			at: example(running, withActiveDeadline(60)), now: 2 * time.Minute, pod: pod(started, withPodDeadline(60)), result: controller.Continue(),
-			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(2 * time.Minute))), conditions: conditions,
 		},
 		"a Pod that the kubelet ended at the deadline is kept with its log": {
 			at: example(running, withActiveDeadline(60), withBackoffLimit(3)), now: 80 * time.Second, pod: pod(exited(137), withLog("still migrating"), endedByDeadline), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " The last line of its log: still migrating"},
 			status:     doneStatus(exitCode(137)),
 			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" The last line of its log: still migrating"),
-		},
-		"a Pod that somebody else has limited has failed": {
-			at: example(running), now: time.Hour, pod: pod(exited(137), endedByDeadline), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents("The command ended with exit code 137."), status: doneStatus(failedPods(1), exitCode(137)),
-			conditions: failedConditions("BackoffLimitExceeded", "The command ended with exit code 137."),
 		},
 		"an exceeded deadline says why the Pod has not started": {
 			at: example(notStarting, withActiveDeadline(60)), now: time.Minute, pod: pod(waiting("ImagePullBackOff")), result: controller.Continue(), writes: []string{deletePod, updateStatus},
@@ -198,18 +105,6 @@ func TestActiveDeadline(t *testing.T) {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(terminating), result: controller.Continue(),
 			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
-		"a Pod that the operator has deleted at the deadline exceeds it": {
-			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(137), terminating), result: controller.Continue(),
-			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
-		},
-		"an exceeded deadline does not matter for a command that has succeeded": {
-			at: example(running, withActiveDeadline(60)), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
-		},
-		"a deadline before the next retry is when the next reconcile starts": {
-			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(65)), now: time.Minute, pod: pod(exited(3), released),
-			result: controller.Result{RequeueAfter: 5 * time.Second},
-		},
 		"an exceeded deadline cancels the remaining retries": {
 			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(60)), now: 65 * time.Second, pod: pod(exited(3)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(65*time.Second)), failedPods(1), exitCode(3)), conditions: conditions,
@@ -226,22 +121,11 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions, next: []string{patchPod},
 		},
-		"a failure that is observed again is counted once": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 69 * time.Second, pod: pod(exited(3), released), result: controller.Result{RequeueAfter: time.Second},
-		},
-		"a failure that is observed late is stored before its Pod is deleted": {
-			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions,
-			next: []string{patchPod, deletePod},
-		},
 		"the Pod of a failure that an earlier process stored is deleted before the next Pod is created": {
 			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{patchPod, deletePod}, next: []string{createPod},
 		},
 		"a failed Pod that is being deleted is released": {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating), writes: []string{patchPod}, next: []string{createPod},
-		},
-		"a failed Pod that is being deleted and was released is awaited": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating, released),
 		},
 		"a Pod that somebody deletes counts as a failure": {
 			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(143), terminating), result: controller.Continue(), writes: []string{updateStatus},
@@ -261,25 +145,6 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(4), withAttempt("1")), result: controller.Continue(),
 			writes: []string{updateStatus}, events: backoffLimitEvents(exit4Message), status: doneStatus(failedPods(2), exitCode(4)),
 			conditions: failedConditions("BackoffLimitExceeded", exit4Message),
-		},
-		"the second Pod is awaited": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(withAttempt("1")),
-		},
-		"the second Pod completes the At": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(withAttempt("1"), exited(0)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(failedPods(1), exitCode(0)), conditions: completeConditions(exit0Message),
-		},
-		"an eviction delays the next Pod like any failure": {
-			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(evicted), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1)), conditions: conditions, next: []string{patchPod},
-		},
-		"an evicted Pod is deleted before the next Pod is created": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(evicted), writes: []string{patchPod, deletePod, updateStatus},
-			status: runningStatus(failedPods(1)), conditions: conditions, next: []string{createPod},
-		},
-		"the delay after a rejection by the node begins at the creation of the Pod": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Second, pod: pod(rejectedByNode, released), result: controller.Result{RequeueAfter: 9 * time.Second},
-			writes: []string{updateStatus}, status: runningStatus(failedPods(1)), conditions: conditions,
 		},
 		"the largest number of attempts is reported correctly": {
 			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),

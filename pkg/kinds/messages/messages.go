@@ -14,6 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/externaldatabase"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 	"windlass.dev/windlass/pkg/kinds/platform"
 )
 
@@ -24,6 +25,7 @@ func Catalogs() []*controller.Catalog {
 		app.Messages,
 		rollout.Messages,
 		pods.Messages,
+		runonce.Messages,
 		database.Messages,
 		database.StartMessages,
 		externaldatabase.Messages,

@@ -16,6 +16,14 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
+// TrackingFinalizer is on the Pod of a command until the status of the Pod's owner says how the command ended. The
+// finalizer batch.kubernetes.io/job-tracking does the same for a Job. Without the finalizer, a Pod could be deleted before
+// the operator has seen the end of its command, and the command would run again.
+const TrackingFinalizer = controller.AnnotationDomain + "/command-tracking"
+
+// IsTracked reports whether a Pod has TrackingFinalizer.
+func IsTracked(pod *corev1.Pod) bool { return slices.Contains(pod.Finalizers, TrackingFinalizer) }
+
 // ownDomains are the prefixes of the annotations that kinds set on their Pods: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
@@ -116,14 +124,14 @@ func trimContainers(trimmed, pod *corev1.Pod) {
 }
 
 // survivor returns a container of others that has not ended although a container that a kind created has ended, or nil:
-// see Outlives.
+// package runonce ends it.
 func survivor(pod *corev1.Pod) (found *corev1.ContainerStatus) {
 	ended := false
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
 		switch {
 		case slices.Contains(ownContainers, status.Name):
-			ended = ended || firstEnd(*status) != nil
+			ended = ended || FirstEnd(*status) != nil
 		case status.State.Terminated == nil:
 			found = status
 		}

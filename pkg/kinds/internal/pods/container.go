@@ -12,6 +12,15 @@ func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
+// FirstEnd returns how a container ended, or nil if it has not ended. The restartPolicy of the Pod of a command is
+// Never. If an admission webhook has changed it, the kubelet starts the container again, and the first end counts.
+func FirstEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if last := status.LastTerminationState.Terminated; last != nil {
+		return last
+	}
+	return status.State.Terminated
+}
+
 // BlockedStart returns the reason why a container cannot start, or "". The kubelet alternates between two
 // reasons if it cannot pull an image. BlockedStart returns ImagePullBackOff for both.
 func BlockedStart(status corev1.ContainerStatus) string {

@@ -45,7 +45,7 @@ func Injected(pod *corev1.Pod, own string, now time.Time) (found *Problem, reque
 	of := func(status corev1.ContainerStatus) bool {
 		if found, requeueAfter = problemIn(status, now); found != nil {
 			found.Container = status.Name
-			found.Message = messageInjected.With(status.Name, oneLine(status.Image), found.Message)
+			found.Message = messageInjected.With(status.Name, OneLine(status.Image), found.Message)
 		}
 		return found != nil
 	}
@@ -66,7 +66,7 @@ func Injected(pod *corev1.Pod, own string, now time.Time) (found *Problem, reque
 	if requeueAfter = pending.State.Running.StartedAt.Add(initGrace).Sub(now); requeueAfter > 0 {
 		return nil, requeueAfter
 	}
-	message := messageInitializing.With(pending.Name, oneLine(pending.Image), initGrace)
+	message := messageInitializing.With(pending.Name, OneLine(pending.Image), initGrace)
 	return &Problem{Reason: ReasonInitializing, Message: message, Container: pending.Name}, 0
 }
 
@@ -100,21 +100,4 @@ func isStartedSidecar(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	return ptr.Deref(status.Started, false) && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == status.Name && ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
 	})
-}
-
-// failedInit returns how a container ended whose failure made a Pod fail before its own container started, or "". The
-// restartPolicy of the Pod is Never.
-func failedInit(pod *corev1.Pod) string {
-	for _, status := range pod.Status.InitContainerStatuses {
-		ended := status.State.Terminated
-		if ended == nil || ended.ExitCode == 0 {
-			continue
-		}
-		message := messageInjectedEnded.With(status.Name, oneLine(status.Image), ended.ExitCode)
-		if line := LastLine(ended); line != "" {
-			message += " " + messageLog.With(line)
-		}
-		return message
-	}
-	return ""
 }

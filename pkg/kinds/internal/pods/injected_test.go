@@ -93,13 +93,3 @@ func TestNativeSidecarIsNoProblemWhileImageIsPulled(t *testing.T) {
 		})
 	}
 }
-
-// TestRunningCommandDoesNotWaitForInjectedContainers has a command that runs although an injected container does not.
-func TestRunningCommandDoesNotWaitForInjectedContainers(t *testing.T) {
-	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-		{Name: "command", State: runningSince(now)}, {Name: "mesh-proxy", State: waiting("ErrImagePull", "not found")},
-	}}}
-	found, again := pods.NotStarting(pod, "command", now)
-	controllertest.Equal(t, "problem", nil, found)
-	controllertest.Equal(t, "time until it can change", 0, again)
-}

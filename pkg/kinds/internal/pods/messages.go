@@ -46,19 +46,10 @@ var (
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+
 			"and the other containers of the Pod wait for it; "+askWhoInjects,
 		"Wait if the container may take that long. Otherwise look at its log with `kubectl logs -c`.")
-	messageInjectedEnded = Messages.Declare("",
-		"The Pod failed before its command started: container {container} with image {image}, "+InjectedWords+
-			", ended with exit code {code}.",
-		"Ask whoever adds the container to Pods to correct it or to leave out this Pod.")
 )
 
-// How the command of a Pod ended.
+// Pods that the API server rejects.
 var (
-	messageEnded       = Messages.Declare("", "The command ended with exit code {code}.", "If the command failed, read its log.")
-	messageDeleted     = Messages.Declare("", "The Pod was deleted{cause}.", "The command may have run in part: check its effects.")
-	messageLost        = Messages.Declare("", "The Pod was deleted before its command ended{cause}.", "The command may have run in part: check its effects.")
-	messagePodFailed   = Messages.Declare("", "The Pod failed before its command ended: {reason}: {message}", "Correct what the message names.")
-	messagePodEnded    = Messages.Declare("", "The Pod ended with phase {phase}.", "If the phase is Failed, read the Events of the Pod and of its node.")
 	messageRefused     = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
 	adviceForQuota     = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
 	messageRefusedPods = Messages.Declare(messageRefused.Reason,

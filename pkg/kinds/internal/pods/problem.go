@@ -52,7 +52,7 @@ func Blocked(status corev1.ContainerStatus) *Problem {
 	if reason == "" {
 		return nil
 	}
-	image, said := oneLine(status.Image), status.State.Waiting.Message
+	image, said := OneLine(status.Image), status.State.Waiting.Message
 	switch reason {
 	case ReasonImagePull:
 		return &Problem{Reason: reason, Message: pullFailure(strings.ReplaceAll(said, status.Image, "")).With(image)}
@@ -61,7 +61,7 @@ func Blocked(status corev1.ContainerStatus) *Problem {
 	case "CreateContainerConfigError":
 		// The kubelet appends the name and UID of the Pod to some of these messages.
 		said, _, _ = strings.Cut(said, ` (pod: "`)
-		if line := oneLine(said); line != "" {
+		if line := OneLine(said); line != "" {
 			return &Problem{Reason: reason, Message: messageConfig.With(line)}
 		}
 	}
@@ -121,14 +121,10 @@ func crashed(status corev1.ContainerStatus) *Problem {
 	if ended == nil {
 		return nil
 	}
-	line := LastLine(ended)
-	switch {
-	case ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun":
-		return &Problem{Reason: ReasonCrashing, Message: messageNotStarted.With(line)}
-	case line == "":
-		return &Problem{Reason: ReasonCrashing, Message: endOf(ended)}
+	if ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun" {
+		return &Problem{Reason: ReasonCrashing, Message: messageNotStarted.With(lastLine(ended))}
 	}
-	return &Problem{Reason: ReasonCrashing, Message: endOf(ended), Words: messageLog.With(line)}
+	return &Problem{Reason: ReasonCrashing, Message: endOf(ended), Words: LogOf(ended)}
 }
 
 // endOf says in a clause how a container ended.
@@ -139,21 +135,26 @@ func endOf(ended *corev1.ContainerStateTerminated) string {
 	return messageCrashed.With(ended.ExitCode)
 }
 
-// LastLine returns the last line of the termination message of a container, or "". The message has the end of the log
-// if the terminationMessagePolicy is FallbackToLogsOnError. ended may be nil.
-func LastLine(ended *corev1.ContainerStateTerminated) string {
-	if ended == nil {
-		return ""
+// LogOf returns a sentence with the last line of the log of an ended container, or "".
+func LogOf(ended *corev1.ContainerStateTerminated) string {
+	if line := lastLine(ended); line != "" {
+		return messageLog.With(line)
 	}
+	return ""
+}
+
+// lastLine returns the last line of the termination message of a container, or "". The message has the end of the log
+// if the terminationMessagePolicy is FallbackToLogsOnError.
+func lastLine(ended *corev1.ContainerStateTerminated) string {
 	lines := strings.Split(strings.TrimRightFunc(ended.Message, unicode.IsSpace), "\n")
-	return oneLine(lines[len(lines)-1])
+	return OneLine(lines[len(lines)-1])
 }
 
 // maxLine limits a line of foreign text in a message, in bytes.
 const maxLine = 256
 
-// oneLine returns foreign text without control characters and within maxLine.
-func oneLine(text string) string {
+// OneLine returns foreign text without control characters and within maxLine.
+func OneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
 			return ' '
@@ -181,7 +182,7 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 		if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
 			return nil, requeueAfter
 		}
-		return &Problem{Reason: ReasonUnschedulable, Message: messageUnschedulable.With(), Words: messageScheduler.With(strings.TrimRight(oneLine(c.Message), "."))}, 0
+		return &Problem{Reason: ReasonUnschedulable, Message: messageUnschedulable.With(), Words: messageScheduler.With(strings.TrimRight(OneLine(c.Message), "."))}, 0
 	}
 	return nil, 0
 }

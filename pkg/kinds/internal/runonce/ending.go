@@ -1,4 +1,4 @@
-package pods
+package runonce
 
 import (
 	"slices"
@@ -7,7 +7,31 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
+
+// Outcome is what the status of a Pod means for its command.
+type Outcome struct {
+	// End says how the command ended. It is nil if the command has not ended.
+	End *Ending
+	// Problem says why the command does not start, or is nil.
+	Problem *pods.Problem
+	// RequeueAfter is positive if time alone can change the outcome.
+	RequeueAfter time.Duration
+}
+
+// outcomeOf returns the outcome of the command in a container of a Pod.
+func outcomeOf(pod *corev1.Pod, container string, now time.Time) (o Outcome) {
+	if o.End = endingOf(pod, container); o.End != nil {
+		return o
+	}
+	if o.End, o.RequeueAfter = lostOf(pod, now); o.End != nil {
+		return o
+	}
+	problem, requeueAfter := notStarting(pod, container, now)
+	return Outcome{Problem: problem, RequeueAfter: max(o.RequeueAfter, requeueAfter)} // at most one of them is positive
+}
 
 // Ending describes how the command in a container of a Pod ended.
 type Ending struct {
@@ -28,13 +52,14 @@ type Ending struct {
 	Time time.Time
 }
 
-// EndingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The container
+// endingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The container
 // decides, whatever the phase of the Pod: a container that an admission webhook has added may run for ever, and the
 // kubelet fails the Pod when it ends that container. The phase decides only if the container never ran.
-func EndingOf(pod *corev1.Pod, container string) *Ending {
-	terminated := firstEnd(StatusOf(pod, container))
+func endingOf(pod *corev1.Pod, container string) *Ending {
+	terminated := pods.FirstEnd(pods.StatusOf(pod, container))
 	succeeded, failed := pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed
-	end := &Ending{Late: failed && pod.Status.Reason == deadlineExceeded, Deleted: isDeleted(pod), Time: endTime(pod, terminated)}
+	late := failed && pod.Status.Reason == deadlineExceeded
+	end := &Ending{Late: late, Deleted: isDeleted(pod), Time: endTime(pod, terminated)}
 	if terminated != nil {
 		interrupted := failed && isInterrupted(pod, terminated)
 		succeeded, end.ExitCode = terminated.ExitCode == 0 && !interrupted, &terminated.ExitCode
@@ -44,8 +69,8 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 		return nil
 	}
 	end.Succeeded = succeeded
-	if line := LastLine(terminated); failed && line != "" {
-		end.Log = " " + messageLog.With(line)
+	if failed && terminated != nil {
+		end.Log = logOf(terminated)
 	}
 	switch {
 	case terminated != nil && failed && end.Deleted:
@@ -53,7 +78,7 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	case terminated != nil && (succeeded || terminated.ExitCode != 0):
 		end.Message = messageEnded.With(terminated.ExitCode) + end.Log
 	case pod.Status.Reason != "":
-		end.Message = messagePodFailed.With(oneLine(pod.Status.Reason), oneLine(pod.Status.Message))
+		end.Message = messageFailed.With(pods.OneLine(pod.Status.Reason), pods.OneLine(pod.Status.Message))
 	case failedInit(pod) != "":
 		end.Message = failedInit(pod)
 	case end.Deleted:
@@ -64,15 +89,6 @@ func EndingOf(pod *corev1.Pod, container string) *Ending {
 	return end
 }
 
-// firstEnd returns how a container ended, or nil if it has not ended. The restartPolicy of the Pod is Never. If an
-// admission webhook has changed it, the kubelet starts the container again, and the first end counts.
-func firstEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	if last := status.LastTerminationState.Terminated; last != nil {
-		return last
-	}
-	return status.State.Terminated
-}
-
 // deadlineExceeded is the reason in the status of a Pod that the kubelet ended after activeDeadlineSeconds
 // (k8s.io/kubernetes, pkg/kubelet/active_deadline.go).
 const deadlineExceeded = "DeadlineExceeded"
@@ -81,10 +97,10 @@ const deadlineExceeded = "DeadlineExceeded"
 // period.
 const reportTime = time.Minute
 
-// LostOf returns how the command in a Pod ended that was deleted without a grace period, by force or because its node is
-// gone, if nobody will report the end of the command. It returns nil for other Pods. requeueAfter is positive if time alone
-// can change the result.
-func LostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Duration) {
+// lostOf returns how the command in a Pod ended that was deleted without a grace period, by force or because its node
+// is gone, if nobody will report the end of the command. It returns nil for other Pods. requeueAfter is positive if
+// time alone can change the result.
+func lostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Duration) {
 	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return nil, 0
 	}
@@ -98,8 +114,9 @@ func LostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Dura
 	return &Ending{Deleted: true, Time: pod.DeletionTimestamp.Time, Message: messageLost.With(causeOf(pod))}, 0
 }
 
-// isInterrupted reports whether a container of a failed Pod ended after the decision to end the Pod, for example because
-// its node ran out of memory or was shut down. Many programs then end with exit code 0 without having done their work.
+// isInterrupted reports whether a container of a failed Pod ended after the decision to end the Pod, for example
+// because its node ran out of memory or was shut down. Many programs then end with exit code 0 without having done
+// their work.
 func isInterrupted(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) bool {
 	c := disruptionOf(pod)
 	return c != nil && !terminated.FinishedAt.Before(&c.LastTransitionTime)
@@ -114,7 +131,7 @@ func isDeleted(pod *corev1.Pod) bool {
 // causeOf returns a colon and the reason why a Pod is being deleted, for example a drain, or "" if it is not known.
 func causeOf(pod *corev1.Pod) string {
 	if c := disruptionOf(pod); c != nil && c.Message != "" {
-		return ": " + strings.TrimRight(oneLine(c.Message), ".")
+		return ": " + strings.TrimRight(pods.OneLine(c.Message), ".")
 	}
 	return ""
 }
@@ -144,24 +161,47 @@ func endTime(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) time.
 		return pod.DeletionTimestamp.Time
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !condition.LastTransitionTime.IsZero() {
-			return condition.LastTransitionTime.Time
+		changed := condition.LastTransitionTime
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !changed.IsZero() {
+			return changed.Time
 		}
 	}
 	return pod.CreationTimestamp.Time
 }
 
-// NotStarting returns why a container of a Pod does not start, or nil. requeueAfter is positive if time alone can
+// notStarting returns why a container of a Pod does not start, or nil. requeueAfter is positive if time alone can
 // change the result.
-func NotStarting(pod *corev1.Pod, container string, now time.Time) (found *Problem, requeueAfter time.Duration) {
-	status := StatusOf(pod, container)
-	if found = Blocked(status); found != nil {
+func notStarting(pod *corev1.Pod, container string, now time.Time) (found *pods.Problem, requeueAfter time.Duration) {
+	status := pods.StatusOf(pod, container)
+	if found = pods.Blocked(status); found != nil {
 		return found, 0
 	}
 	if status.State.Running == nil && status.State.Terminated == nil { // otherwise other containers do not matter
-		if found, requeueAfter = Injected(pod, container, now); found != nil || requeueAfter > 0 {
+		if found, requeueAfter = pods.Injected(pod, container, now); found != nil || requeueAfter > 0 {
 			return found, requeueAfter
 		}
 	}
-	return Unschedulable(pod, now)
+	return pods.Unschedulable(pod, now)
+}
+
+// failedInit returns how a container ended whose failure made a Pod fail before its own container started, or "". The
+// restartPolicy of the Pod is Never.
+func failedInit(pod *corev1.Pod) string {
+	for _, status := range pod.Status.InitContainerStatuses {
+		ended := status.State.Terminated
+		if ended == nil || ended.ExitCode == 0 {
+			continue
+		}
+		message := messageInjectedEnded.With(status.Name, pods.OneLine(status.Image), ended.ExitCode)
+		return message + logOf(ended)
+	}
+	return ""
+}
+
+// logOf returns a space and a sentence with the last line of the log of an ended container, or "".
+func logOf(ended *corev1.ContainerStateTerminated) string {
+	if sentence := pods.LogOf(ended); sentence != "" {
+		return " " + sentence
+	}
+	return ""
 }
