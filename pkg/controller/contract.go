@@ -86,6 +86,18 @@ func ClientOf[T Object, C Client[T]](generated func(namespace string) C) func(na
 	return func(namespace string) Client[T] { return generated(namespace) }
 }
 
+// Lister is the part of a generated lister that the engine uses to read the objects of a kind from the cache.
+type Lister[T Object] interface {
+	// Get returns the cached object, which must not be changed. It returns NotFound for a missing object.
+	Get(name string) (T, error)
+}
+
+// ListerOf converts a method of a generated lister to a value for the field Lister of a Kind, for example
+// ListerOf(informers.Windlass().V1alpha1().Apps().Lister().Apps).
+func ListerOf[T Object, L Lister[T]](generated func(namespace string) L) func(namespace string) Lister[T] {
+	return func(namespace string) Lister[T] { return generated(namespace) }
+}
+
 // DiscardEvents is an EventRecorder that drops all Events.
 type DiscardEvents struct{}
 

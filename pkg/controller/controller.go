@@ -17,16 +17,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Sync reconciles the object with the given key, as Pipeline.Sync does.
-type Sync func(ctx context.Context, key Key) (Result, error)
+// SyncHandler reconciles the object with the given key, as Pipeline.Sync does.
+type SyncHandler func(ctx context.Context, key Key) (Result, error)
 
 // Controller runs the workers that reconcile the keys of a queue.
 type Controller struct {
-	name   string
-	kind   schema.GroupVersionKind
-	queue  *Queue
-	sync   Sync
-	synced []cache.DoneChecker
+	name        string
+	kind        schema.GroupVersionKind
+	queue       *Queue
+	syncHandler SyncHandler
+	synced      []cache.DoneChecker
 	// watches are the watches that Run starts. A standby does not call Run, so its queue stays empty.
 	watches []watch
 	// failures are the failed watches of the kind's own objects. Nil if they are not observed.
@@ -51,8 +51,8 @@ type watch struct {
 
 // New returns a controller whose workers call sync for the keys of queue once the caches of all
 // watches that are not optional have synced. name identifies it in metrics and logs.
-func New(name string, queue *Queue, sync Sync) *Controller {
-	return &Controller{name: name, queue: queue, sync: sync, unreadable: sets.New[Key]()}
+func New(name string, queue *Queue, sync SyncHandler) *Controller {
+	return &Controller{name: name, queue: queue, syncHandler: sync, unreadable: sets.New[Key]()}
 }
 
 // Name returns the name that was given to New.
@@ -138,11 +138,11 @@ func (c *Controller) run(ctx context.Context, workers int, registered registrati
 }
 
 func (c *Controller) runWorker(ctx context.Context) {
-	for c.processNextItem(ctx) {
+	for c.processNextWorkItem(ctx) {
 	}
 }
 
-func (c *Controller) processNextItem(ctx context.Context) bool {
+func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
 		return false
@@ -158,7 +158,7 @@ func (c *Controller) processNextItem(ctx context.Context) bool {
 	ctx = klog.NewContext(context.WithoutCancel(ctx), klog.LoggerWithValues(klog.FromContext(ctx),
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()
-	result, err := recovered(func() (Result, error) { return c.sync(ctx, key) })
+	result, err := recovered(func() (Result, error) { return c.syncHandler(ctx, key) })
 	c.handleResult(ctx, key, classify(result, err), time.Since(start))
 	return true
 }
@@ -178,7 +178,7 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, o.after, o.lane)
 	case backoff:
-		c.queue.AddWithBackoff(key)
+		c.queue.AddRateLimited(key)
 	case quickly:
 		c.queue.AddQuickly(key)
 	}

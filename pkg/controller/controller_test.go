@@ -37,7 +37,7 @@ func logTo(ctx context.Context) (context.Context, ktesting.Buffer) {
 
 // runFor runs a controller with one worker for d in the caller's synctest bubble. The keys of the objects
 // with these names are queued at the start.
-func runFor(t *testing.T, d time.Duration, sync controller.Sync, names ...string) ktesting.Buffer {
+func runFor(t *testing.T, d time.Duration, sync controller.SyncHandler, names ...string) ktesting.Buffer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -153,7 +153,7 @@ func TestRequeueAfterPrecedesPeriodicCheck(t *testing.T) {
 			return controller.Result{}, nil
 		}}
 		pipeline := &controller.Pipeline[*Toy]{
-			Get: server.cached, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
+			Lister: server.lister, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
 			RecheckAfter: 10 * time.Minute, Tracker: controller.NewTracker(), Events: &controllertest.Recorder{}, Clock: clock.RealClock{},
 		}
 		runFor(t, 17*time.Minute, pipeline.Sync, "busy", "checked", "promised")

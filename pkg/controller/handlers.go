@@ -21,17 +21,14 @@ func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
 	}}
 }
 
-// Owner returns the handler for informers of owned types. The handler adds the key of the object's
-// controlling owner if the owner has the given kind. scope is the scope of that kind. The API version in
-// the owner reference is ignored, because it may have changed since the owned object was created.
-func Owner(q *Queue, kind schema.GroupKind, scope meta.RESTScopeName) cache.ResourceEventHandler {
+// HandleObject returns the handler for informers of owned types. The handler adds the key of the object's
+// controlling owner if the owner has the given namespaced kind. The API version in the owner reference is
+// ignored, because it may have changed since the owned object was created.
+func HandleObject(q *Queue, kind schema.GroupKind) cache.ResourceEventHandler {
 	return handler{queue: q, keys: func(obj metav1.Object) []Key {
 		ref := metav1.GetControllerOfNoCopy(obj)
 		if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != kind {
 			return nil
-		}
-		if scope == meta.RESTScopeNameRoot {
-			return []Key{{Name: ref.Name}}
 		}
 		return []Key{{Namespace: obj.GetNamespace(), Name: ref.Name}}
 	}}

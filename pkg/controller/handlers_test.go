@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -134,7 +133,6 @@ func (p ofPacked) pack(obj any) any {
 func TestOwner(t *testing.T) {
 	ours := owner("toys.example.com/v1", "Toy", "a")
 	for name, test := range map[string]struct {
-		scope meta.RESTScopeName
 		event func(h cache.ResourceEventHandler)
 		want  []string
 	}{
@@ -188,21 +186,13 @@ func TestOwner(t *testing.T) {
 		"an object without an owner is none of ours": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1"), false) }, want: []string{nobody},
 		},
-		"the owner of a cluster-scoped kind has no namespace": {
-			scope: meta.RESTScopeNameRoot,
-			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), false) }, want: []string{"a", nobody},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scope := test.scope
-			if scope == "" {
-				scope = meta.RESTScopeNameNamespace
-			}
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
-				test.event(controller.Owner(q, toyKind.GroupKind(), scope))
+				test.event(controller.HandleObject(q, toyKind.GroupKind()))
 			}))
 			controllertest.Equal(t, "keys if the cache is packed", test.want, enqueued(func(q *controller.Queue) {
-				test.event(ofPacked{t, controller.Owner(q, toyKind.GroupKind(), scope)})
+				test.event(ofPacked{t, controller.HandleObject(q, toyKind.GroupKind())})
 			}))
 		})
 	}
@@ -259,7 +249,7 @@ func TestHandlersReportInvalidObjects(t *testing.T) {
 
 	got := enqueued(func(q *controller.Queue) {
 		for _, h := range []cache.ResourceEventHandler{
-			controller.Self(q, controller.NewTracker()), controller.Owner(q, toyKind.GroupKind(), meta.RESTScopeNameNamespace),
+			controller.Self(q, controller.NewTracker()), controller.HandleObject(q, toyKind.GroupKind()),
 			controller.Referrer(q, func(metav1.Object) []controller.Key { return []controller.Key{keyOf("a")} }),
 		} {
 			h.OnAdd("text", true)

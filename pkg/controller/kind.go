@@ -1,12 +1,9 @@
 package controller
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -19,6 +16,8 @@ type Kind[T Object] struct {
 	GroupVersionKind schema.GroupVersionKind
 	// Informer fills the cache of the objects.
 	Informer cache.SharedIndexInformer
+	// Lister returns the generated lister of the objects in namespace: see ListerOf. It reads the cache of Informer.
+	Lister func(namespace string) Lister[T]
 	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
 	Client     func(namespace string) Client[T]
 	Reconciler Reconciler[T]
@@ -67,7 +66,7 @@ type Runtime struct {
 func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 	return &Pipeline[T]{
 		Kind:          k.GroupVersionKind.Kind,
-		Get:           k.cached,
+		Lister:        k.Lister,
 		Client:        k.Client,
 		Store:         k.Informer.GetStore(),
 		Reconciler:    k.Reconciler,
@@ -88,22 +87,6 @@ func (k Kind[T]) expected(obj Object) (from time.Time, ok bool) {
 	return k.Expected(own)
 }
 
-// cached reads an object from the cache. It returns NotFound for a missing object.
-func (k Kind[T]) cached(key Key) (object T, err error) {
-	cached, found, err := k.Informer.GetStore().GetByKey(key.String())
-	if err != nil {
-		return object, err
-	}
-	if !found {
-		return object, apierrors.NewNotFound(schema.GroupResource{Group: k.GroupVersionKind.Group, Resource: k.name()}, key.Name)
-	}
-	object, ok := cached.(T)
-	if !ok {
-		return object, fmt.Errorf("unexpected type %T in the cache of %s", cached, k.GroupVersionKind.Kind)
-	}
-	return object, nil
-}
-
 // Controller returns the controller of the kind. Its name is the kind in lower case.
 func (k Kind[T]) Controller(r Runtime) *Controller {
 	queue := NewQueue(k.name(), r.Clock)
@@ -114,9 +97,9 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
 	}
-	c.cached, c.expected = func(key Key) (Object, error) { return k.cached(key) }, k.expected
+	c.cached, c.expected = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }, k.expected
 	for _, owned := range k.Owned {
-		c.Watch(owned, Owner(queue, k.GroupVersionKind.GroupKind(), meta.RESTScopeNameNamespace))
+		c.Watch(owned, HandleObject(queue, k.GroupVersionKind.GroupKind()))
 	}
 	for _, of := range k.References {
 		watch := c.Watch

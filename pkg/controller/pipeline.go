@@ -24,12 +24,11 @@ const recheckJitter = 0.1
 type Pipeline[T Object] struct {
 	// Kind is the name of the kind in errors, for example App.
 	Kind string
-	// Get reads an object from the cache. It returns NotFound for a missing object, as a generated
-	// lister does.
-	Get func(key Key) (T, error)
+	// Lister returns the lister of the objects in namespace.
+	Lister func(namespace string) Lister[T]
 	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
 	Client func(namespace string) Client[T]
-	// Store is the cache that Get reads.
+	// Store is the cache that Lister reads.
 	Store Store
 	// Reconciler reconciles the kind. If it is a Finalizer too, FinalizerName is required.
 	Reconciler Reconciler[T]
@@ -54,7 +53,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err := p.Tracker.Observed(key); err != nil {
 		return Result{}, err
 	}
-	cached, err := p.Get(key)
+	cached, err := p.Lister(key.Namespace).Get(key.Name)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			pending, err := p.release(ctx, key)

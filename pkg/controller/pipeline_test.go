@@ -35,7 +35,7 @@ func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
 	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakePassiveClock(epoch)}
 	b.pipeline = &controller.Pipeline[*Toy]{
 		Kind:          toyKind.Kind,
-		Get:           b.cached,
+		Lister:        b.lister,
 		Client:        b.client,
 		Store:         b.cache,
 		Reconciler:    kind,
@@ -59,12 +59,12 @@ func (b *bench) pass() (controller.Result, error) {
 func (b *bench) passAsIs() (controller.Result, error) {
 	b.t.Helper()
 	var before *Toy
-	if toy, err := b.cached(theToy); err == nil {
+	if toy, err := b.lister(theToy.Namespace).Get(theToy.Name); err == nil {
 		before = toy.copy()
 	}
 	result, err := b.pipeline.Sync(context.Background(), theToy)
 	if before != nil {
-		after, _ := b.cached(theToy)
+		after, _ := b.lister(theToy.Namespace).Get(theToy.Name)
 		controllertest.Equal(b.t, "the cached object after a reconcile", before, after)
 	}
 	return result, err
@@ -122,10 +122,15 @@ func TestPipelineForgetsDeletedObject(t *testing.T) {
 	}
 }
 
+// failingLister is a lister that returns an error.
+type failingLister struct{ err error }
+
+func (l failingLister) Get(string) (*Toy, error) { return nil, l.err }
+
 func TestReconcileReturnsErrorOfCache(t *testing.T) {
 	b := newBench(t, &painter{})
 	broken := errors.New("no such index")
-	b.pipeline.Get = func(controller.Key) (*Toy, error) { return nil, broken }
+	b.pipeline.Lister = func(string) controller.Lister[*Toy] { return failingLister{broken} }
 	if _, err := b.passAsIs(); !errors.Is(err, broken) || !strings.Contains(err.Error(), "default/a") {
 		t.Errorf("the error is %v", err)
 	}

@@ -62,7 +62,7 @@ type Queue struct {
 	keys   workqueue.TypedInterface[Key]
 	lanes  *lanes
 	timers workqueue.TypedDelayingInterface[timer]
-	// retries and quick are the backoffs of AddWithBackoff and AddQuickly.
+	// retries and quick are the backoffs of AddRateLimited and AddQuickly.
 	retries, quick workqueue.TypedRateLimiter[Key]
 }
 
@@ -101,9 +101,9 @@ func (q *Queue) AddAfter(key Key, d time.Duration, lane Lane) {
 	q.timers.AddAfter(timer{key, lane}, d)
 }
 
-// AddWithBackoff adds key to the background lane after 1 s. Each further call before Forget doubles the
+// AddRateLimited adds key to the background lane after 1 s. Each further call before Forget doubles the
 // delay, up to 5 minutes.
-func (q *Queue) AddWithBackoff(key Key) {
+func (q *Queue) AddRateLimited(key Key) {
 	q.AddAfter(key, q.retries.When(key), Background)
 }
 

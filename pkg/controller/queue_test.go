@@ -176,7 +176,7 @@ func TestTimersAddKeysToTheirLane(t *testing.T) {
 		q.AddAfter(keyOf("promised"), 2*time.Minute, controller.Urgent)
 		q.AddAfter(keyOf("both"), 3*time.Minute, controller.Background)
 		q.AddAfter(keyOf("both"), 3*time.Minute, controller.Urgent)
-		q.AddWithBackoff(keyOf("failed"))
+		q.AddRateLimited(keyOf("failed"))
 		q.AddQuickly(keyOf("stale"))
 		q.step(time.Hour)
 		order := handOut(q.Queue)
@@ -218,13 +218,13 @@ func TestTimers(t *testing.T) {
 		},
 		"the backoff doubles from 1 s to 5 min, until it is forgotten": func(t *testing.T, q stepped) {
 			for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-				q.AddWithBackoff(keyOf("a"))
+				q.AddRateLimited(keyOf("a"))
 				q.wantAfter(t, seconds*time.Second, "a")
 			}
-			q.AddWithBackoff(keyOf("b")) // each key has its own backoff
+			q.AddRateLimited(keyOf("b")) // each key has its own backoff
 			q.wantAfter(t, time.Second, "b")
 			q.Forget(keyOf("a"))
-			q.AddWithBackoff(keyOf("a"))
+			q.AddRateLimited(keyOf("a"))
 			q.wantAfter(t, time.Second, "a")
 		},
 		"the quick retry doubles from 5 ms to 1 s, until it is forgotten": func(t *testing.T, q stepped) {
@@ -245,7 +245,7 @@ func TestQueueShutDown(t *testing.T) {
 	withStepped(t, func(t *testing.T, q stepped) {
 		q.Add(keyOf("waits"), controller.Background)
 		q.AddAfter(keyOf("timer"), time.Second, controller.Urgent)
-		q.AddWithBackoff(keyOf("failed"))
+		q.AddRateLimited(keyOf("failed"))
 		synctest.Wait()
 		q.ShutDown()
 		q.ShutDown() // a second call does nothing
@@ -253,7 +253,7 @@ func TestQueueShutDown(t *testing.T) {
 		q.Add(keyOf("late"), controller.Urgent)
 		q.AddAfter(keyOf("late"), 0, controller.Urgent)
 		q.AddAfter(keyOf("late"), time.Second, controller.Background)
-		q.AddWithBackoff(keyOf("late"))
+		q.AddRateLimited(keyOf("late"))
 		q.AddQuickly(keyOf("late"))
 		q.step(time.Hour)
 		controllertest.Equal(t, "left", []string{"waits"}, handOut(q.Queue))

@@ -52,7 +52,7 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 	if !begins(key) {
 		return Step{Key: key}, true
 	}
-	result, err := recovered(func() (Result, error) { return s.sync(ctx, key) })
+	result, err := recovered(func() (Result, error) { return s.syncHandler(ctx, key) })
 	o := classify(result, err)
 	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
 	step = Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}

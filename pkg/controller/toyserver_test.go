@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/listers"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
@@ -24,7 +25,7 @@ var toyResource = schema.GroupResource{Group: toyKind.Group, Resource: "toys"}
 // toyServer is an API server for Toys, with the cache of an informer. Only deliver changes the cache.
 type toyServer struct {
 	t     testing.TB
-	cache cache.Store
+	cache cache.Indexer
 
 	mu       sync.Mutex
 	revision int
@@ -35,7 +36,7 @@ type toyServer struct {
 }
 
 func newToyServer(t testing.TB) *toyServer {
-	return &toyServer{t: t, cache: cache.NewStore(cache.MetaNamespaceKeyFunc), stored: map[controller.Key]*Toy{}}
+	return &toyServer{t: t, cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), stored: map[controller.Key]*Toy{}}
 }
 
 // create stores a Toy as the API server would.
@@ -89,16 +90,9 @@ func (s *toyServer) get(key controller.Key) *Toy {
 	return nil
 }
 
-// cached reads the cache as a generated lister does: without a copy.
-func (s *toyServer) cached(key controller.Key) (*Toy, error) {
-	toy, found, err := s.cache.GetByKey(key.String())
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, apierrors.NewNotFound(toyResource, key.Name)
-	}
-	return toy.(*Toy), nil
+// lister returns a lister like those that lister-gen generates.
+func (s *toyServer) lister(namespace string) controller.Lister[*Toy] {
+	return listers.NewNamespaced[*Toy](listers.New[*Toy](s.cache, toyResource), namespace)
 }
 
 // takeWrites returns the writes since its last call.

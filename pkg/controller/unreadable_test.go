@@ -20,7 +20,7 @@ var unreadable = controller.Unreadable{Reason: "Unreadable", Message: "Field spe
 func (b *bench) deliverMarked(why controller.Unreadable) {
 	b.t.Helper()
 	b.deliver()
-	toy, err := b.cached(theToy)
+	toy, err := b.lister(theToy.Namespace).Get(theToy.Name)
 	if err == nil {
 		toy = toy.copy()
 		err = errors.Join(why.Mark(toy), b.cache.Update(toy))

@@ -52,7 +52,7 @@ const tooMany = 10_000
 
 // Drain calls sync for the keys in queue, one after another in the order of the queue, until the queue is
 // empty. It returns the result of each call. Unlike a worker, it does not act on the results.
-func Drain(t testing.TB, queue *controller.Queue, sync controller.Sync) []Reconciled {
+func Drain(t testing.TB, queue *controller.Queue, sync controller.SyncHandler) []Reconciled {
 	t.Helper()
 	var reconciles []Reconciled
 	for queue.Len() > 0 {

@@ -29,7 +29,8 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 
 // declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced.
 func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool) (kind controller.Kind[*v1alpha1.App], err error) {
-	apps := c.Own.Windlass().V1alpha1().Apps().Informer()
+	own := c.Own.Windlass().V1alpha1().Apps()
+	apps := own.Informer()
 	refs, err := newNamed(c, apps)
 	if err != nil {
 		return kind, err
@@ -58,6 +59,7 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
 			Informer:         apps,
+			Lister:           controller.ListerOf(own.Lister().Apps),
 			Client:           client,
 			Resync:           resync,
 		},

@@ -42,6 +42,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	return controller.Kind[*v1.At]{
 		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
 		Informer:         c.Own.Cnat().V1().Ats().Informer(),
+		Lister:           controller.ListerOf(c.Own.Cnat().V1().Ats().Lister().Ats),
 		Client:           client,
 		Reconciler: &reconciler{
 			Commands: commands,

@@ -85,6 +85,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind 
 	return controller.Kind[*v1alpha1.Database]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),
+		Lister:           controller.ListerOf(c.Own.Windlass().V1alpha1().Databases().Lister().Databases),
 		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
 			return c.Windlass.WindlassV1alpha1().Databases(namespace)
 		},

@@ -52,7 +52,8 @@ func declare(
 	c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users,
 	stored coreclient.SecretsGetter,
 ) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
-	objects, tracker := c.Own.Windlass().V1alpha1().ExternalDatabases().Informer(), controller.NewTracker()
+	own, tracker := c.Own.Windlass().V1alpha1(), controller.NewTracker()
+	objects, databases := own.ExternalDatabases().Informer(), own.Databases()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
 		return kind, nil, err
@@ -61,18 +62,18 @@ func declare(
 	if err != nil {
 		return kind, nil, err
 	}
-	databases := c.Own.Windlass().V1alpha1().Databases().Informer()
 	read := newConnections(secrets.Get, c.Kube.CoreV1())
 	children := c.Secrets().Type(tracker)
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         objects,
+		Lister:           controller.ListerOf(own.ExternalDatabases().Lister().ExternalDatabases),
 		Client: func(namespace string) controller.Client[*v1alpha1.ExternalDatabase] {
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
 		Reconciler: &reconciler{
 			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
-			databases: databases.GetStore(), claims: c.Kube.CoreV1(),
+			databases: databases.Lister(), claims: c.Kube.CoreV1(),
 			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
 			stored: stored,
 		},
@@ -85,7 +86,7 @@ func declare(
 		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: referrers.Of})
 	}
 	kind.References = append(kind.References, controller.Reference{
-		Informer: databases, Optional: true,
+		Informer: databases.Informer(), Optional: true,
 		Referrers: func(db metav1.Object) []controller.Key { return usersOf(db, referrers) },
 	})
 	return kind, read.forgetful(referrers), nil

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -15,6 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	listers "windlass.dev/windlass/pkg/generated/listers/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -49,8 +49,8 @@ type reconciler struct {
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
 	live windlassclient.WindlassV1alpha1Interface
-	// databases is the cache of Databases.
-	databases cache.Store
+	// databases reads Databases from the cache.
+	databases listers.DatabaseLister
 	// claims reads the volume of a Database from the API server.
 	claims coreclient.PersistentVolumeClaimsGetter
 	// refusals remembers the servers that have not been available yet, each with its connection Secret.
@@ -123,9 +123,8 @@ func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 		return nil // the server has the database
 	}
 	name := r.serverDatabase(p)
-	found, exists, err := r.databases.GetByKey(cache.NewObjectName(p.db.Namespace, name).String())
-	database, ok := found.(*v1alpha1.Database)
-	if !ok || !exists || err != nil || database.DeletionTimestamp != nil {
+	database, err := r.databases.Databases(p.db.Namespace).Get(name)
+	if err != nil || database.DeletionTimestamp != nil {
 		return nil
 	}
 	for _, condition := range []string{conditions.Ready, conditions.Degraded, conditions.Paused} {

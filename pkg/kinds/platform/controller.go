@@ -43,7 +43,8 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 
 // declare returns the Kind that declares Platform to the engine.
 func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
-	platforms, tracker := c.Own.Windlass().V1alpha1().Platforms().Informer(), controller.NewTracker()
+	own, tracker := c.Own.Windlass().V1alpha1().Platforms(), controller.NewTracker()
+	platforms := own.Informer()
 	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
 		return kind, err
@@ -60,6 +61,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	kind = controller.Kind[*v1alpha1.Platform]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         platforms,
+		Lister:           func(string) controller.Lister[*v1alpha1.Platform] { return own.Lister() },
 		Client: func(string) controller.Client[*v1alpha1.Platform] {
 			return c.Windlass.WindlassV1alpha1().Platforms()
 		},

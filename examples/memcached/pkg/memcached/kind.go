@@ -43,6 +43,7 @@ func Declare(c cluster.Cluster, client versioned.Interface, own externalversions
 		Kind: controller.Kind[*v1alpha1.Memcached]{
 			GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Memcached"),
 			Informer:         memcacheds,
+			Lister:           controller.ListerOf(own.Cache().V1alpha1().Memcacheds().Lister().Memcacheds),
 			Client:           controller.ClientOf(client.CacheV1alpha1().Memcacheds),
 			Resync:           10 * time.Minute,
 		},
