@@ -34,7 +34,7 @@ generate() { # generate MODULE-DIRECTORY [OPTION OF gen_client...]
 
 generate . --with-applyconfig
 go -C "${root}" run ./hack/messages >"${root}/docs/messages.md"
-(cd "${root}" && env -u KUBECONFIG go run ./cmd/controller --help | go run ./hack/flags) >"${root}/docs/flags.md"
+(cd "${root}" && go run ./cmd/controller --help | go run ./hack/flags) >"${root}/docs/flags.md"
 (cd "${root}" && go run ./hack/chart)
 for module in "${root}"/examples/*/go.mod; do
   if [[ -e "${module}" ]]; then generate "examples/$(basename "$(dirname "${module}")")"; fi

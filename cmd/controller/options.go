@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,7 @@ import (
 // options holds the values of the flags.
 type options struct {
 	kubeconfig string
+	master     string
 	kinds      operator.Options
 	workers    int
 	shards     int
@@ -60,7 +62,7 @@ func parse(args []string) (*options, error) {
 		fmt.Fprintf(os.Stdout, "controller runs the Windlass operator.\n\nFlags:\n%s", flags.FlagUsages())
 	}
 	o.addFlags(flags)
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(doubleDashes(flags, args)); err != nil {
 		return nil, err
 	}
 	if extra := flags.Args(); len(extra) > 0 {
@@ -69,8 +71,22 @@ func parse(args []string) (*options, error) {
 	return o, o.validate()
 }
 
+// doubleDashes replaces the single dash of each flag with a long name, such as -kubeconfig, by two dashes. Package flag
+// of the standard library accepts both.
+func doubleDashes(flags *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && len(name) > 1 && flags.Lookup(name) != nil {
+			args[i] = "-" + arg
+		}
+	}
+	return args
+}
+
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig file. Defaults to $KUBECONFIG. Empty means the service account of the Pod.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of the kubeconfig file. Without it, the operator reads the files in $KUBECONFIG, or else ~/.kube/config, as kubectl does. Without any of these files, it uses the service account of the Pod.")
+	flags.StringVar(&o.master, "master", "", "Address of the API server. It replaces the address in the kubeconfig.")
 	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. With --shards, it applies to each shard.")
 	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")

@@ -77,6 +77,20 @@ func TestParseAcceptsDefaults(t *testing.T) {
 	}
 }
 
+func TestParseAcceptsOneDashOrTwo(t *testing.T) {
+	for _, args := range [][]string{
+		{"-kubeconfig", "/a/b", "-master=https://c:6443", "-v=2"}, {"--kubeconfig=/a/b", "--master", "https://c:6443", "--v=2"},
+	} {
+		o, err := parse(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.kubeconfig != "/a/b" || o.master != "https://c:6443" || o.logging.Verbosity != 2 {
+			t.Errorf("%q: %q, %q, -v=%d", args, o.kubeconfig, o.master, o.logging.Verbosity)
+		}
+	}
+}
+
 func TestEveryFlagHasAHelpLine(t *testing.T) {
 	o := &options{logging: logsapi.NewLoggingConfiguration()}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -38,10 +36,10 @@ type Operator struct {
 
 // flags are the flags of every operator.
 type flags struct {
-	kubeconfig, leaseNamespace string
-	address, metricsAddress    string
-	metricsSecure              bool
-	workers                    int
+	master, kubeconfig, leaseNamespace string
+	address, metricsAddress            string
+	metricsSecure                      bool
+	workers                            int
 }
 
 // Main parses the flags of the command line and runs an operator until SIGTERM or SIGINT, inside or outside
@@ -49,7 +47,8 @@ type flags struct {
 func Main(o Operator) {
 	var f flags
 	klog.InitFlags(nil)
-	flag.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "path of the kubeconfig file; empty means the service account of the Pod")
+	flag.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig file; defaults to the files in $KUBECONFIG, or else ~/.kube/config, or else the service account of the Pod")
+	flag.StringVar(&f.master, "master", "", "address of the API server; replaces the address in the kubeconfig")
 	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults to the namespace of the Pod, or else of the kubeconfig")
 	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz and /readyz; empty disables them")
 	flag.StringVar(&f.metricsAddress, "metrics-bind-address", ":8443", "address that serves /metrics by HTTPS, to users who may get this path; empty disables it")
@@ -67,14 +66,9 @@ func (o Operator) run(ctx context.Context, f flags) error {
 	if o.Name == "" || len(o.Groups) == 0 || o.Scheme == nil || o.Kinds == nil {
 		return errors.New("the operator has a bug: Name, Groups, Scheme and Kinds of process.Operator are required")
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}, nil)
-	config, err := loader.ClientConfig()
+	config, namespace, _, err := LoadConfig(f.master, f.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("reading --kubeconfig %q: %w", f.kubeconfig, err)
-	}
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return fmt.Errorf("reading the namespace from --kubeconfig %q: %w", f.kubeconfig, err)
+		return err
 	}
 	config = cluster.WithTimeout(config)
 	config.UserAgent = o.Name
