@@ -52,7 +52,7 @@ func TestExhaustedBudgetIsQuietAndDoesNotDelayFinalize(t *testing.T) {
 	}
 	b := newBench(t, kind)
 	for range 1000 {
-		_, _ = b.pass() // the last reconciles are throttled
+		_, _ = b.pass() // the last reconciles are postponed
 	}
 	b.takeWrites()
 	before := b.get(theToy)

@@ -24,7 +24,6 @@ func classify(result Result, err error) outcome {
 		warned    *warnError
 		panicked  *panicError
 		postponed *postponeError
-		throttled *throttledError
 		stalled   *stalledError
 		wait      *waitError
 		unread    *Unreadable
@@ -41,32 +40,28 @@ func classify(result Result, err error) outcome {
 		return outcome{name: OutcomeSuccess}
 	case errors.As(err, &unstalled):
 		o := classify(result, unstalled.err)
-		if o.stalled {
-			o.name, o.stalled = OutcomeDegraded, false
-		}
+		o.stalled = false
 		return o
 	case errors.As(err, &warned):
 		o := classify(result, warned.err)
 		o.warn = true
 		return o
 	case errors.As(err, &behind):
-		return outcome{name: OutcomeBehind, retry: quickly, quiet: true}
+		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):
-		return outcome{name: OutcomeCanceled, retry: backoff, quiet: true}
+		return outcome{name: OutcomePostponed, retry: backoff, quiet: true}
 	case errors.As(err, &postponed):
 		return outcome{name: OutcomePostponed, quiet: true}.in(postponed.after)
 	case errors.As(err, &unread):
-		o := outcome{name: OutcomeUnreadable, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
+		o := outcome{name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
 		if unread.Size > 0 {
 			return o.in(unreadableRecheck)
 		}
 		return o
 	case errors.As(err, &panicked):
-		return failed(OutcomePanic, "Panic", err)
-	case errors.As(err, &throttled):
-		return outcome{name: OutcomeThrottled, quiet: true}.in(throttled.after)
+		return failed("Panic", err)
 	case errors.As(err, &stalled):
-		o := outcome{name: OutcomeTerminal, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
+		o := outcome{name: OutcomeDegraded, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
 		return o.in(stalled.after)
 	case errors.As(err, &wait):
 		return outcome{name: OutcomeWait, reason: ReasonOf(wait), message: wait.message, lane: wait.lane}.in(wait.after)
@@ -74,11 +69,11 @@ func classify(result Result, err error) outcome {
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Nothing can be created in this namespace any more. The namespace controller soon deletes the object itself.
-		return outcome{name: OutcomeTerminating, retry: backoff, quiet: true}
+		return outcome{name: OutcomePostponed, retry: backoff, quiet: true}
 	case apierrors.IsInvalid(err):
-		return outcome{name: OutcomeInvalid, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
+		return outcome{name: OutcomeDegraded, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
 	default:
-		return failed(OutcomeError, ReasonOf(err), err)
+		return failed(ReasonOf(err), err)
 	}
 }
 

@@ -159,13 +159,13 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()
 	result, err := recovered(func() (Result, error) { return c.syncHandler(ctx, key) })
+	c.count(key, err)
 	c.handleResult(ctx, key, classify(result, err), time.Since(start))
 	return true
 }
 
 func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took time.Duration) {
 	observe(c.name, o, took)
-	c.count(key, o)
 	logger := klog.FromContext(ctx)
 	if o.err != nil {
 		logger.Error(o.err, "Reconcile failed", append([]any{"result", string(o.name), "reason", o.reason}, stackOf(o.err)...)...)
@@ -185,14 +185,14 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 }
 
 // count updates the metric of unreadable objects.
-func (c *Controller) count(key Key, o outcome) {
+func (c *Controller) count(key Key, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.unreadable.Len()
 	switch {
-	case o.name == OutcomeUnreadable:
+	case errors.As(err, new(*Unreadable)):
 		c.unreadable.Insert(key)
-	case o.quiet || !c.unreadable.Has(key):
+	case Quiet(err) || !c.unreadable.Has(key):
 		return
 	default:
 		c.unreadable.Delete(key)

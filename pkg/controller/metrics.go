@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	runtimemetrics "runtime/metrics"
 	"strings"
 	"time"
@@ -115,7 +116,7 @@ func observe(controller string, o outcome, took time.Duration) {
 		return
 	}
 	reconcileErrors.WithLabelValues(controller).Inc()
-	if o.name == OutcomePanic {
+	if errors.As(o.err, new(*panicError)) {
 		reconcilePanics.WithLabelValues(controller).Inc()
 	}
 }

@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "p", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	doing := func(err error) error { return fmt.Errorf("creating Pod: %w", err) }
-	tested := sets.New(OutcomeDegraded) // by TestUnstalled
+	tested := sets.New[Outcome]()
 
 	for name, test := range map[string]struct {
 		result Result
@@ -78,11 +78,11 @@ func TestClassify(t *testing.T) {
 		},
 		"an object that cannot be read waits for a change": {
 			err:  &Unreadable{Reason: "Unreadable", Message: "Field spec cannot be read."},
-			want: outcome{name: "unreadable", retry: onChange, lane: Background, degraded: true, stalled: true, reason: "Unreadable", message: "Field spec cannot be read."},
+			want: outcome{name: "degraded", retry: onChange, lane: Background, degraded: true, stalled: true, reason: "Unreadable", message: "Field spec cannot be read."},
 		},
 		"an object that exceeded its budget is looked at again": {
 			err:  &Unreadable{Reason: "NoRoom", Message: "There is no room.", Size: 9000},
-			want: outcome{name: "unreadable", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NoRoom", message: "There is no room."},
+			want: outcome{name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NoRoom", message: "There is no room."},
 		},
 		"a pass that is postponed is quiet": {
 			err:  doing(Postpone(time.Second)),
@@ -90,15 +90,15 @@ func TestClassify(t *testing.T) {
 		},
 		"a cache that is behind is quiet": {
 			err:  fmt.Errorf("waiting: %w", &behindError{}),
-			want: outcome{name: "behind", retry: quickly, quiet: true},
+			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
 		"a pass that was called off is quiet": {
 			err:  doing(context.Canceled),
-			want: outcome{name: "canceled", retry: backoff, quiet: true},
+			want: outcome{name: "postponed", retry: backoff, quiet: true},
 		},
 		"a namespace that ends is quiet": {
 			err:  doing(terminating),
-			want: outcome{name: "terminating", retry: backoff, quiet: true},
+			want: outcome{name: "postponed", retry: backoff, quiet: true},
 		},
 		"a wait is no failure": {
 			err:  WaitFor("NoSecret", "There is no Secret.", 5*time.Second),
@@ -114,38 +114,34 @@ func TestClassify(t *testing.T) {
 		},
 		"what the API server calls invalid is tried again after 5 min": {
 			err: doing(invalid), failed: true,
-			want: outcome{name: "invalid", retry: after, after: 5 * time.Minute, reason: "Invalid", message: `creating Pod: Pod "p" is invalid`, degraded: true},
+			want: outcome{name: "degraded", retry: after, after: 5 * time.Minute, reason: "Invalid", message: `creating Pod: Pod "p" is invalid`, degraded: true},
 		},
 		"Terminal is tried again on a change": {
 			err: Terminal(broken), failed: true,
-			want: outcome{name: "terminal", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true},
+			want: outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true},
 		},
 		"Terminal with a reason on the inside": {
 			err: doing(Terminal(WithReason("NameConflict", broken))), failed: true,
-			want: outcome{name: "terminal", retry: onChange, reason: "NameConflict", message: "creating Pod: broken", degraded: true, stalled: true},
+			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "creating Pod: broken", degraded: true, stalled: true},
 		},
 		"Terminal with a reason on the outside": {
 			err: WithReason("NameConflict", Terminal(broken)), failed: true,
-			want: outcome{name: "terminal", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
+			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
 		},
 		"Terminal goes before what it wraps": {
 			err: Terminal(doing(conflict)), failed: true,
 			want: outcome{
-				name: "terminal", retry: onChange, degraded: true, stalled: true,
+				name: "degraded", retry: onChange, degraded: true, stalled: true,
 				reason: "Conflict", message: `creating Pod: Operation cannot be fulfilled on pods "p": broken`,
 			},
 		},
 		"Stalled is tried again after its time": {
 			err: Stalled(WithReason("NameConflict", broken), 30*time.Second), failed: true,
-			want: outcome{name: "terminal", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
-		},
-		"a budget that is used up is waited for": {
-			err:  throttle(time.Second),
-			want: outcome{name: "throttled", retry: after, after: time.Second, quiet: true},
+			want: outcome{name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
 		},
 		"a panic is an error": {
 			err: &panicError{value: "oops"}, failed: true,
-			want: outcome{name: "panic", retry: backoff, reason: "Panic", message: "panic: oops"},
+			want: outcome{name: "error", retry: backoff, reason: "Panic", message: "panic: oops"},
 		},
 	} {
 		tested.Insert(test.want.name)

@@ -32,7 +32,7 @@ func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
 		return nil
 	}
 	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
-		return throttle(wait)
+		return Postpone(wait)
 	}
 	if err := p.sendStatus(ctx, key, obj); err != nil {
 		return err

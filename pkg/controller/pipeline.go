@@ -78,7 +78,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
 	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
-		return Result{}, throttle(wait)
+		return Result{}, Postpone(wait)
 	}
 	if why := UnreadableIn(cached); why != nil {
 		return p.reportUnreadable(ctx, key, cached, why)

@@ -32,7 +32,7 @@ func (l Lane) String() string {
 }
 
 // The first and the longest backoff of a key: backoffBase and backoffLimit after outcomes such as
-// OutcomeError, and quickBase and quickLimit after OutcomeConflict and OutcomeBehind.
+// OutcomeError, and quickBase and quickLimit after OutcomeConflict.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute

@@ -84,14 +84,6 @@ func (e *postponeError) Is(other error) bool {
 
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
 
-// throttle returns the error of a reconcile that was not started, because its object has used up
-// its budget of reconciles that send a write. The next reconcile starts after the given time.
-func throttle(after time.Duration) error { return &throttledError{after} }
-
-type throttledError struct{ after time.Duration }
-
-func (e *throttledError) Error() string { return "throttled for " + e.after.String() }
-
 // Terminal wraps an error that a user has to fix, if the fix causes an event. The object becomes Degraded
 // and Stalled, and is reconciled again when its spec or a dependency changes.
 func Terminal(err error) error {

@@ -189,7 +189,7 @@ func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 		r.touched = append(r.touched, of)
 	}
 	delete(r.failed, of)
-	if (step.Outcome == controller.OutcomeError || step.Outcome == controller.OutcomePanic) && r.server.refusals() == refused {
+	if step.Outcome == controller.OutcomeError && r.server.refusals() == refused {
 		r.failed[of] = step.Err
 	}
 	if delete(r.later, of); step.Later {
@@ -197,7 +197,7 @@ func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 	}
 	r.reconciles[of]++
 	if step.Soon {
-		if step.Outcome == controller.OutcomeBehind {
+		if step.Outcome == controller.OutcomeConflict {
 			<-time.After(time.Millisecond) // a cache without a handler is about to observe a write
 		}
 		k.Add(step.Key)

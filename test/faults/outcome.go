@@ -27,7 +27,7 @@ type reconcile struct {
 // errors that no retry can fix do not count.
 func (r reconcile) failed() bool {
 	switch r.result {
-	case "success", "requeue_after", "wait", "behind", "postponed", "conflict", "terminal", "degraded":
+	case "success", "requeue_after", "wait", "postponed", "conflict", "degraded":
 		return false
 	}
 	return true

@@ -134,7 +134,7 @@ func TestWriteBudgetSlowsRevertLoop(t *testing.T) {
 	tenant.AppIn(t, tenant.Namespace, "web", v1alpha1.AppReady)
 	services := tenant.Kube.CoreV1().Services(tenant.Namespace)
 	throttled := func() bool {
-		return strings.Contains(controller.Get(t, "/metrics"), `controller_runtime_reconcile_total{controller="app",result="throttled"}`)
+		return strings.Contains(controller.Get(t, "/metrics"), `controller_runtime_reconcile_total{controller="app",result="postponed"}`)
 	}
 	began, revert := time.Now(), []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"reverted"}}}`)
 	const attempts = 10000 // attempts to change the label; before most attempts, the operator has not corrected the label yet
