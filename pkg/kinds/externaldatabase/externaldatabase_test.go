@@ -35,6 +35,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		reason  string // of Ready
 		id      string
 		err     string // a part of the error
+		retry   time.Duration
 	}{
 		"creates the Secret and writes the status before it calls the server": {
 			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), secrets: []runtime.Object{connectionSecret()},
@@ -87,7 +88,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			phase: "Ready", reason: "Available", id: "5/6",
 		},
 		"waits for the connection Secret and creates nothing": {
-			db: example(), writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: "Waiting for Secret server",
+			db: example(), writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: "Waiting for Secret server", retry: 5 * time.Second,
 		},
 		"rejects an empty connection Secret": {
 			db: example(), secrets: []runtime.Object{connectionSecret(withoutData)}, writes: []string{updateStatus},
@@ -96,6 +97,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		"does not change a Secret that it does not own": {
 			db: example(), secrets: []runtime.Object{connectionSecret(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}}},
 			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict", err: "Secret default/shop-credentials already exists",
+			retry: 30 * time.Second, // as for the child of every kind
 		},
 		"reports a check that fails": {
 			db: example(known), secrets: both, server: &fakeServer{exists: broken}, calls: checked, writes: []string{updateStatus},
@@ -120,6 +122,12 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			controllertest.Equal(t, "phase", c.phase, status.Phase)
 			controllertest.Equal(t, "reason", c.reason, f.ready().Reason)
 			controllertest.Equal(t, "ID", c.id, status.ExternalID)
+			if c.phase == "Ready" {
+				controllertest.Resyncs(t, 5*time.Minute, r.Result)
+			}
+			if c.retry > 0 {
+				controllertest.Equal(t, "retry", c.retry, controllertest.RetryAfter(t, r.Result, r.Err))
+			}
 			if len(c.calls) > 0 {
 				controllertest.Equal(t, "desired state", postgresql.Want{
 					Mark:     postgresql.Mark{Namespace: "default", Name: "shop", UID: "shop-uid"},
@@ -193,6 +201,9 @@ func TestServerErrorSetsConditions(t *testing.T) {
 				want = []string{"Degraded=True " + note, "Progressing=False " + note, "Ready=False " + note, "Stalled=True " + note}
 			}
 			controllertest.Equal(t, "conditions", want, controllertest.Conditions(f.Object()))
+			if c.reason == "NameConflict" || class == postgresql.Kept {
+				controllertest.Equal(t, "retry", 30*time.Second, controllertest.RetryAfter(t, r.Result, r.Err))
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -187,6 +188,9 @@ func TestReconcilePlatform(t *testing.T) {
 			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
 			f.checkCondition(c.ready)
 			controllertest.Equal(t, "writes of later reconciles", c.later, f.settle())
+			if c.phase == v1alpha1.PlatformReady {
+				controllertest.Resyncs(t, 10*time.Minute, f.Reconcile().Result)
+			}
 		})
 	}
 }
