@@ -64,7 +64,11 @@ func classify(result Result, err error) outcome {
 		o := outcome{name: OutcomeDegraded, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
 		return o.in(stalled.after)
 	case errors.As(err, &wait):
-		return outcome{name: OutcomeWait, reason: ReasonOf(wait), message: wait.message, lane: wait.lane}.in(wait.after)
+		o := outcome{name: OutcomeWait, reason: ReasonOf(wait), message: wait.message}
+		if wait.after == Soon {
+			o.lane = Urgent
+		}
+		return o.in(wait.after)
 	case apierrors.IsConflict(err):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -106,7 +106,7 @@ func TestRequeueTimes(t *testing.T) {
 			[]string{"0s", "5m0s", "10m0s"},
 		},
 		"what is terminal does not come again": {
-			always(controller.Result{}, controller.Terminal(broken)), 24 * time.Hour, []string{"0s"},
+			always(controller.Result{}, controller.Stalled(broken, 0)), 24 * time.Hour, []string{"0s"},
 		},
 		"what is stalled comes again after its time": {
 			always(controller.Result{}, controller.Stalled(broken, 30*time.Second)), time.Minute + 1, []string{"0s", "30s", "1m0s"},

@@ -13,7 +13,7 @@ import (
 // each status write would cause a reconcile at once, whatever delay the last reconcile asked for, and an
 // object whose status alternates would be reconciled in a hot loop. The event of a status that this
 // process wrote therefore adds no key. A reconcile that has to go on once its status is stored returns
-// Continue or StoreFirst.
+// Continue or a WaitFor with Soon.
 //
 // flights records the versions of the statuses that this process wrote. If another process or an
 // administrator writes a status, the object is reconciled in the background lane. The shipped roles do not

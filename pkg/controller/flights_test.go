@@ -101,8 +101,8 @@ func TestContinuedReconcileFindsItsStatusStored(t *testing.T) {
 		result controller.Result
 		err    error
 	}{
-		"after Continue":   {controller.Continue(), nil},
-		"after StoreFirst": {controller.Result{}, controller.StoreFirst("Mixing", "The colour is mixed.")},
+		"after Continue": {controller.Continue(), nil},
+		"after a wait":   {controller.Result{}, controller.WaitFor("Mixing", "The colour is mixed.", controller.Soon)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestMetrics(t *testing.T) {
 		"invalid": func() (controller.Result, error) {
 			return controller.Result{}, apierrors.NewInvalid(toyKind.GroupKind(), "a", nil)
 		},
-		"stuck":    func() (controller.Result, error) { return controller.Result{}, controller.Terminal(broken) },
+		"stuck":    func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) },
 		"cancels":  func() (controller.Result, error) { return controller.Result{}, context.Canceled },
 		"panics":   panics,
 		"unread":   func() (controller.Result, error) { return controller.Result{}, &unreadable },
@@ -139,7 +139,7 @@ func TestLogs(t *testing.T) {
 	}{
 		"an error is logged once": {func() (controller.Result, error) { return controller.Result{}, broken }, 1, "error"},
 		"a panic is logged once":  {panics, 1, "error"},
-		"Terminal is logged once": {func() (controller.Result, error) { return controller.Result{}, controller.Terminal(broken) }, 1, "degraded"},
+		"Stalled is logged once":  {func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) }, 1, "degraded"},
 		"a wait is no error":      {func() (controller.Result, error) { return controller.Result{}, controller.WaitFor("W", "w", time.Hour) }, 0, "wait"},
 		"a conflict is no error": {func() (controller.Result, error) {
 			return controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)

@@ -25,12 +25,12 @@ const (
 	// namespace that is being deleted, and a reconcile that the end of the process interrupted, are retried like
 	// OutcomeError.
 	OutcomePostponed Outcome = "postponed"
-	// OutcomeWait is an error of WaitFor or StoreFirst: it sets Ready=False and is retried after the
+	// OutcomeWait is an error of WaitFor: it sets Ready=False and is retried after the
 	// given time, and when something changes.
 	OutcomeWait Outcome = "wait"
 	// OutcomeDegraded is a problem that a user has to solve: it sets Degraded=True, and is retried when something
-	// changes. An error of Terminal or Stalled also sets Stalled=True, unless Unstalled wraps it; an error of Stalled is
-	// also retried after the given time. A write that the API server rejected with 422 is also retried after 5 minutes.
+	// changes. An error of Stalled also sets Stalled=True, unless Unstalled wraps it, and is also retried after its
+	// time. A write that the API server rejected with 422 is also retried after 5 minutes.
 	// An object whose cached version differs from the stored object is Stalled, and is logged once; an object that
 	// exceeds the budget of its namespace is also retried each minute.
 	OutcomeDegraded Outcome = "degraded"

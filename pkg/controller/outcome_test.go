@@ -116,20 +116,20 @@ func TestClassify(t *testing.T) {
 			err: doing(invalid), failed: true,
 			want: outcome{name: "degraded", retry: after, after: 5 * time.Minute, reason: "Invalid", message: `creating Pod: Pod "p" is invalid`, degraded: true},
 		},
-		"Terminal is tried again on a change": {
-			err: Terminal(broken), failed: true,
+		"Stalled without a time is tried again on a change": {
+			err: Stalled(broken, 0), failed: true,
 			want: outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true},
 		},
-		"Terminal with a reason on the inside": {
-			err: doing(Terminal(WithReason("NameConflict", broken))), failed: true,
+		"Stalled with a reason on the inside": {
+			err: doing(Stalled(WithReason("NameConflict", broken), 0)), failed: true,
 			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "creating Pod: broken", degraded: true, stalled: true},
 		},
-		"Terminal with a reason on the outside": {
-			err: WithReason("NameConflict", Terminal(broken)), failed: true,
+		"Stalled with a reason on the outside": {
+			err: WithReason("NameConflict", Stalled(broken, 0)), failed: true,
 			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
 		},
-		"Terminal goes before what it wraps": {
-			err: Terminal(doing(conflict)), failed: true,
+		"Stalled goes before what it wraps": {
+			err: Stalled(doing(conflict), 0), failed: true,
 			want: outcome{
 				name: "degraded", retry: onChange, degraded: true, stalled: true,
 				reason: "Conflict", message: `creating Pod: Operation cannot be fulfilled on pods "p": broken`,
@@ -163,7 +163,7 @@ func TestClassify(t *testing.T) {
 func TestWrappedErrorsKeepMessageAndCause(t *testing.T) {
 	broken := errors.New("broken")
 	for name, err := range map[string]error{
-		"Terminal": Terminal(broken), "Stalled": Stalled(broken, time.Second), "WithReason": WithReason("Broken", broken),
+		"Stalled": Stalled(broken, time.Second), "WithReason": WithReason("Broken", broken),
 	} {
 		if err.Error() != "broken" || !errors.Is(err, broken) {
 			t.Errorf("%s: %v", name, err)
@@ -179,7 +179,7 @@ func TestWorst(t *testing.T) {
 		errors.New("broken"),
 		Stalled(errors.New("taken"), time.Second),
 		Stalled(errors.New("refused"), time.Minute),
-		Terminal(errors.New("never")),
+		Stalled(errors.New("never"), 0),
 		WaitFor("Missing", "Waiting.", time.Minute),
 		Postpone(time.Second),
 	}
@@ -203,10 +203,10 @@ func TestUnstalled(t *testing.T) {
 		err  error
 		want outcome
 	}{
-		"Stalled":  {Stalled(WithReason("NameConflict", broken), time.Second), outcome{name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true}},
-		"Terminal": {Terminal(broken), outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true}},
-		"another":  {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
-		"a wait":   {WaitFor("Missing", "Waiting.", time.Minute), outcome{name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting."}},
+		"Stalled":                {Stalled(WithReason("NameConflict", broken), time.Second), outcome{name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true}},
+		"Stalled without a time": {Stalled(broken, 0), outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true}},
+		"another":                {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
+		"a wait":                 {WaitFor("Missing", "Waiting.", time.Minute), outcome{name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting."}},
 	} {
 		got := classify(Result{}, Unstalled(test.err))
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {

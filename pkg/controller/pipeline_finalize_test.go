@@ -190,7 +190,7 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 		"while the cache is about to receive a deletion": {err: controller.AwaitDeletion()},
 		"while other reconciles use the server":          {err: controller.Postpone(time.Second)},
 		"when it is stuck": {
-			err: controller.Terminal(errors.New("not ours")),
+			err: controller.Stalled(errors.New("not ours"), 0),
 			conditions: []string{
 				"Degraded=True ReconcileError: not ours", "Progressing=False ReconcileError: not ours",
 				"Ready=False ReconcileError: not ours", "Stalled=True ReconcileError: not ours",

@@ -35,13 +35,12 @@ func TestStatusIsWrittenOnlyIfItChanges(t *testing.T) {
 		"after a clean pass": paint,
 		"after an error":     fails(broken),
 		"after a wait":       fails(controller.WaitFor("NoBrush", "There is no brush.", time.Minute)),
-		"after Terminal":     fails(controller.Terminal(broken)),
 		"after Stalled":      fails(controller.Stalled(broken, time.Minute)),
 		"after Invalid":      fails(apierrors.NewInvalid(toyKind.GroupKind(), "child", nil)),
 		"after a panic":      func(context.Context, *Toy) (controller.Result, error) { return panics() },
 		"if it is stuck and has more conditions than others": func(_ context.Context, toy *Toy) (controller.Result, error) {
 			conditions.True(&toy.Status.Conditions, "Painted", "Once", "")
-			return controller.Result{}, controller.Terminal(broken)
+			return controller.Result{}, controller.Stalled(broken, 0)
 		},
 		"if its message is no UTF-8": fails(errors.New("server: Fehler \xfcber Fehler")),
 		"if the reason of its error is no identifier": fails(&apierrors.StatusError{ErrStatus: metav1.Status{
@@ -91,7 +90,7 @@ func TestStatusWriteFails(t *testing.T) {
 			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
 		"is the error of a pass that is not tried again": {
-			fails(controller.Terminal(stuck)), func(b *bench) { b.refusal = refused },
+			fails(controller.Stalled(stuck, 0)), func(b *bench) { b.refusal = refused },
 			func(err error) bool { return errors.Is(err, refused) && !errors.Is(err, stuck) },
 			[]string{
 				"Degraded=True ReconcileError: not ours", "Progressing=False ReconcileError: not ours",
@@ -211,8 +210,8 @@ func TestTransitionTimesMoveOnlyOnTransitions(t *testing.T) {
 			conditions.False(&toy.Status.Conditions, conditions.Ready, "Painting", wet)
 			return paint(ctx, toy)
 		}, 3, 0},
-		{"5: Degraded", fails(controller.Terminal(errors.New("broken"))), 5, 5},
-		{"6: still Degraded, though every pass begins with False", fails(controller.Terminal(errors.New("broken"))), 5, 5},
+		{"5: Degraded", fails(controller.Stalled(errors.New("broken"), 0)), 5, 5},
+		{"6: still Degraded, though every pass begins with False", fails(controller.Stalled(errors.New("broken"), 0)), 5, 5},
 		{"7: well again", paint, 7, 7},
 		{"8: and a user's edit alone is no transition", paint, 7, 7},
 	} {
@@ -263,7 +262,7 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 			[]step{ready("Paint", "a"), degraded("Peeling", "It peels."), degraded("Peeling", "It peels more."), degraded("Rust", "It rusts."), ready("Paint", "a")},
 			[]string{"Normal Paint default/a: a", "Warning Peeling default/a: It peels.", "Warning Rust default/a: It rusts."},
 		},
-		"it is a warning when Degraded": {[]step{fails(controller.Terminal(broken)), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
+		"it is a warning when Degraded": {[]step{fails(controller.Stalled(broken, 0)), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
 		"Invalid is a warning":          {[]step{fails(controller.WithReason("TooGreen", apierrors.NewInvalid(toyKind.GroupKind(), "b", nil)))}, []string{`Warning TooGreen default/a: Toy.toys.example.com "b" is invalid`}},
 		"a conflict on the way is none": {[]step{paint, fails(apierrors.NewConflict(toyResource, "b", broken)), paint}, []string{"Normal Painted default/a: It is red."}},
 		"a kind may be Degraded by itself": {

@@ -20,21 +20,18 @@ type Result struct {
 	Check bool
 }
 
+// Soon is the time of Continue, and of a WaitFor that only waits until the status of the object is stored.
+const Soon = quickBase
+
 // Continue returns the Result of a reconcile that goes on once the status of the object is stored. The next
 // reconcile starts when the cache has the status, some milliseconds later. Without Continue, the next
 // reconcile would not start, because the event of a status that this process wrote adds no key.
-func Continue() Result { return Result{RequeueAfter: quickBase} }
-
-// StoreFirst returns the error of a reconcile that must not go on before the status of the object is stored. The
-// engine sets Ready to False with this reason and message. The next reconcile starts as after Continue.
-func StoreFirst(reason, message string) error {
-	return &waitError{reason: reason, message: message, after: quickBase, lane: Urgent}
-}
+func Continue() Result { return Result{RequeueAfter: Soon} }
 
 // WaitFor returns the error of a reconcile that waits for a dependency, such as a Secret or a
 // server that is starting. It sets Ready to False with this reason and message. The next
 // reconcile starts after the given time, if that is positive, or as soon as a watched dependency
-// changes.
+// changes. With Soon, it starts like after Continue.
 func WaitFor(reason, message string, after time.Duration) error {
 	return &waitError{reason: reason, message: message, after: after}
 }
@@ -56,7 +53,6 @@ func (e *warnError) Unwrap() error { return e.err }
 type waitError struct {
 	reason, message string
 	after           time.Duration
-	lane            Lane
 }
 
 func (e *waitError) Error() string { return e.message }
@@ -84,19 +80,13 @@ func (e *postponeError) Is(other error) bool {
 
 func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
 
-// Terminal wraps an error that a user has to fix, if the fix causes an event. The object becomes Degraded
-// and Stalled, and is reconciled again when its spec or a dependency changes.
-func Terminal(err error) error {
-	return &stalledError{err: err}
-}
-
-// Stalled is like Terminal, for an error whose fix causes no event: the object is also reconciled again
-// after the given time.
+// Stalled wraps an error that a user has to fix. The object becomes Degraded and Stalled, and is reconciled again when
+// its spec or a dependency changes and, if after is positive, after that time. Use 0 if the fix causes an event.
 func Stalled(err error, after time.Duration) error {
 	return &stalledError{err: err, after: after}
 }
 
-// Unstalled wraps a Terminal or Stalled error that affects only a part of an object. The object becomes
+// Unstalled wraps a Stalled error that affects only a part of an object. The object becomes
 // Degraded, but not Stalled, and is retried as the error says. An error that would not set Stalled keeps
 // its outcome.
 func Unstalled(err error) error {

@@ -11,7 +11,7 @@ import (
 
 func TestSummarySetsConditions(t *testing.T) {
 	note, other := controller.Note{Reason: "Note", Message: "a"}, &controller.Note{Reason: "Other", Message: "b"}
-	broken := controller.Terminal(controller.WithReason("Broken", errors.New("c")))
+	broken := controller.Stalled(controller.WithReason("Broken", errors.New("c")), 0)
 	for name, c := range map[string]struct {
 		summary controller.Summary
 		err     error

@@ -74,7 +74,7 @@ type held struct {
 
 // storeFirst holds the template until the status is stored.
 func storeFirst(message string) *held {
-	return &held{err: controller.StoreFirst(reasonRun, message), first: true}
+	return &held{err: controller.WaitFor(reasonRun, message, controller.Soon), first: true}
 }
 
 // proceed takes the next step. It returns nil if the template may be rolled out.

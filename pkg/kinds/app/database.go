@@ -75,7 +75,7 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 }
 
 // check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs to
-// another database (a Terminal error), if the database was not found or is being deleted, or if the App has no
+// another database (a Stalled error), if the database was not found or is being deleted, or if the App has no
 // Deployment yet and the database is not Ready, because its Pods could not log in. present has the observed Secrets.
 // deployed reports whether the App has a Deployment.
 //
@@ -91,7 +91,7 @@ func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Ve
 	case owner == nil:
 		return nil
 	case owner.Kind != named.kind || owner.Name != named.name:
-		return controller.Terminal(messageOtherDatabase.Error(connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name))
+		return controller.Stalled(messageOtherDatabase.Error(connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name), 0)
 	}
 	db := d.get(app)
 	switch {

@@ -21,14 +21,14 @@ const (
 // lastYear is the last year, in UTC, that a time in JSON can have: there, a year has four digits.
 const lastYear = 9999
 
-// scheduledTime parses spec.schedule. Its error is Terminal.
+// scheduledTime parses spec.schedule. It returns a Stalled error.
 func scheduledTime(at *v1.At) (time.Time, error) {
 	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
 	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
 		err = fmt.Errorf("the year must be from 1 to %d", lastYear)
 	}
 	if err != nil {
-		return time.Time{}, controller.Terminal(messageSchedule.Error(strconv.Quote(at.Spec.Schedule), err))
+		return time.Time{}, controller.Stalled(messageSchedule.Error(strconv.Quote(at.Spec.Schedule), err), 0)
 	}
 	return due, nil
 }

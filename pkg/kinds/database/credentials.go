@@ -31,11 +31,11 @@ func newSecret(db *v1alpha1.Database) *corev1.Secret {
 	return desiredSecret(db, next, credentials.NewRecord(db.Status.Credentials, schedule))
 }
 
-// checkPassword returns a Terminal error for a password with a control character. The script in the Pod does not
+// checkPassword returns a Stalled error for a password with a control character. The script in the Pod does not
 // set such a password on the server.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c == 0x7f }) {
 		return nil
 	}
-	return controller.Terminal(messageInvalidPassword.Error(s.Name))
+	return controller.Stalled(messageInvalidPassword.Error(s.Name), 0)
 }

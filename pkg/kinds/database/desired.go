@@ -100,14 +100,14 @@ func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return &size
 }
 
-// checkClass returns a Terminal error if the claim has another storage class than the spec, as a claim of
+// checkClass returns a Stalled error if the claim has another storage class than the spec, as a claim of
 // an earlier Database can have.
 func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) error {
 	wanted, is := db.Spec.Storage.StorageClassName, ptr.Deref(claim.Spec.StorageClassName, "")
 	if wanted == nil || *wanted == is {
 		return nil
 	}
-	return controller.Terminal(messageOtherClass.Error(claim.Name, strconv.Quote(is), strconv.Quote(*wanted)))
+	return controller.Stalled(messageOtherClass.Error(claim.Name, strconv.Quote(is), strconv.Quote(*wanted)), 0)
 }
 
 // desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet

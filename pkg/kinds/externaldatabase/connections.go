@@ -44,7 +44,7 @@ func newConnections(known func(namespace, name string) (controller.Versioned, er
 }
 
 // get returns the settings in a Secret. It returns a WaitFor error while the Secret is missing, and a
-// Terminal error if the Secret is invalid.
+// Stalled error if the Secret is invalid.
 func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.Settings, error) {
 	known, err := c.known(key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
@@ -65,7 +65,7 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	}
 	read := connection{version: versionOf(secret)}
 	if read.settings, err = credentials.Parse(secret.Data); err != nil {
-		read.err = controller.Terminal(messageInvalidSecret.Error(key.Name, err))
+		read.err = controller.Stalled(messageInvalidSecret.Error(key.Name, err), 0)
 	}
 	c.keep(key, read)
 	return read.settings, read.err

@@ -157,7 +157,7 @@ func (r *reconciler) readSecret(ctx context.Context, p *scope) error {
 	if p.db.Status.Binding == nil {
 		p.db.Status.Binding = &v1alpha1.SecretBinding{Name: secret.Name}
 		p.db.Status.ServerDatabase = r.serverDatabase(p)
-		return controller.StoreFirst(messageCreating.Reason, messageCreating.With(strconv.Quote(p.db.Owner()), strconv.Quote(p.db.Spec.DatabaseName)))
+		return messageCreating.Wait(controller.Soon, strconv.Quote(p.db.Owner()), strconv.Quote(p.db.Spec.DatabaseName))
 	}
 	return nil
 }

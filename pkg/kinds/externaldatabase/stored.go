@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// vet returns a Terminal error if a plan would send a stored password to a server that only the plan names: a manifest
+// vet returns a Stalled error if a plan would send a stored password to a server that only the plan names: a manifest
 // is somebody else's text, and must not decide where a password goes. The plan may connect to the server that the
 // stored connection Secret names, and with passwords that are not stored. password is the password of the owner.
 func (r *reconciler) vet(
@@ -32,9 +32,9 @@ func (r *reconciler) vet(
 	case err != nil:
 		return err
 	case credentials.HasPassword(ofAdmin, admin.Password):
-		return controller.Terminal(messageNotAsked.Error(connection, connection))
+		return controller.Stalled(messageNotAsked.Error(connection, connection), 0)
 	case credentials.HasPassword(ofOwner, password) && !credentials.NamesServer(ofOwner, admin):
-		return controller.Terminal(messageNotAsked.Error(connection, own))
+		return controller.Stalled(messageNotAsked.Error(connection, own), 0)
 	}
 	return nil
 }

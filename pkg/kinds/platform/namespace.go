@@ -18,7 +18,7 @@ import (
 // kubernetesPrefix is the prefix of the names of Kubernetes' own namespaces.
 const kubernetesPrefix = "kube-"
 
-// checkNamespace returns a Terminal error for the namespaces of Kubernetes and of the operator itself.
+// checkNamespace returns a Stalled error for the namespaces of Kubernetes and of the operator itself.
 func checkNamespace(name string, reserved []string) error {
 	whose := "the operator"
 	switch {
@@ -27,7 +27,7 @@ func checkNamespace(name string, reserved []string) error {
 	case !slices.Contains(reserved, name):
 		return nil
 	}
-	return controller.Terminal(messageNotAllowed.Error(name, whose))
+	return controller.Stalled(messageNotAllowed.Error(name, whose), 0)
 }
 
 // hadNamespace reports whether the namespace of a Platform has ever existed.

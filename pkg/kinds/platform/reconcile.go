@@ -122,7 +122,7 @@ func (p *scope) announces() (any bool) {
 	return any
 }
 
-// check returns a Terminal error for a namespace that no Platform may use, a component without a kind, an
+// check returns a Stalled error for a namespace that no Platform may use, a component without a kind, an
 // unknown dependency, or a dependency cycle.
 func (r *reconciler) check(p *scope) error {
 	if err := checkNamespace(p.platform.Spec.Namespace, r.reserved); err != nil {
@@ -130,18 +130,18 @@ func (r *reconciler) check(p *scope) error {
 	}
 	for i := range p.platform.Spec.Components {
 		if spec := &p.platform.Spec.Components[i]; kindOf(spec) == "" {
-			return controller.Terminal(messageEmpty.Error(strconv.Quote(string(spec.Name))))
+			return controller.Stalled(messageEmpty.Error(strconv.Quote(string(spec.Name))), 0)
 		}
 	}
 	for _, f := range p.plan.facts {
 		for _, name := range f.needs {
 			if f.listed && p.plan.listed[name] == nil {
-				return controller.Terminal(messageUnknown.Error(strconv.Quote(f.name), strconv.Quote(name)))
+				return controller.Stalled(messageUnknown.Error(strconv.Quote(f.name), strconv.Quote(name)), 0)
 			}
 		}
 	}
 	if cycle := p.cycle; cycle != nil {
-		return controller.Terminal(messageCycle.Error(strings.Join(append(cycle, cycle[0]), " -> ")))
+		return controller.Stalled(messageCycle.Error(strings.Join(append(cycle, cycle[0]), " -> ")), 0)
 	}
 	return nil
 }
