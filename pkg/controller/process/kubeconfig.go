@@ -21,7 +21,8 @@ func LoadConfig(master, kubeconfig string) (config *rest.Config, namespace strin
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	if config, err = loader.ClientConfig(); err != nil {
-		return nil, "", false, fmt.Errorf("loading the kubeconfig of --kubeconfig, KUBECONFIG or ~/.kube/config, or the service account of a Pod: %w", err)
+		return nil, "", false, fmt.Errorf(
+			"loading the kubeconfig of --kubeconfig, KUBECONFIG or ~/.kube/config, or the service account of a Pod: %w", err)
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
 		return nil, "", false, fmt.Errorf("reading the namespace of the kubeconfig or of the Pod: %w", err)

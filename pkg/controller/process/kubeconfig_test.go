@@ -23,12 +23,17 @@ func TestLoadConfigFollowsRulesOfClientGo(t *testing.T) {
 	contexts := writeKubeconfig(t, "contexts: [{name: x, context: {cluster: c, namespace: shop}}]\ncurrent-context: x\n")
 	whole := writeKubeconfig(t, "clusters: [{name: c, cluster: {server: 'https://b:6443'}}]\n"+
 		"contexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n")
+	const master = "http://localhost:8080"
 	for name, c := range map[string]struct{ env, master, kubeconfig, host, namespace string }{
-		"a list of files in KUBECONFIG is merged": {env: clusters + ":" + contexts, host: "https://a:6443", namespace: "shop"},
-		"a file in the list may be missing":       {env: "/missing:" + whole, host: "https://b:6443", namespace: "default"},
-		"--kubeconfig goes before KUBECONFIG":     {env: clusters + ":" + contexts, kubeconfig: whole, host: "https://b:6443", namespace: "default"},
-		"--master replaces the address":           {kubeconfig: whole, master: "http://localhost:8080", host: "http://localhost:8080", namespace: "default"},
-		"--master needs no file":                  {env: "/missing", master: "http://localhost:8080", host: "http://localhost:8080", namespace: "default"},
+		"a list of files in KUBECONFIG is merged": {
+			env: clusters + ":" + contexts, host: "https://a:6443", namespace: "shop",
+		},
+		"a file in the list may be missing": {env: "/missing:" + whole, host: "https://b:6443", namespace: "default"},
+		"--kubeconfig goes before KUBECONFIG": {
+			env: clusters + ":" + contexts, kubeconfig: whole, host: "https://b:6443", namespace: "default",
+		},
+		"--master replaces the address": {kubeconfig: whole, master: master, host: master, namespace: "default"},
+		"--master needs no file":        {env: "/missing", master: master, host: master, namespace: "default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.env)
