@@ -32,6 +32,9 @@ func megabyte() []string {
 	return parts
 }
 
+// largeAts is the number of Ats that fillCaches creates.
+const largeAts = 20
+
 // fillCaches creates large objects that the operator caches: Ats, and Secrets and ConfigMaps that have the operator's
 // label. Every third Secret and ConfigMap has an owner reference to an App that does not exist.
 func fillCaches(t *testing.T, tenant *place.Tenant) {
@@ -42,7 +45,7 @@ func fillCaches(t *testing.T, tenant *place.Tenant) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 40 {
+	for i := range largeAts {
 		_, err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Create(t.Context(), &cnatv1.At{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%02d", i)},
 			Spec:       cnatv1.AtSpec{Schedule: "2099-01-01T00:00:00Z", Command: megabyte()},
@@ -50,14 +53,14 @@ func fillCaches(t *testing.T, tenant *place.Tenant) {
 		create(err)
 	}
 	text := strings.Join(megabyte(), "")
-	for i := range 300 {
+	for i := range 120 {
 		object := metav1.ObjectMeta{Name: fmt.Sprintf("labelled-%03d", i), Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass"}}
 		if i%3 == 0 {
 			object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: "none", UID: "none", Controller: ptr.To(true)}}
 		}
 		_, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: object, StringData: map[string]string{"key": text}}, metav1.CreateOptions{})
 		create(err)
-		if i < 100 {
+		if i < 40 {
 			_, err = tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: object, Data: map[string]string{"key": text}}, metav1.CreateOptions{})
 			create(err)
 		}
@@ -88,8 +91,8 @@ func TestTenantCannotFillCaches(t *testing.T) {
 		}
 		return world.Reason(at, "Stalled") == "NamespaceBudgetExceeded"
 	}
-	// The last 30 Ats exceed the budget, which is smaller than ten of these Ats.
-	for i := 10; i < 40; i++ {
+	// The budget is smaller than ten of these Ats.
+	for i := 10; i < largeAts; i++ {
 		world.Eventually(t, "an At that exceeds the budget to report the reason NamespaceBudgetExceeded", func(ctx context.Context) (bool, error) {
 			return refused(ctx, fmt.Sprintf("large-%02d", i)), nil
 		})
@@ -108,7 +111,7 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	}
 	// After the other objects are deleted, the operator reconciles the Ats that exceeded the budget, without a change of
 	// these Ats.
-	for i := range 38 {
+	for i := range largeAts - 2 {
 		if err := ats.Delete(t.Context(), fmt.Sprintf("large-%02d", i), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +125,6 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	}
 	world.Eventually(t, "the remaining Ats to fit into the budget", func(ctx context.Context) (bool, error) {
 		leader.Heap(t) // runs the garbage collector; an object counts against the budget until it is collected
-		return !refused(ctx, "large-38") && !refused(ctx, "large-39"), nil
+		return !refused(ctx, fmt.Sprintf("large-%02d", largeAts-2)) && !refused(ctx, fmt.Sprintf("large-%02d", largeAts-1)), nil
 	})
 }

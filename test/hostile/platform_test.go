@@ -94,7 +94,7 @@ func deletePlatform(t *testing.T, name string) {
 	})
 }
 
-const forgeries = 1000
+const forgeries = 200
 
 // forge creates n Apps that look like children of a Platform. Each App has an owner reference to the Platform, a
 // record copied from the real child, and a finalizer that no controller removes.
@@ -122,7 +122,7 @@ func forge(t *testing.T, tenant *place.Tenant, platform *v1alpha1.Platform, n in
 	}
 }
 
-// TestForgedComponentsDoNotDelayPlatform creates a thousand Apps that look like children of a Platform and have a
+// TestForgedComponentsDoNotDelayPlatform creates hundreds of Apps that look like children of a Platform and have a
 // finalizer.
 func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
 	t.Parallel()

@@ -48,13 +48,11 @@ func TestLargeRequestsDoNotFillWebhookMemory(t *testing.T) {
 		for i := range senders {
 			sent.Go(func() {
 				client := &http.Client{Transport: attacker(i % 4)}
-				for range 4 {
-					reader := io.MultiReader(strings.NewReader(body.head), strings.NewReader(text), strings.NewReader(body.end))
-					response, err := client.Post(victim.WebhookURL, "application/json", reader)
-					if err == nil {
-						_, _ = io.Copy(io.Discard, response.Body)
-						_ = response.Body.Close()
-					}
+				reader := io.MultiReader(strings.NewReader(body.head), strings.NewReader(text), strings.NewReader(body.end))
+				response, err := client.Post(victim.WebhookURL, "application/json", reader)
+				if err == nil {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
 				}
 			})
 		}

@@ -19,9 +19,6 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// firstWrites is the number of writes of a transition at which the controller is killed.
-const firstWrites = 2
-
 // trap is a proxy of an API server. It holds one write of the controller to a Platform or its children, so that the
 // test can kill the controller at this write.
 type trap struct {
@@ -29,19 +26,19 @@ type trap struct {
 
 	mu    sync.Mutex
 	about *regexp.Regexp // matches the paths of writes to the Platform and its children; nil if the trap is not armed
-	left  int            // the number of writes to let through first
 	late  bool           // whether the API server executes the held write
+	held  bool           // whether the trap has held a write since it was armed
 	hit   chan struct{}  // closed when a write is held
 }
 
-// arm makes the trap hold one write to the Platform with the name of the namespace, or to an App or At of the Platform.
-// The trap lets the first writes through; after is their number. If late is set, the API server executes the held
-// write. arm returns a channel that the trap closes when it holds the write.
-func (s *trap) arm(namespace string, after int, late bool) <-chan struct{} {
+// arm makes the trap hold the first write to the Platform with the name of the namespace, or to an App or At of the
+// Platform. If late is set, the API server executes the held write. arm returns a channel that the trap closes when it
+// holds the write.
+func (s *trap) arm(namespace string, late bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.about = regexp.MustCompile(`/platforms/` + namespace + `(/status)?$|/namespaces/` + namespace + `/(apps|ats)(/` + namespace + `-[a-z]+)?$`)
-	s.left, s.late, s.hit = after, late, make(chan struct{})
+	s.late, s.held, s.hit = late, false, make(chan struct{})
 	return s.hit
 }
 
@@ -52,6 +49,13 @@ func (s *trap) disarm() {
 	s.about = nil
 }
 
+// holds reports whether the trap has held a write since it was armed. The API server may still execute the write.
+func (s *trap) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
 // catches returns the channel to close if the trap must hold the request, and otherwise nil. late reports whether the
 // API server must execute the held write. after reports whether the request is a write after the held write.
 func (s *trap) catches(r *http.Request) (hit chan<- struct{}, late, after bool) {
@@ -60,11 +64,11 @@ func (s *trap) catches(r *http.Request) (hit chan<- struct{}, late, after bool) 
 	if r.Method == http.MethodGet || s.about == nil || !s.about.MatchString(r.URL.Path) {
 		return nil, false, false
 	}
-	s.left--
-	if s.left == -1 {
-		hit = s.hit
+	if s.held {
+		return nil, false, true
 	}
-	return hit, s.late, s.left < -1
+	s.held = true
+	return s.hit, s.late, false
 }
 
 // ServeHTTP implements http.Handler.
@@ -83,7 +87,7 @@ func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done() // send no response to the controller
 }
 
-// TestRestartedControllerFinishesTransition kills the controller at the first writes of each transition, once before and
+// TestRestartedControllerFinishesTransition kills the controller at the first write of each transition, once before and
 // once after the API server executes the write, and starts another controller. (The plans of test/faults end a process at
 // every write, without a process of its own.)
 func TestRestartedControllerFinishesTransition(t *testing.T) {
@@ -105,14 +109,14 @@ func TestRestartedControllerFinishesTransition(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		tr := transitions[name]
-		// Two runs for each write: before and after its execution. A run without a write to hold is the last.
-		for run, caught := 0, true; caught && run < 2*firstWrites; run++ {
+		for _, late := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				namespace := newNamespace(t, p)
 				before := tr.begin(t, p, namespace)
-				hit := s.arm(namespace, run/2, run%2 == 1)
+				hit := s.arm(namespace, late)
 				tr.act(t, p, namespace)
-				if caught = trapped(t, p, namespace, hit); caught {
+				caught := s.trapped(t, p, namespace, hit)
+				if caught {
 					running.Kill()
 					kills++
 				}
@@ -126,12 +130,12 @@ func TestRestartedControllerFinishesTransition(t *testing.T) {
 	}
 	t.Logf("the controller was killed %d times in %d transitions", kills, len(transitions))
 	if kills < 2*len(transitions) {
-		t.Error("want at least two kills in each transition")
+		t.Error("want two kills in each transition")
 	}
 }
 
 // trapped waits until the trap holds a write or the Platform is Ready. It reports whether the trap holds a write.
-func trapped(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
+func (s *trap) trapped(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
 	t.Helper()
 	world.Eventually(t, "the trap to hold a write, or the Platform to be Ready", func(ctx context.Context) (bool, error) {
 		select {
@@ -141,7 +145,7 @@ func trapped(t *testing.T, p *place.Place, platform string, hit <-chan struct{})
 		default:
 		}
 		now, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, platform, metav1.GetOptions{})
-		return err == nil && now.Status.ObservedGeneration == now.Generation && now.Status.Phase == v1alpha1.PlatformReady, err
+		return err == nil && !s.holds() && now.Status.ObservedGeneration == now.Generation && now.Status.Phase == v1alpha1.PlatformReady, err
 	})
 	return caught
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,8 +53,8 @@ func TestSameSeedMakesSameObject(t *testing.T) {
 		for number := range 50 {
 			for revision := range 2 {
 				once, again := someSurroundings.Object(7, kind, number, revision), someSurroundings.Object(7, kind, number, revision)
-				if diff := cmp.Diff(once, again); diff != "" {
-					t.Fatalf("%s %d: two objects differ:\n%s", kind.Name, number, diff)
+				if !reflect.DeepEqual(once, again) {
+					t.Fatalf("%s %d: two objects differ:\n%s", kind.Name, number, cmp.Diff(once, again))
 				}
 				if once.GetName() != someSurroundings.Object(7, kind, number, 1-revision).GetName() {
 					t.Errorf("%s %d: another revision has another name", kind.Name, number)
@@ -66,7 +67,7 @@ func TestSameSeedMakesSameObject(t *testing.T) {
 func TestObjectsAreValidJSON(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
-		for number := range 200 {
+		for number := range 50 {
 			object := someSurroundings.Object(3, kind, number, 0)
 			text, err := object.MarshalJSON()
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var (
 	seed    = flag.Uint64("plan.seed", 1, "seed that selects the random changes")
-	samples = flag.Int("plan.samples", 40, "number of random changes, of all kinds together")
+	samples = flag.Int("plan.samples", 20, "number of random changes, of all kinds together")
 )
 
 // randomScenarios returns scenarios that change many fields at once, from random values to other random values.

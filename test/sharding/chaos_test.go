@@ -20,11 +20,11 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// The defaults take some minutes. `make chaos` disturbs the replicas for ten minutes.
+// By default, each disturbance happens about once. `make chaos` disturbs the replicas for ten minutes.
 var (
-	duration = flag.Duration("sharding.duration", time.Minute, "how long replicas are disturbed, but at least until each disturbance has happened once")
-	drifts   = flag.Int("sharding.writes", 500, "writes to children of Apps")
-	ats      = flag.Int("sharding.ats", 60, "Ats that become due")
+	duration = flag.Duration("sharding.duration", 20*time.Second, "how long replicas are disturbed, but at least until each disturbance has happened once")
+	drifts   = flag.Int("sharding.writes", 200, "writes to children of Apps")
+	ats      = flag.Int("sharding.ats", 30, "Ats that become due")
 	seed     = flag.Uint64("sharding.seed", 1, "seed of the disturbances")
 	served   = flag.Bool("sharding.served", true, "whether the API server has the feature ShardedListAndWatch")
 	limited  = flag.Bool("sharding.limits", false, "fail if a shard had no owner, or a change of a user was not carried out, for longer than docs/reliability.md says")

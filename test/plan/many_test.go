@@ -24,15 +24,15 @@ import (
 	"windlass.dev/windlass/test/world"
 )
 
-// maxMemory is the largest resident set of a plan of 500 objects, in bytes.
+// maxMemory is the largest resident set of a plan of hundreds of objects, in bytes.
 const maxMemory = 300 << 20
 
-// TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans 500 objects of all kinds that are in their desired state.
+// TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans hundreds of objects of all kinds that are in their desired state.
 func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	kubeconfig, username := user(t, namespace, "planner", everything)
 	createConnections(t, namespace)
-	const each = 100
+	const each = 50
 	for i := range each {
 		name := fmt.Sprintf("many-%d", i)
 		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{
